@@ -1,0 +1,36 @@
+//! The `convoke` command: arguments in, one library call, output.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+mod commands;
+mod outcome;
+
+use outcome::Outcome;
+
+/// Runs a conversation between people and coding agents, and shows exactly what each was sent.
+#[derive(Debug, Parser)]
+#[command(name = "convoke", version, propagate_version = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: commands::Command,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match commands::run(arguments.command) {
+        Ok(outcome) => outcome.into(),
+        Err(error) if is_broken_pipe(&error) => Outcome::Done.into(),
+        Err(error) => outcome::report(&error),
+    }
+}
+
+/// A reader that went away (`convoke … | head`) is no failure of ours.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}

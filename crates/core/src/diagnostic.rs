@@ -1,0 +1,207 @@
+//! Diagnostics: everything that was cut, dropped, skipped or replaced says so, under a stable code.
+//!
+//! The table at the top is the one place that describes a code. Help, documentation, `--deny` and
+//! the JSON form are all read from it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+macro_rules! codes {
+    ($($variant:ident = $name:literal, $meaning:literal, $fix:literal;)+) => {
+        /// A stable diagnostic code, for example `context.dropped`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Code {
+            $(#[doc = $meaning] $variant,)+
+        }
+
+        impl Code {
+            /// Every code, in the order in which they are documented.
+            pub const ALL: &'static [Code] = &[$(Code::$variant,)+];
+
+            /// Returns the name that users see and type.
+            pub const fn name(self) -> &'static str {
+                match self { $(Code::$variant => $name,)+ }
+            }
+
+            /// Returns what the code means, as one sentence.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Code::$variant => $meaning,)+ }
+            }
+
+            /// Returns what a user can do about it, as one sentence.
+            pub const fn fix(self) -> &'static str {
+                match self { $(Code::$variant => $fix,)+ }
+            }
+        }
+    };
+}
+
+codes! {
+    ContextDropped = "context.dropped",
+        "The oldest context messages were left out so that the prompt fits its budget.",
+        "Raise max-bytes, lower the window, or shorten the messages.";
+    MessageTruncated = "message.truncated",
+        "The end of the current message was cut so that the prompt fits its budget.",
+        "Raise max-bytes, or send the long part as a file.";
+    InstructionsTruncated = "instructions.truncated",
+        "The middle of the instruction file's text was cut so that the prompt fits its budget.",
+        "Raise max-bytes, or shorten the instruction file.";
+    TeamTaskTruncated = "team-task.truncated",
+        "The team task was longer than 5 KiB and its end was cut.",
+        "State the task in 5 KiB and put the rest into a file.";
+    AgentUnknown = "agent.unknown",
+        "No assembler is known for this agent type; plain text was used.",
+        "Use claude, codex, gemini or plain, or register an assembler.";
+    ContentForged = "content.forged",
+        "A line of somebody's content looks like a section header or like another speaker's line.",
+        "Set fence = true to indent content, so that no line of it can begin a line of ours.";
+    MarkerEmpty = "marker.empty",
+        "A marker without a value was removed and means nothing.",
+        "Name somebody in the marker, or leave it out.";
+    MarkerUnresolved = "marker.unresolved",
+        "A marker names somebody who is not in the team.",
+        "Use a member's id, name or display name.";
+    SnapshotDuplicateId = "snapshot.duplicate-id",
+        "Two messages of an imported snapshot have the same id; both were kept.",
+        "Give each message its own id.";
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// No diagnostic has this code.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown diagnostic code `{0}`")]
+pub struct UnknownCode(pub String);
+
+impl FromStr for Code {
+    type Err = UnknownCode;
+
+    fn from_str(name: &str) -> Result<Self, UnknownCode> {
+        let found = Self::ALL.iter().find(|code| code.name() == name);
+        found.copied().ok_or_else(|| UnknownCode(name.to_owned()))
+    }
+}
+
+/// One thing that a user should know about an assembly: what happened, where, and how much.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Diagnostic {
+    /// What kind of thing happened.
+    pub code: Code,
+    /// The same in words, with the figures of this case.
+    pub message: String,
+    /// The section of the text that it concerns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub section: Option<&'static str>,
+    /// How many things were affected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// How many bytes were affected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// The file that it concerns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The 1-based line that it concerns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+}
+
+impl Diagnostic {
+    /// Creates a diagnostic that carries nothing but its message.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            section: None,
+            count: None,
+            bytes: None,
+            path: None,
+            line: None,
+        }
+    }
+
+    /// Names the section that it concerns.
+    #[must_use]
+    pub fn in_section(mut self, section: &'static str) -> Self {
+        self.section = Some(section);
+        self
+    }
+
+    /// Says how many things were affected.
+    #[must_use]
+    pub fn with_count(mut self, count: u64) -> Self {
+        self.count = Some(count);
+        self
+    }
+
+    /// Says how many bytes were affected.
+    #[must_use]
+    pub fn with_bytes(mut self, bytes: u64) -> Self {
+        self.bytes = Some(bytes);
+        self
+    }
+
+    /// Names the file that it concerns.
+    #[must_use]
+    pub fn at_path(mut self, path: impl Into<String>) -> Self {
+        self.path = Some(path.into());
+        self
+    }
+
+    /// Names the 1-based line that it concerns.
+    #[must_use]
+    pub fn at_line(mut self, line: u64) -> Self {
+        self.line = Some(line);
+        self
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_found_by_its_own_name() {
+        for &code in Code::ALL {
+            assert_eq!(code.name().parse(), Ok(code));
+        }
+    }
+
+    #[test]
+    fn an_unknown_code_is_refused_by_name() {
+        let refused = "context.gone".parse::<Code>().unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "unknown diagnostic code `context.gone`"
+        );
+    }
+
+    #[test]
+    fn absent_details_are_left_out_of_the_json() {
+        let diagnostic = Diagnostic::new(Code::ContextDropped, "2 messages were left out")
+            .in_section("CONTEXT")
+            .with_count(2);
+        assert_eq!(
+            serde_json::to_string(&diagnostic).unwrap(),
+            r#"{"code":"context.dropped","message":"2 messages were left out","section":"CONTEXT","count":2}"#
+        );
+    }
+}

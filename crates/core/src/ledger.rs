@@ -1,0 +1,216 @@
+//! The ledger: for every byte that is sent, where it came from; for every byte left out, which rule
+//! cut it.
+//!
+//! Entries stand in the order of the text. The kept bytes of a target sum to the bytes of that text.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
+/// The text that an entry belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Target {
+    /// The prompt of an agent.
+    Prompt,
+    /// The system text that travels beside the prompt.
+    System,
+    /// The body of a model request.
+    Request,
+}
+
+/// Where a piece of text came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum Source<'a> {
+    /// A message of the conversation, or an item of a thread.
+    Message {
+        /// Its id, when it has one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<Cow<'a, str>>,
+        /// Its position among the messages that were handed in.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        index: Option<usize>,
+    },
+    /// A file, or some lines of it.
+    File {
+        /// The path as it was handed in.
+        path: Cow<'a, str>,
+        /// The first and last line, 1-based, when not the whole file is meant.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        lines: Option<(u64, u64)>,
+    },
+    /// A setting, by its name.
+    Setting {
+        /// The setting's name.
+        name: Cow<'a, str>,
+    },
+    /// Written by Convoke itself: a header, a separator, a mark.
+    Convoke {
+        /// What was written, for example `header`.
+        what: Cow<'a, str>,
+    },
+}
+
+/// What happened to a piece of text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum State {
+    /// All of it is there.
+    Kept,
+    /// Part of it is there.
+    Cut,
+    /// None of it is there.
+    Dropped,
+}
+
+/// The rule that decided over a piece of text, with its arithmetic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rule<'a> {
+    /// It fitted.
+    Fits,
+    /// It was written by Convoke around other text.
+    Frame,
+    /// Older context goes first: with it the text would have needed more than there was.
+    OldestFirst {
+        /// The bytes that this message and all newer text need.
+        needed: u64,
+        /// The bytes that there were.
+        available: u64,
+    },
+    /// The end of the text was cut.
+    EndCut {
+        /// The bytes that the whole would have needed.
+        needed: u64,
+        /// The bytes that there were.
+        available: u64,
+    },
+    /// The middle of the text was cut.
+    MiddleCut {
+        /// The bytes that the whole would have needed.
+        needed: u64,
+        /// The bytes that there were.
+        available: u64,
+    },
+    /// A rule in words.
+    Other(Cow<'a, str>),
+}
+
+impl fmt::Display for Rule<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rule::Fits => f.write_str("fits"),
+            Rule::Frame => f.write_str("frame"),
+            Rule::OldestFirst { needed, available } => {
+                write!(
+                    f,
+                    "oldest context first: {needed} bytes needed, {available} available"
+                )
+            }
+            Rule::EndCut { needed, available } => {
+                write!(f, "end cut: {needed} bytes needed, {available} available")
+            }
+            Rule::MiddleCut { needed, available } => {
+                write!(
+                    f,
+                    "middle cut: {needed} bytes needed, {available} available"
+                )
+            }
+            Rule::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+/// One line of the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// The text that it belongs to.
+    pub target: Target,
+    /// The section of that text.
+    pub section: Cow<'a, str>,
+    /// Where it came from.
+    pub source: Source<'a>,
+    /// The bytes of it that are sent.
+    pub kept_bytes: u64,
+    /// The bytes of it that are not.
+    pub cut_bytes: u64,
+    /// What decided.
+    pub rule: Rule<'a>,
+}
+
+impl Entry<'_> {
+    /// Returns what happened, which the byte counts say.
+    pub fn state(&self) -> State {
+        match (self.kept_bytes, self.cut_bytes) {
+            (_, 0) => State::Kept,
+            (0, _) => State::Dropped,
+            _ => State::Cut,
+        }
+    }
+}
+
+/// Returns the estimated tokens of a text of this many bytes: a quarter, rounded up.
+pub const fn estimate_tokens(bytes: u64) -> u64 {
+    bytes.div_ceil(4)
+}
+
+impl Serialize for Entry<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut entry = serializer.serialize_struct("Entry", 8)?;
+        entry.serialize_field("target", &self.target)?;
+        entry.serialize_field("section", &self.section)?;
+        entry.serialize_field("source", &self.source)?;
+        entry.serialize_field("state", &self.state())?;
+        entry.serialize_field("keptBytes", &self.kept_bytes)?;
+        entry.serialize_field("cutBytes", &self.cut_bytes)?;
+        entry.serialize_field("tokensEstimate", &estimate_tokens(self.kept_bytes))?;
+        entry.serialize_field("rule", &self.rule.to_string())?;
+        entry.end()
+    }
+}
+
+/// The account of one prompt or request.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ledger<'a> {
+    /// The budget, when there was one.
+    pub max_bytes: Option<u64>,
+    entries: Vec<Entry<'a>>,
+}
+
+impl<'a> Ledger<'a> {
+    /// Creates an empty ledger for a budget.
+    pub fn new(max_bytes: Option<u64>) -> Self {
+        Self {
+            max_bytes,
+            entries: Vec::new(),
+        }
+    }
+
+    /// Adds the entry that comes next in the text.
+    pub fn push(&mut self, entry: Entry<'a>) {
+        self.entries.push(entry);
+    }
+
+    /// Returns the entries in the order of the text.
+    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.entries.iter().cloned()
+    }
+
+    /// Returns the bytes of everything that is sent.
+    pub fn used_bytes(&self) -> u64 {
+        self.entries.iter().map(|entry| entry.kept_bytes).sum()
+    }
+}
+
+impl Serialize for Ledger<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut ledger = serializer.serialize_struct("Ledger", 4)?;
+        ledger.serialize_field("version", &1)?;
+        ledger.serialize_field("maxBytes", &self.max_bytes)?;
+        ledger.serialize_field("usedBytes", &self.used_bytes())?;
+        ledger.serialize_field("entries", &self.entries)?;
+        ledger.end()
+    }
+}
