@@ -4,6 +4,13 @@
 
 pub mod delivery;
 pub mod event;
+pub mod process;
+pub mod redact;
 pub mod stream;
+pub mod turn;
 pub mod usage;
 pub mod verdict;
+
+pub use delivery::Delivery;
+pub use turn::{Agent, Outcome, Turn};
+pub use verdict::Verdict;
