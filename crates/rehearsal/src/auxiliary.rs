@@ -2,18 +2,15 @@
 //! is this. Reports about the user are swallowed.
 
 use convoke_core::ledger::estimate_tokens;
-use hyper::Method;
+use hyper::http::request::Parts;
+use hyper::{Method, header};
 use serde_json::{Value, json};
 
 use crate::record::Kind;
 
 /// Says what a request asks for that calls no model, with the status and body of its answer.
-pub(crate) fn answer(
-    method: &Method,
-    path: &str,
-    is_anthropic: bool,
-    body: &[u8],
-) -> (Kind, u16, Value) {
+pub(crate) fn answer(parts: &Parts, body: &[u8]) -> (Kind, u16, Value) {
+    let (method, path) = (&parts.method, parts.uri.path());
     let tokens = estimate_tokens(body.len() as u64);
     if method == Method::HEAD || (method == Method::GET && path == "/") {
         (Kind::Probe, 200, json!({}))
@@ -22,7 +19,12 @@ pub(crate) fn answer(
     } else if path.ends_with(":countTokens") {
         (Kind::TokenCount, 200, json!({"totalTokens": tokens}))
     } else if method == Method::GET && path.ends_with("/models") {
+        let is_anthropic = parts.headers.contains_key("anthropic-version");
         (Kind::ModelList, 200, models(path, is_anthropic))
+    } else if parts.headers.contains_key(header::UPGRADE) {
+        // This status is what makes Codex go on over HTTP without trying again.
+        let message = "the rehearsal server has no web sockets";
+        (Kind::WebSocket, 426, json!({"error": {"message": message}}))
     } else if is_telemetry(path) {
         (Kind::Telemetry, 200, json!({}))
     } else {

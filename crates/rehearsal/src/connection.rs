@@ -195,8 +195,7 @@ impl Shared {
         let query = parts.uri.query().unwrap_or_default();
         let called = wire::at(path).filter(|_| parts.method == Method::POST);
         let Some(wire) = called else {
-            let is_anthropic = parts.headers.contains_key("anthropic-version");
-            let (kind, status, value) = auxiliary::answer(&parts.method, path, is_anthropic, body);
+            let (kind, status, value) = auxiliary::answer(parts, body);
             return fixed(kind, status, value);
         };
         let recognised = match wire::recognise(wire, path, query, body) {

@@ -58,6 +58,8 @@ pub enum Kind {
     ModelList,
     /// Whether anybody is there.
     Probe,
+    /// To go on over a web socket; it was told that there is none.
+    WebSocket,
     /// Nothing: it reports on its user.
     Telemetry,
     /// Another host, by way of this server as a proxy; it was refused.

@@ -387,6 +387,7 @@ async fn the_small_requests_around_a_call_are_answered() {
         ("GET /v1beta/models", ""),
         ("POST /v1/messages/count_tokens?beta=true", "twelve bytes"),
         ("POST /v1beta/models/m:countTokens", "twelve bytes"),
+        ("GET /v1/responses HTTP/1.1\r\nupgrade: websocket\r\nx:", ""),
         ("POST /api/event_logging/batch", "{}"),
         ("POST /v1/videos", "{}"),
         ("GET /v1/messages", ""),
