@@ -21,6 +21,7 @@
 //! The way of a request: [`server`] accepts, `connection` reads and records it, `wire` says what it
 //! asks for, [`script`] what to answer, and `wire` again puts the answer into the vendor's format.
 
+mod anatomy;
 mod auxiliary;
 mod body;
 mod connection;
@@ -30,6 +31,7 @@ pub mod script;
 pub mod server;
 mod wire;
 
+pub use anatomy::{Anatomy, Part, PartKind};
 pub use record::{Answered, Kind, Recorded};
 pub use script::{Answer, End, Reply, Script, ScriptError, Step, Usage};
 pub use server::{Limits, Rehearsal, StartError, start, start_with};
