@@ -2,6 +2,8 @@
 //!
 //! This crate is the only place that knows a vendor's flags and event formats.
 
+pub mod adapter;
+pub mod config;
 pub mod delivery;
 pub mod event;
 pub mod process;

@@ -93,6 +93,8 @@ impl Redactor {
                 if begins_a_word(text, start) {
                     let body = start + beginning.len();
                     let length = text[body..].bytes().take_while(|&b| is_body(b)).count();
+                    // A full stop ends the sentence, not the secret.
+                    let length = text[body..body + length].trim_end_matches('.').len();
                     if length >= fewest {
                         spans.push((start, body + length));
                     }
@@ -137,10 +139,11 @@ fn private_key(text: &str, start: usize) -> Option<(usize, usize)> {
     if !title.contains("PRIVATE KEY") {
         return None;
     }
-    let end = rest
-        .find("-----END ")
-        .map_or(rest.len(), |end| (end + 40).min(rest.len()));
-    Some((start, start + rest.floor_char_boundary(end)))
+    let end = match rest.find("-----END ") {
+        Some(end) => rest[end..].find('\n').map_or(rest.len(), |line| end + line),
+        None => rest.len(),
+    };
+    Some((start, start + end))
 }
 
 #[cfg(test)]
@@ -168,16 +171,20 @@ mod tests {
     #[test]
     fn forms_of_secrets_are_taken_out_without_being_known() {
         let redactor = Redactor::default();
+        let body = "a1B2".repeat(10);
         for (text, clean) in [
-            ("key sk-ant-REDACTED.", "key [redacted]"),
-            ("ghp_0123456789012345678901234567890123456789", "[redacted]"),
-            ("a task-list of sk-items", "a task-list of sk-items"),
+            (format!("key sk-{body}."), "key [redacted]."),
+            (format!("ghp_{body}"), "[redacted]"),
             (
-                "-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\n",
-                "[redacted]",
+                "a task-list of sk-items".to_owned(),
+                "a task-list of sk-items",
+            ),
+            (
+                format!("-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----\n"),
+                "[redacted]\n",
             ),
         ] {
-            assert_eq!(redactor.redact(text), clean);
+            assert_eq!(redactor.redact(&text), clean);
         }
     }
 

@@ -96,6 +96,9 @@ codes! {
     AgentSystemReplaced = "agent.system-replaced",
         "The system text replaces the agent's own instead of standing beside it.",
         "Put the text into the prompt, or accept that the agent works without its own instructions.";
+    AgentSystemKept = "agent.system-kept",
+        "A resumed session can keep the system text that it began with and pass over a new one.",
+        "Put what has changed into the prompt, or begin a new session.";
     AgentAnsweredItself = "agent.answered-itself",
         "The agent's program answered without asking its model.",
         "The text was taken for a command of the program; rephrase its beginning.";

@@ -124,10 +124,9 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
     while exit.is_none() {
         match news.recv() {
             Ok(News::Ended(pid, status)) if pid == agent => exit = Some(status),
-            Ok(News::Ended(..)) => {}
             Ok(News::Told(INTERRUPT)) => drop(killpg(agent, Signal::SIGINT)),
             Ok(News::Told(KILL)) => break,
-            Ok(News::Told(_)) => {}
+            Ok(News::Ended(..) | News::Told(_)) => {}
             Ok(News::ConvokeIsGone) | Err(_) => {
                 gone = true;
                 break;

@@ -13,7 +13,7 @@ mod supervise;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-pub use self::held::StartError;
+pub use self::held::{StartError, private_dir};
 pub use self::supervise::{Ended, supervise};
 use crate::stream::{Account, Sink};
 use crate::verdict::Ending;

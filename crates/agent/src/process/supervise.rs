@@ -70,40 +70,25 @@ pub async fn supervise(
                     break report;
                 }
             }
-            sent = side.reserve(), if !watch.waiting.is_empty() => match sent {
-                Some(permit) => watch.hand_on(permit),
-                // Nobody reads: a turn that nobody follows is not worth paying for.
-                None => {
-                    watch.waiting.clear();
-                    if watch.stop.is_none() {
-                        watch.stop(Stop::Cancelled).await;
-                    }
-                }
-            },
-            read = read(&mut stdout, &mut out), if out_open && room => match read {
-                Some(count) => watch.output(&out[..count]).await,
-                None => {
-                    out_open = false;
-                    watch.output_ended();
-                }
-            },
-            read = read(&mut stderr, &mut err), if err_open => match read {
-                Some(count) => watch.error_output(&err[..count]).await,
-                None => err_open = false,
-            },
+            permit = side.reserve(), if !watch.waiting.is_empty() => watch.hand_on(permit),
+            count = read(&mut stdout, &mut out), if out_open && room => {
+                out_open = count > 0;
+                watch.output(&out[..count]).await;
+            }
+            count = read(&mut stderr, &mut err), if err_open => {
+                err_open = count > 0;
+                watch.error_output(&err[..count]).await;
+            }
             report = watch.held.ended(), if !out_open => break report,
         }
     };
-    watch.drain(&mut stderr, &mut err, err_open).await;
+    watch.drain(&mut stderr, &mut err).await;
     Ok(watch.close(report, side).await)
 }
 
-/// Reads some bytes; `None` is the end. A pipe that breaks has ended.
-async fn read(pipe: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> Option<usize> {
-    match pipe.read(buffer).await {
-        Ok(0) | Err(_) => None,
-        Ok(count) => Some(count),
-    }
+/// Reads some bytes; none is the end. A pipe that breaks has ended.
+async fn read(pipe: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> usize {
+    pipe.read(buffer).await.unwrap_or(0)
 }
 
 /// How far the ladder has been climbed: ask, interrupt, kill.
@@ -165,22 +150,23 @@ impl<'d> Watch<'d> {
         }
     }
 
+    /// Reads a chunk of output; an empty one is its end.
     async fn output(&mut self, chunk: &[u8]) {
         if self.count(chunk.len()).await {
             return;
         }
         let mut lines = std::mem::replace(&mut self.lines, Lines::new(0));
-        lines.push(chunk, |line| self.line(line));
+        if chunk.is_empty() {
+            lines.finish(|line| self.line(line));
+        } else {
+            lines.push(chunk, |line| self.line(line));
+        }
         self.lines = lines;
         self.after_lines().await;
-    }
-
-    fn output_ended(&mut self) {
-        let mut lines = std::mem::replace(&mut self.lines, Lines::new(0));
-        lines.finish(|line| self.line(line));
-        self.lines = lines;
-        // A child that has closed its output can tell us nothing more.
-        self.leave();
+        if chunk.is_empty() {
+            // A child that has closed its output can tell us nothing more.
+            self.leave();
+        }
     }
 
     fn line(&mut self, line: &[u8]) {
@@ -285,26 +271,23 @@ impl<'d> Watch<'d> {
         None
     }
 
-    fn hand_on(&mut self, permit: mpsc::Permit<'_, Event<'static>>) {
-        if let Some(event) = self.waiting.pop_front() {
-            permit.send(event);
+    /// Hands on one event. When nobody reads any more, the turn is cancelled elsewhere.
+    fn hand_on(&mut self, permit: Option<mpsc::Permit<'_, Event<'static>>>) {
+        match permit {
+            Some(permit) => {
+                if let Some(event) = self.waiting.pop_front() {
+                    permit.send(event);
+                }
+            }
+            None => self.waiting.clear(),
         }
     }
 
     /// Takes what is left of the error output, when every writer is gone.
-    async fn drain(
-        &mut self,
-        stderr: &mut (impl AsyncRead + Unpin),
-        buffer: &mut [u8],
-        open: bool,
-    ) {
+    async fn drain(&mut self, stderr: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) {
         let end = Instant::now() + Duration::from_secs(1);
-        while open {
-            let rest = tokio::time::timeout_at(end, read(stderr, buffer)).await;
-            let Ok(Some(count)) = rest else { return };
-            self.stderr.extend(&buffer[..count]);
-            let over = self.stderr.len().saturating_sub(STDERR_KEPT);
-            self.stderr.drain(..over);
+        while let Ok(count @ 1..) = tokio::time::timeout_at(end, read(stderr, buffer)).await {
+            self.error_output(&buffer[..count]).await;
         }
     }
 

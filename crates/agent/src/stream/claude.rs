@@ -101,11 +101,6 @@ impl Claude {
         }
     }
 
-    /// Returns whether the agent has closed its turn.
-    pub fn is_over(&self) -> bool {
-        self.tally.closing.is_some()
-    }
-
     fn read(&mut self, event: Line<'_>, line: &str, sink: &mut Sink<'_>) {
         match event.kind.as_str() {
             "stream_event" => self.raw(event, line, sink),
@@ -367,6 +362,10 @@ impl Reader for Claude {
             Ok(event) => self.read(event, &line, sink),
             Err(_) => self.tally.unreadable(&line, sink),
         }
+    }
+
+    fn is_over(&self) -> bool {
+        self.tally.closing.is_some()
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {

@@ -97,11 +97,6 @@ impl CodexApp {
         }
     }
 
-    /// Returns whether the agent has closed its turn.
-    pub fn is_over(&self) -> bool {
-        self.tally.closing.is_some()
-    }
-
     /// Ends the turn because it could not be begun.
     pub fn fail(&mut self, failure: Failure) {
         self.tally.closing = Some(Verdict::Failed(failure));
@@ -227,6 +222,10 @@ impl CodexApp {
 impl Reader for CodexApp {
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
         self.message(line, sink);
+    }
+
+    fn is_over(&self) -> bool {
+        self.tally.closing.is_some()
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {

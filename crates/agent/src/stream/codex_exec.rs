@@ -86,6 +86,10 @@ impl Reader for CodexExec {
         }
     }
 
+    fn is_over(&self) -> bool {
+        self.tally.closing.is_some()
+    }
+
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
         self.tally.close(ending, explain_ending, sink)
     }

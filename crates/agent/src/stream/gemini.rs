@@ -219,6 +219,10 @@ impl Reader for Gemini {
         }
     }
 
+    fn is_over(&self) -> bool {
+        self.tally.closing.is_some()
+    }
+
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
         if let Some(document) = self.document.take() {
             self.document(&document, sink);

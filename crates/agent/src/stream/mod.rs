@@ -31,6 +31,9 @@ pub trait Reader: Send {
     /// Reads a line, without its newline.
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>);
 
+    /// Returns whether the agent has closed its turn.
+    fn is_over(&self) -> bool;
+
     /// Returns the account of the turn, after the last line.
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account;
 }

@@ -46,6 +46,10 @@ impl Reader for Plain {
         self.add(&line, sink);
     }
 
+    fn is_over(&self) -> bool {
+        false
+    }
+
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
         let whole = self.text.trim_end_matches('\n').to_owned();
         if !whole.is_empty() {
