@@ -57,7 +57,7 @@ pub struct Definition {
     pub kind: Kind,
     /// Its program, when it is not the usual one.
     pub command: Option<String>,
-    /// Arguments that stand before ours.
+    /// Arguments of the user, beside ours.
     pub args: Vec<String>,
     /// Variables that are added to its environment.
     pub env: BTreeMap<String, String>,

@@ -26,17 +26,19 @@ const KEYWORD: &str = "ultrathink";
 /// Prepares a call.
 pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
     let delivery = context.delivery;
-    let mut args: Vec<OsString> = [
-        "-p",
-        "--output-format",
-        "stream-json",
-        "--verbose",
-        "--include-partial-messages",
-        "--input-format",
-        "stream-json",
-    ]
-    .map(OsString::from)
-    .into();
+    let mut args = context.users_args();
+    args.extend(
+        [
+            "-p",
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            "--include-partial-messages",
+            "--input-format",
+            "stream-json",
+        ]
+        .map(OsString::from),
+    );
     args.extend(
         permissions(context.permissions())
             .iter()

@@ -32,7 +32,7 @@ const QUIET: &[&str] = &[
 
 /// Prepares a call.
 pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
-    let mut args: Vec<OsString> = Vec::new();
+    let mut args = context.users_args();
     let mut set = |setting: &str| args.extend(["-c", setting].map(OsString::from));
     for setting in QUIET {
         set(setting);

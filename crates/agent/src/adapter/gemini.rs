@@ -25,9 +25,8 @@ pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
     if delivery.trust == Trust::Untrusted {
         refuse_project_settings(&delivery.cwd)?;
     }
-    let mut args: Vec<OsString> = ["-o", "stream-json", "--approval-mode"]
-        .map(OsString::from)
-        .into();
+    let mut args = context.users_args();
+    args.extend(["-o", "stream-json", "--approval-mode"].map(OsString::from));
     args.push(approval(context.permissions()).into());
     if let Some(model) = context.model() {
         args.extend(["-m", model].map(OsString::from));

@@ -104,6 +104,11 @@ impl Context<'_> {
             .map_or(asked, |widest| asked.min(widest))
     }
 
+    /// Returns the arguments that the user configured.
+    fn users_args(&self) -> Vec<OsString> {
+        self.definition.args.iter().map(OsString::from).collect()
+    }
+
     fn resume(&self) -> Option<&str> {
         let handle = self.delivery.resume.as_ref();
         handle.map(|handle| handle.session.as_str())
@@ -185,11 +190,9 @@ impl CliAgent {
         for diagnostic in &call.diagnostics {
             side.warn(diagnostic.clone()).await;
         }
-        let mut args: Vec<OsString> = self.definition.args.iter().map(OsString::from).collect();
-        args.append(&mut call.args);
         let launch = Launch {
             program,
-            args,
+            args: std::mem::take(&mut call.args),
             env: self.environment(&call.env, private.path()),
             cwd: delivery.cwd.clone(),
             private_dir: private.path().to_owned(),

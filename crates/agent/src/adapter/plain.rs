@@ -12,7 +12,7 @@ pub(super) fn call(context: &Context<'_>) -> Call {
         None => delivery.prompt.clone(),
     };
     Call {
-        args: Vec::new(),
+        args: context.users_args(),
         env: Vec::new(),
         dialogue: Box::new(OneShot::new(
             Plain::new(delivery.limits.reply_bytes),

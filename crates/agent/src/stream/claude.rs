@@ -319,7 +319,8 @@ impl Claude {
         if event.stop_reason.as_str() == "refusal" {
             return Reason::Refused;
         }
-        if event.terminal_reason.as_str() == "prompt_too_long" {
+        let too_long = reason_in_words(message) == Some(Reason::ContextFull);
+        if too_long || event.terminal_reason.as_str() == "prompt_too_long" {
             return Reason::ContextFull;
         }
         if event.subtype.as_str().starts_with("error_max") {
