@@ -1,8 +1,10 @@
 //! One turn of one agent: a delivery goes in, events come out, then the outcome.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use convoke_core::Diagnostic;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::delivery::{Delivery, ResumeHandle};
@@ -129,9 +131,24 @@ impl TurnSide {
         }
     }
 
-    /// Waits for room for one event; `None` when nobody reads any more.
-    pub(crate) async fn reserve(&self) -> Option<mpsc::Permit<'_, Event<'static>>> {
-        self.events.reserve().await.ok()
+    /// Returns when there is room for an event, or nobody who would read it.
+    pub(crate) async fn has_room(&self) {
+        let _ = self.events.reserve().await;
+    }
+
+    /// Hands on as many events as there is room for. When nobody reads, they are dropped.
+    pub(crate) fn hand_on(&self, waiting: &mut VecDeque<Event<'static>>) {
+        while !waiting.is_empty() {
+            match self.events.try_reserve() {
+                Ok(permit) => {
+                    if let Some(event) = waiting.pop_front() {
+                        permit.send(event);
+                    }
+                }
+                Err(TrySendError::Full(())) => return,
+                Err(TrySendError::Closed(())) => waiting.clear(),
+            }
+        }
     }
 
     /// Hands on an event, if anybody reads.

@@ -55,6 +55,7 @@ impl Cli {
             // The window of others is smaller than the prompt.
             Kind::Claude => "claude-opus-4-8[1m]",
             Kind::Gemini => "gemini-2.5-flash",
+            _ if matches!(self, Cli::Codex98 | Cli::Codex98Exec) => "gpt-5.2-codex",
             _ => "gpt-5.5",
         }
     }
@@ -355,9 +356,50 @@ async fn runs_a_tool(cli: Cli) {
     assert_eq!((started, finished), (1, 1));
     let made = std::fs::read_to_string(stage.work.path().join("made.txt")).unwrap();
     assert_eq!(made, "made by a tool\n");
+    assert_eq!(stage.processes(), [0; 0]);
+}
+
+async fn edits_a_file(cli: Cli) {
+    let file = |work: &Path| work.join("made.txt").display().to_string();
+    let work = TempDir::new().unwrap();
+    let content = "made by an edit\n";
+    let (tool, input) = match cli.kind() {
+        Kind::Claude => (
+            "Write",
+            json!({"file_path": file(work.path()), "content": content}),
+        ),
+        Kind::Gemini => (
+            "write_file",
+            json!({"file_path": file(work.path()), "content": content}),
+        ),
+        _ => (
+            "apply_patch",
+            json!("*** Begin Patch\n*** Add File: made.txt\n+made by an edit\n*** End Patch\n"),
+        ),
+    };
+    let script = Script::new([Answer::call(tool, input), Answer::say("Done.")]);
+    let Some(mut stage) = Stage::new(cli, script).await else {
+        return;
+    };
+    stage.work = work;
+    let mut delivery = stage.delivery("make a file");
+    delivery.permissions = Permissions::Edit;
+    let mut turn = stage.agent.start(delivery);
+    let mut changed = Vec::new();
+    while let Some(event) = turn.next().await {
+        if let EventKind::FileChange { changes } = event.kind {
+            changed.extend(changes.into_iter().map(|change| change.path.into_owned()));
+        }
+    }
+    let outcome = turn.outcome().await;
+    assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
+    assert_eq!(
+        std::fs::read_to_string(file(stage.work.path())).unwrap(),
+        content
+    );
+    assert_eq!(changed, [file(stage.work.path())]);
     let config = std::fs::read_to_string(stage.home.path().join("codex/config.toml"));
     assert!(config.is_err(), "it wrote to its configuration: {config:?}");
-    assert_eq!(stage.processes(), [0; 0]);
 }
 
 async fn reads_without_permission_to_write(cli: Cli) {
@@ -481,7 +523,7 @@ async fn resumes_its_session(cli: Cli) {
 
     let mut delivery = stage.delivery("hello");
     delivery.resume = first.resume.map(|mut handle| {
-        handle.session = "00000000-0000-4000-8000-000000000000".to_owned();
+        "00000000-0000-4000-8000-000000000000".clone_into(&mut handle.session);
         handle
     });
     let lost = stage.run(delivery).await;
@@ -504,10 +546,10 @@ macro_rules! for_each_cli {
 }
 
 for_each_cli! {
-    claude: Cli::Claude => [delivers_byte_for_byte, runs_a_tool, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
-    gemini: Cli::Gemini => [delivers_byte_for_byte, runs_a_tool, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
-    codex_098: Cli::Codex98 => [delivers_byte_for_byte, runs_a_tool, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
-    codex_166: Cli::Codex166 => [delivers_byte_for_byte, runs_a_tool, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
+    claude: Cli::Claude => [delivers_byte_for_byte, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
+    gemini: Cli::Gemini => [delivers_byte_for_byte, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
+    codex_098: Cli::Codex98 => [delivers_byte_for_byte, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
+    codex_166: Cli::Codex166 => [delivers_byte_for_byte, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
     codex_098_exec: Cli::Codex98Exec => [delivers_byte_for_byte, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
     codex_166_exec: Cli::Codex166Exec => [delivers_byte_for_byte, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
 }

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
-use nix::sys::wait::{WaitStatus, waitpid};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{self, Pid};
 
 use super::platform;
@@ -133,7 +133,11 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
             }
         }
     }
-    let left = sweep(agent);
+    let left = if exit.is_some() && has_no_children() {
+        0
+    } else {
+        sweep(agent)
+    };
     while exit.is_none() {
         match news.recv_timeout(SWEEP_LIMIT) {
             Ok(News::Ended(pid, status)) if pid == agent => exit = Some(status),
@@ -203,6 +207,11 @@ fn reap(sender: &mpsc::Sender<News>) {
             return;
         }
     }
+}
+
+/// Returns whether nothing hangs from the guardian any more: whatever the agent left behind would.
+fn has_no_children() -> bool {
+    waitpid(None, Some(WaitPidFlag::WNOHANG)) == Err(Errno::ECHILD)
 }
 
 /// Ends everything that descends from the guardian and returns how many there were beside the agent.

@@ -70,7 +70,7 @@ pub async fn supervise(
                     break report;
                 }
             }
-            permit = side.reserve(), if !watch.waiting.is_empty() => watch.hand_on(permit),
+            () = side.has_room(), if !watch.waiting.is_empty() => side.hand_on(&mut watch.waiting),
             count = read(&mut stdout, &mut out), if out_open && room => {
                 out_open = count > 0;
                 watch.output(&out[..count]).await;
@@ -269,18 +269,6 @@ impl<'d> Watch<'d> {
             }
         }
         None
-    }
-
-    /// Hands on one event. When nobody reads any more, the turn is cancelled elsewhere.
-    fn hand_on(&mut self, permit: Option<mpsc::Permit<'_, Event<'static>>>) {
-        match permit {
-            Some(permit) => {
-                if let Some(event) = self.waiting.pop_front() {
-                    permit.send(event);
-                }
-            }
-            None => self.waiting.clear(),
-        }
     }
 
     /// Takes what is left of the error output, when every writer is gone.
