@@ -77,7 +77,8 @@ fn measure(name: &str, bytes: &[u8], reader: impl Fn() -> Box<dyn Reader>) {
 
 /// Repeats a turn until the stream is long enough.
 fn stream(turn: &[Value]) -> Vec<u8> {
-    let turn: String = turn.iter().map(|event| format!("{event}\n")).collect();
+    let lines: Vec<String> = turn.iter().map(Value::to_string).collect();
+    let turn = lines.join("\n") + "\n";
     turn.repeat(BYTES / turn.len() + 1).into_bytes()
 }
 

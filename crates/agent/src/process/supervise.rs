@@ -141,7 +141,7 @@ impl<'d> Watch<'d> {
 
     fn say(&mut self, input: Input) {
         let last = input.last;
-        if !input.bytes.is_empty() {
+        if !input.bytes.is_empty() || last {
             // Full only when a child asks and asks and never reads; its time limit ends it.
             let _ = self.input.as_ref().map(|sender| sender.try_send(input));
         }

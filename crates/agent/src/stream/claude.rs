@@ -53,18 +53,30 @@ const QUIET_SYSTEM: &[&str] = &[
     "turn_duration",
     "mirror_error",
     "commands_changed",
+    "api_error",
+    "agents_killed",
+    "away_summary",
+    "file_snapshot",
+    "permission_retry",
+    "scheduled_task_fire",
+    "thinking",
+    "worker_shutting_down",
 ];
 
 /// Event types that say nothing which a turn's reader needs.
 const QUIET: &[&str] = &[
+    "command_lifecycle",
+    "control_request",
     "control_response",
     "control_cancel_request",
+    "conversation_reset",
     "keep_alive",
     "rate_limit_event",
     "tool_progress",
     "tool_use_summary",
     "auth_status",
     "prompt_suggestion",
+    "transcript_mirror",
 ];
 
 /// Raw API events, and kinds of deltas, that only frame others.
