@@ -2,5 +2,7 @@
 
 pub mod diagnostic;
 pub mod ledger;
+pub mod marker;
+pub mod whitespace;
 
 pub use diagnostic::{Code, Diagnostic};
