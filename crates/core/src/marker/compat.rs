@@ -14,8 +14,12 @@ pub(super) fn scan(text: &str) -> Scan<'_> {
     let mut scan = Scan::default();
     read_drops(text, &mut scan);
     let text = remove(text, |text, from| from_marker(text, from, &mut scan));
-    let text = and_then(text, |text| remove(text, |text, from| task_block(text, from, &mut scan)));
-    let text = and_then(text, |text| remove(text, |text, from| next_marker(text, from, &mut scan)));
+    let text = and_then(text, |text| {
+        remove(text, |text, from| task_block(text, from, &mut scan))
+    });
+    let text = and_then(text, |text| {
+        remove(text, |text, from| next_marker(text, from, &mut scan))
+    });
     scan.text = and_then(text, clean_up);
     scan
 }
@@ -39,7 +43,9 @@ type Span = (usize, usize);
 
 /// Removes every match that `find` gives, each search beginning where the last match ended.
 fn remove(text: &str, mut find: impl FnMut(&str, usize) -> Option<Span>) -> Cow<'_, str> {
-    let Some(mut span) = find(text, 0) else { return Cow::Borrowed(text) };
+    let Some(mut span) = find(text, 0) else {
+        return Cow::Borrowed(text);
+    };
     let mut kept = String::with_capacity(text.len());
     let mut from = 0;
     loop {
@@ -137,7 +143,11 @@ fn collapse(mut line: &str, to: &mut String) {
         let rest = trim_start(&line[at..]);
         let run = &line[at..line.len() - rest.len()];
         to.push_str(&line[..at]);
-        to.push_str(if run.chars().nth(1).is_some() { " " } else { run });
+        to.push_str(if run.chars().nth(1).is_some() {
+            " "
+        } else {
+            run
+        });
         line = rest;
     }
     to.push_str(line);

@@ -34,7 +34,9 @@ pub(super) const BLOCK_LEN: usize = b"[TEAM_TASK]".len();
 pub(super) fn opening(text: &[u8]) -> Option<Opening> {
     let inner = text.strip_prefix(b"[")?;
     for (keyword, name) in KEYWORDS {
-        let Some((head, rest)) = inner.split_at_checked(name.len()) else { continue };
+        let Some((head, rest)) = inner.split_at_checked(name.len()) else {
+            continue;
+        };
         if !head.eq_ignore_ascii_case(name) {
             continue;
         }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+mod assemble;
 mod markers;
 
 /// Reads the lines of a vector file, or says that the test is skipped.
@@ -14,8 +15,10 @@ fn vectors(file: &str) -> Option<Vec<Value>> {
     };
     let path = PathBuf::from(shared).join("vectors").join(file);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let lines: Vec<Value> =
-        text.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect();
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a JSON object a line"))
+        .collect();
     assert!(!lines.is_empty(), "{} holds vectors", path.display());
     Some(lines)
 }
@@ -25,9 +28,17 @@ fn check(file: &str, run: impl Fn(&Value) -> Result<(), String>) {
     let Some(vectors) = vectors(file) else { return };
     let failures: Vec<String> = vectors
         .iter()
-        .filter_map(|vector| run(vector).err().map(|why| format!("{}: {why}", vector["name"])))
+        .filter_map(|vector| {
+            run(vector)
+                .err()
+                .map(|why| format!("{}: {why}", vector["name"]))
+        })
         .collect();
-    println!("{file}: {} passed, {} failed", vectors.len() - failures.len(), failures.len());
+    println!(
+        "{file}: {} passed, {} failed",
+        vectors.len() - failures.len(),
+        failures.len()
+    );
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 

@@ -3,11 +3,17 @@
 //!
 //! Entries stand in the order of the text. The kept bytes of a target sum to the bytes of that text.
 
+mod context;
+mod table;
+
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
+
+pub(crate) use context::ContextRow;
+pub use table::{Style, Table};
 
 /// The text that an entry belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -176,7 +182,15 @@ impl Serialize for Entry<'_> {
 pub struct Ledger<'a> {
     /// The budget, when there was one.
     pub max_bytes: Option<u64>,
-    entries: Vec<Entry<'a>>,
+    rows: Vec<Row<'a>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Row<'a> {
+    One(Entry<'a>),
+    /// The entries of a whole context, made when they are asked for: a context of fifty thousand
+    /// messages of which most were dropped costs one row.
+    Context(ContextRow<'a>),
 }
 
 impl<'a> Ledger<'a> {
@@ -184,23 +198,51 @@ impl<'a> Ledger<'a> {
     pub fn new(max_bytes: Option<u64>) -> Self {
         Self {
             max_bytes,
-            entries: Vec::new(),
+            rows: Vec::new(),
         }
     }
 
     /// Adds the entry that comes next in the text.
     pub fn push(&mut self, entry: Entry<'a>) {
-        self.entries.push(entry);
+        self.rows.push(Row::One(entry));
+    }
+
+    /// Adds the entries of a context.
+    pub(crate) fn push_context(&mut self, context: ContextRow<'a>) {
+        self.rows.push(Row::Context(context));
     }
 
     /// Returns the entries in the order of the text.
-    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        self.entries.iter().cloned()
+    pub fn entries(&self) -> impl Iterator<Item = Entry<'a>> {
+        self.rows.iter().flat_map(|row| match row {
+            Row::One(entry) => Either::One(std::iter::once(entry.clone())),
+            Row::Context(context) => Either::Many(context.entries()),
+        })
     }
 
     /// Returns the bytes of everything that is sent.
     pub fn used_bytes(&self) -> u64 {
-        self.entries.iter().map(|entry| entry.kept_bytes).sum()
+        let kept = self.rows.iter().map(|row| match row {
+            Row::One(entry) => entry.kept_bytes,
+            Row::Context(context) => context.kept_bytes,
+        });
+        kept.sum()
+    }
+}
+
+enum Either<A, B> {
+    One(A),
+    Many(B),
+}
+
+impl<T, A: Iterator<Item = T>, B: Iterator<Item = T>> Iterator for Either<A, B> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        match self {
+            Self::One(iterator) => iterator.next(),
+            Self::Many(iterator) => iterator.next(),
+        }
     }
 }
 
@@ -210,7 +252,15 @@ impl Serialize for Ledger<'_> {
         ledger.serialize_field("version", &1)?;
         ledger.serialize_field("maxBytes", &self.max_bytes)?;
         ledger.serialize_field("usedBytes", &self.used_bytes())?;
-        ledger.serialize_field("entries", &self.entries)?;
+        ledger.serialize_field("entries", &EntryList(self))?;
         ledger.end()
+    }
+}
+
+struct EntryList<'l, 'a>(&'l Ledger<'a>);
+
+impl Serialize for EntryList<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.entries())
     }
 }
