@@ -71,15 +71,9 @@ pub(crate) fn plan(
         (plan.file, plan.message) = cut(&layout, fragments, max)?;
     }
     let lengths = Lengths {
-        file: fragments
-            .file
-            .as_ref()
-            .map_or(0, |file| plan.file.len(file.len())),
+        file: fragments.file.as_ref().map_or(0, |file| plan.file.len(file.len())),
         context: context.kept_len,
-        message: fragments
-            .message
-            .as_ref()
-            .map_or(0, |text| plan.message.len(text.len())),
+        message: fragments.message.as_ref().map_or(0, |text| plan.message.len(text.len())),
     };
     plan.apart_len = layout.apart_len(lengths);
     plan.prompt_len = layout.total(lengths) - plan.apart_len;
@@ -117,10 +111,7 @@ fn fit_context(layout: &Layout, fragments: &Fragments<'_>, max: usize) -> Fitted
     // Of the difference, as many bytes as there were line breaks belong to no message.
     let breaks = dropped.saturating_sub(usize::from(kept == 0));
     FittedContext {
-        needed: layout.total(Lengths {
-            context: len,
-            ..others
-        }),
+        needed: layout.total(Lengths { context: len, ..others }),
         dropped,
         dropped_bytes: len - kept_len - breaks,
         kept_len,
@@ -135,29 +126,12 @@ fn cut(
     max: usize,
 ) -> Result<(Kept, Kept), BudgetTooSmall> {
     let file = fragments.file.as_ref().map_or("", |file| &file.text);
-    let message = fragments
-        .message
-        .as_ref()
-        .map_or("", |message| &message.text);
+    let message = fragments.message.as_ref().map_or("", |message| &message.text);
     // The room for one text when the other takes `len` bytes.
-    let room_for_message = |len| {
-        max.checked_sub(
-            layout.total(Lengths {
-                file: len,
-                context: 0,
-                message: 1,
-            }) - 1,
-        )
-    };
-    let room_for_file = |len| {
-        max.checked_sub(
-            layout.total(Lengths {
-                file: 1,
-                context: 0,
-                message: len,
-            }) - 1,
-        )
-    };
+    let room_for_message =
+        |len| max.checked_sub(layout.total(Lengths { file: len, context: 0, message: 1 }) - 1);
+    let room_for_file =
+        |len| max.checked_sub(layout.total(Lengths { file: 1, context: 0, message: len }) - 1);
 
     let floor = message.floor_char_boundary(MESSAGE_FLOOR);
     if let Some(room) = room_for_message(file.len())
@@ -180,25 +154,14 @@ fn cut(
         return Ok((shortest_file, kept));
     }
 
-    let never_cut = layout.total(Lengths {
-        file: 0,
-        context: 0,
-        message: 0,
-    });
+    let never_cut = layout.total(Lengths { file: 0, context: 0, message: 0 });
     let with_marks = layout.total(Lengths {
         file: shortest_file.len(file.len()),
         context: 0,
         message: Kept::shortest(message, 0).len(message.len()),
     });
-    let needed = if never_cut > max {
-        never_cut
-    } else {
-        with_marks
-    };
-    Err(BudgetTooSmall {
-        needed: needed as u64,
-        available: max as u64,
-    })
+    let needed = if never_cut > max { never_cut } else { with_marks };
+    Err(BudgetTooSmall { needed: needed as u64, available: max as u64 })
 }
 
 impl Plan {
@@ -291,11 +254,9 @@ impl Layout {
         let system = self.system_body(lengths);
         match self.system {
             SystemPlace::Apart => system + joined(rest),
-            SystemPlace::Inline => joined(
-                [section(self.system_header, system)]
-                    .into_iter()
-                    .chain(rest),
-            ),
+            SystemPlace::Inline => {
+                joined([section(self.system_header, system)].into_iter().chain(rest))
+            }
         }
     }
 
@@ -313,20 +274,14 @@ impl Layout {
 
     /// Returns the bytes that a context adds beyond those of its lines.
     fn context_frame(&self, others: Lengths) -> usize {
-        self.total(Lengths {
-            context: 1,
-            ..others
-        }) - self.total(Lengths {
-            context: 0,
-            ..others
-        }) - 1
+        self.total(Lengths { context: 1, ..others })
+            - self.total(Lengths { context: 0, ..others })
+            - 1
     }
 }
 
 /// Returns the bytes of the parts that are there, joined by separators.
 fn joined(parts: impl IntoIterator<Item = usize>) -> usize {
     let present = parts.into_iter().filter(|&len| len > 0);
-    present
-        .reduce(|sum, len| sum + SEPARATOR + len)
-        .unwrap_or(0)
+    present.reduce(|sum, len| sum + SEPARATOR + len).unwrap_or(0)
 }

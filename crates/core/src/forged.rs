@@ -23,18 +23,8 @@ pub(crate) fn find(format: &Format, fragments: &Fragments<'_>, plan: &Plan) -> V
     let looks = Looks::new(format, &fragments.context, plan.dropped);
     let mut found = Vec::new();
     let task = fragments.task.as_ref().map_or("", |task| &task.text);
-    found.extend(report(
-        Section::TeamTask,
-        "the team task",
-        looks.count(task),
-    ));
-    for (index, message) in fragments
-        .context
-        .messages
-        .iter()
-        .enumerate()
-        .skip(plan.dropped)
-    {
+    found.extend(report(Section::TeamTask, "the team task", looks.count(task)));
+    for (index, message) in fragments.context.messages.iter().enumerate().skip(plan.dropped) {
         let count = [&message.from, &message.content]
             .into_iter()
             .chain(&message.to)
@@ -44,15 +34,8 @@ pub(crate) fn find(format: &Format, fragments: &Fragments<'_>, plan: &Plan) -> V
         let who = id.map_or_else(|| format!("context message {index}"), str::to_owned);
         found.extend(report(Section::Context, &who, count));
     }
-    let message = fragments
-        .message
-        .as_ref()
-        .map_or("", |message| kept_head(message, plan.message));
-    found.extend(report(
-        Section::Message,
-        "the message",
-        looks.count(message),
-    ));
+    let message = fragments.message.as_ref().map_or("", |message| kept_head(message, plan.message));
+    found.extend(report(Section::Message, "the message", looks.count(message)));
     found
 }
 
@@ -84,10 +67,9 @@ impl<'a> Looks<'a> {
     fn new(format: &'a Format, context: &ContextLines<'a>, dropped: usize) -> Self {
         let speakers = match format.line {
             LineStyle::Arrow => HashSet::new(),
-            LineStyle::Dash | LineStyle::Bare => context.messages[dropped..]
-                .iter()
-                .map(|message| &*message.from)
-                .collect(),
+            LineStyle::Dash | LineStyle::Bare => {
+                context.messages[dropped..].iter().map(|message| &*message.from).collect()
+            }
         };
         Self { format, speakers }
     }
@@ -127,10 +109,7 @@ impl<'a> Looks<'a> {
 
     fn is_header(&self, line: &str) -> bool {
         let line = trim(line);
-        self.format
-            .headers
-            .present()
-            .any(|header| header.eq_ignore_ascii_case(line))
+        self.format.headers.present().any(|header| header.eq_ignore_ascii_case(line))
     }
 
     fn is_speakers_line(&self, line: &str) -> bool {

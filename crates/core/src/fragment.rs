@@ -83,25 +83,16 @@ impl<'a> Fragments<'a> {
     /// Takes an input apart.
     pub(crate) fn new(format: &Format, input: &'a AssemblerInput<'a>) -> Self {
         let fencing = input.fencing;
-        let setting = |name| Source::Setting {
-            name: Cow::Borrowed(name),
-        };
+        let setting = |name| Source::Setting { name: Cow::Borrowed(name) };
         let file_source = match &input.instruction_file_path {
-            Some(path) => Source::File {
-                path: Cow::Borrowed(path),
-                lines: None,
-            },
+            Some(path) => Source::File { path: Cow::Borrowed(path), lines: None },
             None => setting("instructionFileText"),
         };
         let message_source = Source::Message {
             id: input.current_message_id.as_deref().map(Cow::Borrowed),
             index: None,
         };
-        let role = Fragment::of(
-            input.role_summary.as_deref(),
-            fencing,
-            setting("roleSummary"),
-        );
+        let role = Fragment::of(input.role_summary.as_deref(), fencing, setting("roleSummary"));
         let configured = Fragment::of(
             input.system_instruction.as_deref(),
             fencing,
@@ -157,10 +148,7 @@ impl<'a> ContextLines<'a> {
     /// Returns the source of the message at an index.
     pub(crate) fn source(&self, index: usize) -> Source<'a> {
         let id = self.messages[index].id.as_deref().map(Cow::Borrowed);
-        Source::Message {
-            id,
-            index: Some(index),
-        }
+        Source::Message { id, index: Some(index) }
     }
 }
 

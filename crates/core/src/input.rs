@@ -173,29 +173,17 @@ mod tests {
     fn what_is_wrong_is_named() {
         let cases = [
             (json!([]), "`input` must be an object"),
-            (
-                json!({"maxBytes": -1}),
-                "`maxBytes` must be a whole number of bytes, not -1",
-            ),
-            (
-                json!({"maxBytes": 0.5}),
-                "`maxBytes` must be a whole number of bytes, not 0.5",
-            ),
+            (json!({"maxBytes": -1}), "`maxBytes` must be a whole number of bytes, not -1"),
+            (json!({"maxBytes": 0.5}), "`maxBytes` must be a whole number of bytes, not 0.5"),
             (json!({"teamTask": 5}), "`teamTask` must be a string"),
-            (
-                json!({"contextMessages": {}}),
-                "`contextMessages` must be a list",
-            ),
+            (json!({"contextMessages": {}}), "`contextMessages` must be a list"),
             (
                 json!({"contextMessages": [{"from": "a", "content": ""}, {"from": "b"}]}),
                 "`contextMessages[1].content` must be a string",
             ),
         ];
         for (input, why) in cases {
-            assert_eq!(
-                AssemblerInput::from_json(input).unwrap_err().to_string(),
-                why
-            );
+            assert_eq!(AssemblerInput::from_json(input).unwrap_err().to_string(), why);
         }
     }
 }

@@ -15,10 +15,7 @@ pub struct InvalidField {
 impl InvalidField {
     /// Says that a field must be something else.
     pub fn must_be(field: impl Into<String>, what: &str) -> Self {
-        Self {
-            field: field.into(),
-            problem: format!("must be {what}"),
-        }
+        Self { field: field.into(), problem: format!("must be {what}") }
     }
 
     /// Puts the path of the object that holds the field before the field's own.
@@ -48,11 +45,7 @@ pub fn whole_number(value: &Value) -> Option<u64> {
         return Some(number);
     }
     let number = value.as_f64()?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "both are checked"
-    )]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "both are checked")]
     (number.fract() == 0.0 && (0.0..=EXACT).contains(&number)).then_some(number as u64)
 }
 

@@ -8,11 +8,7 @@ pub(crate) enum Kept {
     /// All of it.
     Whole,
     /// Its head and its tail (either may be empty), and a mark between them on a line of its own.
-    Ends {
-        head: usize,
-        tail: usize,
-        mark: Mark,
-    },
+    Ends { head: usize, tail: usize, mark: Mark },
 }
 
 /// Says how many bytes are missing: `[… N bytes cut]`.
@@ -55,13 +51,7 @@ impl Kept {
     }
 
     fn ends(text: &str, head: usize, tail: usize) -> Self {
-        Self::Ends {
-            head,
-            tail,
-            mark: Mark {
-                cut: text.len() - head - tail,
-            },
-        }
+        Self::Ends { head, tail, mark: Mark { cut: text.len() - head - tail } }
     }
 
     /// Cuts as much of the end as must go for the rest to fit into `room`, if `floor` bytes can stay.
@@ -103,11 +93,7 @@ impl Kept {
     /// than its mark.
     pub(crate) fn shortest(text: &str, floor: usize) -> Self {
         let cut = Self::ends(text, floor, 0);
-        if cut.len(text.len()) < text.len() {
-            cut
-        } else {
-            Self::Whole
-        }
+        if cut.len(text.len()) < text.len() { cut } else { Self::Whole }
     }
 }
 
@@ -131,8 +117,7 @@ mod tests {
             let best = (0..text.len())
                 .filter(|&head| text.is_char_boundary(head))
                 .map(|head| Kept::ends(&text, head, 0))
-                .filter(|kept| kept.len(text.len()) <= room)
-                .next_back();
+                .rfind(|kept| kept.len(text.len()) <= room);
             assert_eq!(Kept::without_end(&text, room, 0), best, "room {room}");
         }
     }
@@ -141,18 +126,11 @@ mod tests {
     fn head_and_tail_fill_the_room() {
         let text = "abc\u{1F680}é ".repeat(300);
         for room in 20..text.len() {
-            let Some(kept) = Kept::without_middle(&text, room) else {
-                panic!("room {room}")
-            };
-            let Kept::Ends { head, tail, .. } = kept else {
-                panic!("room {room}")
-            };
+            let Some(kept) = Kept::without_middle(&text, room) else { panic!("room {room}") };
+            let Kept::Ends { head, tail, .. } = kept else { panic!("room {room}") };
             assert!(text.is_char_boundary(head) && text.is_char_boundary(text.len() - tail));
             let len = kept.len(text.len());
-            assert!(
-                len <= room && len + 8 >= room.min(text.len()),
-                "room {room}, {len}"
-            );
+            assert!(len <= room && len + 8 >= room.min(text.len()), "room {room}, {len}");
         }
     }
 }

@@ -209,14 +209,7 @@ impl NewMessage {
                 return Err(InvalidField::must_be("timestamp", "a number or a string").into());
             }
         };
-        Ok(Self {
-            content,
-            speaker,
-            timestamp,
-            routing,
-            in_reply_to,
-            extra: object,
-        })
+        Ok(Self { content, speaker, timestamp, routing, in_reply_to, extra: object })
     }
 
     /// Gives the message its id.
@@ -248,9 +241,7 @@ impl ConversationMessage {
     /// Returns the members that the message was sent to; none is everyone.
     pub fn addressees(&self) -> &[String] {
         let routing = self.said.routing.as_ref();
-        routing
-            .and_then(|routing| routing.resolved_addressees.as_deref())
-            .unwrap_or_default()
+        routing.and_then(|routing| routing.resolved_addressees.as_deref()).unwrap_or_default()
     }
 
     /// Tells whether the message was sent to everyone.
@@ -292,9 +283,7 @@ fn is_falsy(value: &Value) -> bool {
 }
 
 fn read_speaker(value: Option<Value>) -> Result<Speaker, InvalidMessage> {
-    let value = value
-        .filter(|value| !is_falsy(value))
-        .ok_or(InvalidMessage::Speaker)?;
+    let value = value.filter(|value| !is_falsy(value)).ok_or(InvalidMessage::Speaker)?;
     let Value::Object(mut object) = value else {
         return Err(InvalidMessage::RoleId);
     };
@@ -304,15 +293,8 @@ fn read_speaker(value: Option<Value>) -> Result<Speaker, InvalidMessage> {
     };
     let within = |error: InvalidField| error.within("speaker");
     let role_name = take_string(&mut object, "roleName").map_err(within)?;
-    let kind = take_string(&mut object, "type")
-        .map_err(within)?
-        .map(SpeakerType::from);
-    Ok(Speaker {
-        role_id,
-        role_name,
-        kind,
-        extra: object,
-    })
+    let kind = take_string(&mut object, "type").map_err(within)?.map(SpeakerType::from);
+    Ok(Speaker { role_id, role_name, kind, extra: object })
 }
 
 fn read_routing(value: Option<Value>) -> Result<Option<Routing>, InvalidMessage> {
@@ -328,11 +310,7 @@ fn read_routing(value: Option<Value>) -> Result<Option<Routing>, InvalidMessage>
         })?),
     };
     let raw_next_markers = object.shift_remove("rawNextMarkers");
-    Ok(Some(Routing {
-        raw_next_markers,
-        resolved_addressees,
-        extra: object,
-    }))
+    Ok(Some(Routing { raw_next_markers, resolved_addressees, extra: object }))
 }
 
 fn read_names(list: Value) -> Option<Vec<String>> {
@@ -376,11 +354,7 @@ impl Serialize for Routing {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         serialize_some(&mut map, "rawNextMarkers", self.raw_next_markers.as_ref())?;
-        serialize_some(
-            &mut map,
-            "resolvedAddressees",
-            self.resolved_addressees.as_ref(),
-        )?;
+        serialize_some(&mut map, "resolvedAddressees", self.resolved_addressees.as_ref())?;
         serialize_all(&mut map, &self.extra)?;
         map.end()
     }
@@ -398,9 +372,7 @@ fn serialize_some<M: SerializeMap, T: Serialize>(
 }
 
 fn serialize_all<M: SerializeMap>(map: &mut M, extra: &Map<String, Value>) -> Result<(), M::Error> {
-    extra
-        .iter()
-        .try_for_each(|(key, value)| map.serialize_entry(key, value))
+    extra.iter().try_for_each(|(key, value)| map.serialize_entry(key, value))
 }
 
 #[cfg(test)]
@@ -431,10 +403,7 @@ mod tests {
             (json!("text"), "Message content must be a string"),
             (json!({"content": 1}), "Message content must be a string"),
             (json!({"content": ""}), "Message speaker is required"),
-            (
-                json!({"content": "", "speaker": "r"}),
-                "Message speaker.roleId is required",
-            ),
+            (json!({"content": "", "speaker": "r"}), "Message speaker.roleId is required"),
             (
                 json!({"content": "", "speaker": {"roleId": 1}}),
                 "Message speaker.roleId is required",
@@ -449,12 +418,7 @@ mod tests {
             ),
         ];
         for (message, why) in cases {
-            assert_eq!(
-                NewMessage::from_json(message.clone())
-                    .unwrap_err()
-                    .to_string(),
-                why
-            );
+            assert_eq!(NewMessage::from_json(message.clone()).unwrap_err().to_string(), why);
         }
     }
 }

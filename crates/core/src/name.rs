@@ -14,9 +14,7 @@ impl NameKey {
     /// assert_eq!(NameKey::new("Code-Reviewer"), NameKey::new("code reviewer"));
     /// ```
     pub fn new(name: &str) -> Self {
-        let kept = name
-            .chars()
-            .filter(|&c| !is_space(c) && c != '-' && c != '_');
+        let kept = name.chars().filter(|&c| !is_space(c) && c != '-' && c != '_');
         Self(kept.flat_map(char::to_lowercase).collect())
     }
 
@@ -38,9 +36,7 @@ pub fn nearest<'a>(
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
     let most = (written.chars().count() / 3).clamp(1, 3);
-    let distances = candidates
-        .into_iter()
-        .map(|name| (edit_distance(written, name), name));
+    let distances = candidates.into_iter().map(|name| (edit_distance(written, name), name));
     let (_, name) = distances.filter(|&(distance, _)| distance <= most).min()?;
     Some(name)
 }
@@ -77,11 +73,7 @@ mod tests {
 
     #[test]
     fn distances_are_those_of_levenshtein() {
-        for (a, b, distance) in [
-            ("", "abc", 3),
-            ("kitten", "sitting", 3),
-            ("same", "SAME", 0),
-        ] {
+        for (a, b, distance) in [("", "abc", 3), ("kitten", "sitting", 3), ("same", "SAME", 0)] {
             assert_eq!(edit_distance(a, b), distance, "{a} {b}");
         }
     }

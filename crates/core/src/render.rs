@@ -21,13 +21,7 @@ pub(crate) struct Rendered<'a> {
 pub(crate) fn render<'a>(format: &Format, fragments: Fragments<'a>, plan: &Plan) -> Rendered<'a> {
     let mut writer = Writer::new(plan);
     let headers = &format.headers;
-    let Fragments {
-        system,
-        file,
-        task,
-        context,
-        message,
-    } = fragments;
+    let Fragments { system, file, task, context, message } = fragments;
 
     let has_system = !system.is_empty() || file.is_some();
     let system_flag = match format.system {
@@ -58,11 +52,7 @@ pub(crate) fn render<'a>(format: &Format, fragments: Fragments<'a>, plan: &Plan)
         writer.fragment(message, plan.message);
     }
     let prompt = writer.end_text(plan.prompt_len);
-    Rendered {
-        prompt,
-        system_flag,
-        ledger: writer.ledger,
-    }
+    Rendered { prompt, system_flag, ledger: writer.ledger }
 }
 
 struct Writer<'a> {
@@ -92,11 +82,7 @@ impl<'a> Writer<'a> {
     }
 
     fn end_text(&mut self, planned: usize) -> String {
-        debug_assert_eq!(
-            self.text.len(),
-            planned,
-            "the text is as long as it was decided"
-        );
+        debug_assert_eq!(self.text.len(), planned, "the text is as long as it was decided");
         std::mem::take(&mut self.text)
     }
 
@@ -140,21 +126,11 @@ impl<'a> Writer<'a> {
         };
         let tail_start = text.len() - tail;
         self.text.push_str(&text[..head]);
-        self.enter(
-            lines_of(&source, &text, 0, head),
-            head,
-            mark.cut,
-            rule.clone(),
-        );
+        self.enter(lines_of(&source, &text, 0, head), head, mark.cut, rule.clone());
         self.mark(mark, head > 0, tail > 0);
         if tail > 0 {
             self.text.push_str(&text[tail_start..]);
-            self.enter(
-                lines_of(&source, &text, tail_start, text.len()),
-                tail,
-                0,
-                rule,
-            );
+            self.enter(lines_of(&source, &text, tail_start, text.len()), tail, 0, rule);
         }
     }
 
@@ -203,9 +179,7 @@ impl<'a> Writer<'a> {
     }
 
     fn enter_frame(&mut self, what: &'static str, before: usize) {
-        let source = Source::Convoke {
-            what: Cow::Borrowed(what),
-        };
+        let source = Source::Convoke { what: Cow::Borrowed(what) };
         self.enter(source, self.text.len() - before, 0, Rule::Frame);
     }
 
@@ -226,10 +200,7 @@ fn lines_of<'a>(source: &Source<'a>, text: &str, start: usize, end: usize) -> So
     match source {
         Source::File { path, .. } if start < end => {
             let line_at = |at: usize| memchr_iter(b'\n', &text.as_bytes()[..at]).count() as u64 + 1;
-            Source::File {
-                path: path.clone(),
-                lines: Some((line_at(start), line_at(end - 1))),
-            }
+            Source::File { path: path.clone(), lines: Some((line_at(start), line_at(end - 1))) }
         }
         other => other.clone(),
     }

@@ -23,9 +23,9 @@ impl Timestamp {
     pub fn millis(&self) -> Option<i64> {
         match self {
             #[expect(clippy::cast_possible_truncation, reason = "a float saturates")]
-            Self::Millis(millis) => millis
-                .as_i64()
-                .or_else(|| millis.as_f64().map(|millis| millis as i64)),
+            Self::Millis(millis) => {
+                millis.as_i64().or_else(|| millis.as_f64().map(|millis| millis as i64))
+            }
             Self::Text(text) => parse(text),
         }
     }
@@ -79,14 +79,7 @@ fn split_offset(time: &str) -> Option<(&str, i64)> {
     };
     let [hours, minutes] = numbers(&time[at + 1..], ':')?;
     let offset = hours * 60 + minutes;
-    Some((
-        &time[..at],
-        if time[at..].starts_with('-') {
-            -offset
-        } else {
-            offset
-        },
-    ))
+    Some((&time[..at], if time[at..].starts_with('-') { -offset } else { offset }))
 }
 
 /// Reads exactly `N` numbers of at most four digits.

@@ -69,9 +69,5 @@ assemblers! {
     };
 }
 
-const BRACKETS: Headers = Headers {
-    system: "[SYSTEM]",
-    task: "[TEAM_TASK]",
-    context: "[CONTEXT]",
-    message: "[MESSAGE]",
-};
+const BRACKETS: Headers =
+    Headers { system: "[SYSTEM]", task: "[TEAM_TASK]", context: "[CONTEXT]", message: "[MESSAGE]" };

@@ -44,6 +44,18 @@ pub struct AssemblerOutput<'a> {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+impl AssemblerOutput<'_> {
+    /// Returns the output with a ledger that borrows nothing from the input.
+    pub fn into_owned(self) -> AssemblerOutput<'static> {
+        AssemblerOutput {
+            prompt: self.prompt,
+            system_flag: self.system_flag,
+            ledger: self.ledger.into_owned(),
+            diagnostics: self.diagnostics,
+        }
+    }
+}
+
 /// Assembles a prompt in a format: fragments, budget, text and ledger.
 ///
 /// Costs one look at the size of each context message, and the writing of what is kept.
@@ -55,15 +67,6 @@ pub fn assemble<'a>(
     let plan = budget::plan(format, &fragments, input.max_bytes)?;
     let mut diagnostics = plan.diagnostics();
     diagnostics.extend(forged::find(format, &fragments, &plan));
-    let render::Rendered {
-        prompt,
-        system_flag,
-        ledger,
-    } = render::render(format, fragments, &plan);
-    Ok(AssemblerOutput {
-        prompt,
-        system_flag,
-        ledger,
-        diagnostics,
-    })
+    let render::Rendered { prompt, system_flag, ledger } = render::render(format, fragments, &plan);
+    Ok(AssemblerOutput { prompt, system_flag, ledger, diagnostics })
 }

@@ -19,9 +19,7 @@ pub struct Assemblers {
 
 impl Default for Assemblers {
     fn default() -> Self {
-        let mut assemblers = Self {
-            by_type: HashMap::new(),
-        };
+        let mut assemblers = Self { by_type: HashMap::new() };
         assemblers.register(Box::new(ClaudeAssembler));
         assemblers.register(Box::new(CodexAssembler));
         assemblers.register(Box::new(GeminiAssembler));
@@ -52,9 +50,7 @@ impl Assemblers {
         );
         tracing::warn!("{message}");
         let mut output = PlainTextAssembler.assemble(input)?;
-        output
-            .diagnostics
-            .insert(0, Diagnostic::new(Code::AgentUnknown, message));
+        output.diagnostics.insert(0, Diagnostic::new(Code::AgentUnknown, message));
         Ok(output)
     }
 }

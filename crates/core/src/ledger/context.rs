@@ -29,24 +29,15 @@ impl<'a> ContextRow<'a> {
             let bytes = row.lines.size(&row.lines.messages[index]) as u64;
             let source = row.lines.source(index);
             if index < row.dropped {
-                let rule = Rule::OldestFirst {
-                    needed,
-                    available: row.available,
-                };
+                let rule = Rule::OldestFirst { needed, available: row.available };
                 needed = needed.saturating_sub(bytes + 1);
-                return [None, Some(row.entry(source, 0, bytes, rule))]
-                    .into_iter()
-                    .flatten();
+                return [None, Some(row.entry(source, 0, bytes, rule))].into_iter().flatten();
             }
             let line_break = (index > row.dropped).then(|| {
-                let source = Source::Convoke {
-                    what: Cow::Borrowed("separator"),
-                };
+                let source = Source::Convoke { what: Cow::Borrowed("separator") };
                 row.entry(source, 1, 0, Rule::Frame)
             });
-            [line_break, Some(row.entry(source, bytes, 0, Rule::Fits))]
-                .into_iter()
-                .flatten()
+            [line_break, Some(row.entry(source, bytes, 0, Rule::Fits))].into_iter().flatten()
         })
     }
 

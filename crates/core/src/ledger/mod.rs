@@ -60,6 +60,18 @@ pub enum Source<'a> {
     },
 }
 
+impl Source<'_> {
+    /// Returns the same source, borrowing nothing.
+    pub fn into_owned(self) -> Source<'static> {
+        match self {
+            Self::Message { id, index } => Source::Message { id: id.map(owned), index },
+            Self::File { path, lines } => Source::File { path: owned(path), lines },
+            Self::Setting { name } => Source::Setting { name: owned(name) },
+            Self::Convoke { what } => Source::Convoke { what: owned(what) },
+        }
+    }
+}
+
 /// What happened to a piece of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -104,25 +116,32 @@ pub enum Rule<'a> {
     Other(Cow<'a, str>),
 }
 
+impl Rule<'_> {
+    fn into_owned(self) -> Rule<'static> {
+        match self {
+            Self::Fits => Rule::Fits,
+            Self::Frame => Rule::Frame,
+            Self::OldestFirst { needed, available } => Rule::OldestFirst { needed, available },
+            Self::EndCut { needed, available } => Rule::EndCut { needed, available },
+            Self::MiddleCut { needed, available } => Rule::MiddleCut { needed, available },
+            Self::Other(text) => Rule::Other(owned(text)),
+        }
+    }
+}
+
 impl fmt::Display for Rule<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Rule::Fits => f.write_str("fits"),
             Rule::Frame => f.write_str("frame"),
             Rule::OldestFirst { needed, available } => {
-                write!(
-                    f,
-                    "oldest context first: {needed} bytes needed, {available} available"
-                )
+                write!(f, "oldest context first: {needed} bytes needed, {available} available")
             }
             Rule::EndCut { needed, available } => {
                 write!(f, "end cut: {needed} bytes needed, {available} available")
             }
             Rule::MiddleCut { needed, available } => {
-                write!(
-                    f,
-                    "middle cut: {needed} bytes needed, {available} available"
-                )
+                write!(f, "middle cut: {needed} bytes needed, {available} available")
             }
             Rule::Other(text) => f.write_str(text),
         }
@@ -155,6 +174,24 @@ impl Entry<'_> {
             _ => State::Cut,
         }
     }
+}
+
+impl Entry<'_> {
+    /// Returns the same entry, borrowing nothing.
+    pub fn into_owned(self) -> Entry<'static> {
+        Entry {
+            target: self.target,
+            section: owned(self.section),
+            source: self.source.into_owned(),
+            kept_bytes: self.kept_bytes,
+            cut_bytes: self.cut_bytes,
+            rule: self.rule.into_owned(),
+        }
+    }
+}
+
+fn owned(text: Cow<'_, str>) -> Cow<'static, str> {
+    Cow::Owned(text.into_owned())
 }
 
 /// Returns the estimated tokens of a text of this many bytes: a quarter, rounded up.
@@ -196,10 +233,7 @@ enum Row<'a> {
 impl<'a> Ledger<'a> {
     /// Creates an empty ledger for a budget.
     pub fn new(max_bytes: Option<u64>) -> Self {
-        Self {
-            max_bytes,
-            rows: Vec::new(),
-        }
+        Self { max_bytes, rows: Vec::new() }
     }
 
     /// Adds the entry that comes next in the text.
@@ -218,6 +252,12 @@ impl<'a> Ledger<'a> {
             Row::One(entry) => Either::One(std::iter::once(entry.clone())),
             Row::Context(context) => Either::Many(context.entries()),
         })
+    }
+
+    /// Returns the same ledger, borrowing nothing.
+    pub fn into_owned(self) -> Ledger<'static> {
+        let rows = self.entries().map(|entry| Row::One(entry.into_owned())).collect();
+        Ledger { max_bytes: self.max_bytes, rows }
     }
 
     /// Returns the bytes of everything that is sent.

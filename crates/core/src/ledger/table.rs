@@ -59,11 +59,7 @@ impl fmt::Display for Table<'_, '_> {
         )?;
         for line in &lines {
             let (on, off) = self.colour(line.state);
-            let system = if line.target == Target::System {
-                "s"
-            } else {
-                " "
-            };
+            let system = if line.target == Target::System { "s" } else { " " };
             write!(
                 f,
                 "{on}{} {:section_width$}  {:what_width$}  {:>10}  {:>8}  {:>10}",
@@ -72,11 +68,7 @@ impl fmt::Display for Table<'_, '_> {
                 line.what,
                 line.kept,
                 estimate_tokens(line.kept),
-                if line.cut == 0 {
-                    String::new()
-                } else {
-                    line.cut.to_string()
-                },
+                if line.cut == 0 { String::new() } else { line.cut.to_string() },
             )?;
             if line.state != State::Kept {
                 write!(f, "  {}", line.rule)?;
@@ -92,13 +84,8 @@ impl Table<'_, '_> {
         let tokens = estimate_tokens(used);
         match self.ledger.max_bytes {
             Some(max) => {
-                let percent = (u128::from(used) * 100)
-                    .checked_div(u128::from(max))
-                    .unwrap_or(100);
-                writeln!(
-                    f,
-                    "{used} of {max} bytes ({percent}%), about {tokens} tokens"
-                )
+                let percent = (u128::from(used) * 100).checked_div(u128::from(max)).unwrap_or(100);
+                writeln!(f, "{used} of {max} bytes ({percent}%), about {tokens} tokens")
             }
             None => writeln!(f, "{used} bytes, about {tokens} tokens"),
         }
@@ -176,11 +163,8 @@ fn lines(ledger: &Ledger<'_>) -> Vec<Line> {
         }
         let frame = matches!(entry.source, Source::Convoke { .. });
         if frame
-            && let Some(line) = lines
-                .iter_mut()
-                .rev()
-                .take_while(|line| same_place(line))
-                .find(|l| l.what == FRAME)
+            && let Some(line) =
+                lines.iter_mut().rev().take_while(|line| same_place(line)).find(|l| l.what == FRAME)
         {
             line.kept += entry.kept_bytes;
             continue;
@@ -208,19 +192,10 @@ fn line(entry: &Entry<'_>, what: String) -> Line {
 fn describe(source: &Source<'_>) -> String {
     match source {
         Source::Message { id: Some(id), .. } => id.to_string(),
-        Source::Message {
-            id: None,
-            index: Some(index),
-        } => format!("message {index}"),
-        Source::Message {
-            id: None,
-            index: None,
-        } => "the message".to_owned(),
+        Source::Message { id: None, index: Some(index) } => format!("message {index}"),
+        Source::Message { id: None, index: None } => "the message".to_owned(),
         Source::File { path, lines: None } => path.to_string(),
-        Source::File {
-            path,
-            lines: Some((first, last)),
-        } => format!("{path}:{first}-{last}"),
+        Source::File { path, lines: Some((first, last)) } => format!("{path}:{first}-{last}"),
         Source::Setting { name } => name.to_string(),
         Source::Convoke { what } => what.to_string(),
     }

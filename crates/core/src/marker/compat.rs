@@ -9,23 +9,19 @@ use super::Scan;
 use super::keyword::{BLOCK_LEN, Keyword, Opening, find_opening};
 use crate::whitespace::{is_space, trim, trim_start};
 
-/// Removes FROM, the TEAM_TASK block and NEXT, in that order, and cleans up white space.
+/// Removes FROM, the `TEAM_TASK` block and NEXT, in that order, and cleans up white space.
 pub(super) fn scan(text: &str) -> Scan<'_> {
     let mut scan = Scan::default();
     read_drops(text, &mut scan);
     let text = remove(text, |text, from| from_marker(text, from, &mut scan));
-    let text = and_then(text, |text| {
-        remove(text, |text, from| task_block(text, from, &mut scan))
-    });
-    let text = and_then(text, |text| {
-        remove(text, |text, from| next_marker(text, from, &mut scan))
-    });
+    let text = and_then(text, |text| remove(text, |text, from| task_block(text, from, &mut scan)));
+    let text = and_then(text, |text| remove(text, |text, from| next_marker(text, from, &mut scan)));
     scan.text = and_then(text, clean_up);
     scan
 }
 
 /// Applies a pass to a text without copying it when neither pass changes anything.
-fn and_then<'a>(text: Cow<'a, str>, pass: impl FnOnce(&str) -> Cow<'_, str>) -> Cow<'a, str> {
+fn and_then(text: Cow<'_, str>, pass: impl FnOnce(&str) -> Cow<'_, str>) -> Cow<'_, str> {
     match text {
         Cow::Borrowed(text) => match pass(text) {
             Cow::Borrowed(same) if same.len() == text.len() => Cow::Borrowed(text),
@@ -143,11 +139,7 @@ fn collapse(mut line: &str, to: &mut String) {
         let rest = trim_start(&line[at..]);
         let run = &line[at..line.len() - rest.len()];
         to.push_str(&line[..at]);
-        to.push_str(if run.chars().nth(1).is_some() {
-            " "
-        } else {
-            run
-        });
+        to.push_str(if run.chars().nth(1).is_some() { " " } else { run });
         line = rest;
     }
     to.push_str(line);
@@ -181,6 +173,7 @@ const fn is_ascii_space(b: u8) -> bool {
 
 /// Tells that two neighbours may be two white space characters, or the beginning of one that takes
 /// several bytes.
+#[expect(clippy::needless_bitwise_bool, reason = "without branches the loop over it is vectorised")]
 const fn suspicious(a: u8, b: u8) -> bool {
     (is_ascii_space(a) & is_ascii_space(b))
         | ((a == 0xC2) & (b == 0xA0))

@@ -21,20 +21,11 @@ use crate::whitespace::{is_blank, trim, trim_start};
 /// Removes the markers from a text and returns what they said.
 pub(super) fn scan(text: &str) -> Scan<'_> {
     if find_opening(text.as_bytes(), 0).is_none() {
-        return Scan {
-            text: Cow::Borrowed(text),
-            ..Scan::default()
-        };
+        return Scan { text: Cow::Borrowed(text), ..Scan::default() };
     }
-    let mut scanner = Scanner {
-        scan: Scan::default(),
-        output: Output::new(text),
-        block: None,
-    };
+    let mut scanner = Scanner { scan: Scan::default(), output: Output::new(text), block: None };
     scanner.read(text);
-    let Scanner {
-        mut scan, output, ..
-    } = scanner;
+    let Scanner { mut scan, output, .. } = scanner;
     scan.text = output.finish();
     scan
 }
@@ -132,9 +123,8 @@ impl<'a> Scanner<'a> {
     }
 
     fn end_block(&mut self) {
-        match self.block.take() {
-            Some(text) => self.scan.obey(Keyword::TeamTask, &text),
-            None => {}
+        if let Some(text) = self.block.take() {
+            self.scan.obey(Keyword::TeamTask, &text);
         }
     }
 }
@@ -160,12 +150,7 @@ fn find_inline<'a>(line: &'a str, mut from: usize, code: &mut CodeSpans) -> Opti
             let end = body + memchr2(b'[', b']', &bytes[body..])?;
             if bytes[end] == b']' {
                 let body = &line[body..end];
-                return Some(Inline {
-                    start: at,
-                    end: end + 1,
-                    keyword,
-                    body,
-                });
+                return Some(Inline { start: at, end: end + 1, keyword, body });
             }
             from = end;
         }
@@ -212,13 +197,7 @@ mod tests {
             "   > [TEAM_TASK] x",
         ];
         for text in texts {
-            assert_eq!(
-                scan(text),
-                Scan {
-                    text: text.into(),
-                    ..Scan::default()
-                }
-            );
+            assert_eq!(scan(text), Scan { text: text.into(), ..Scan::default() });
         }
     }
 
@@ -233,26 +212,15 @@ mod tests {
         ];
         for (text, task, rest) in cases {
             let scan = scan(text);
-            assert_eq!(
-                (scan.task.as_deref(), &*scan.text),
-                (Some(task), rest),
-                "{text:?}"
-            );
+            assert_eq!((scan.task.as_deref(), &*scan.text), (Some(task), rest), "{text:?}");
         }
     }
 
     #[test]
     fn what_markers_say_comes_in_the_order_of_the_text() {
         let scan = scan("[FROM: a] [NEXT: b!P1, c] [FROM: d] [NEXT: e] [DROP: ALL] [NEXT: ]");
-        let next: Vec<_> = scan
-            .next
-            .iter()
-            .map(|route| (&*route.name, route.intent))
-            .collect();
-        assert_eq!(
-            next,
-            [("b", Intent::P1), ("c", Intent::P2), ("e", Intent::P2)]
-        );
+        let next: Vec<_> = scan.next.iter().map(|route| (&*route.name, route.intent)).collect();
+        assert_eq!(next, [("b", Intent::P1), ("c", Intent::P2), ("e", Intent::P2)]);
         assert_eq!(scan.from.as_deref(), Some("a"));
         assert_eq!(scan.drop, ["ALL"]);
         assert_eq!(scan.diagnostics.len(), 1);
@@ -261,11 +229,7 @@ mod tests {
     #[test]
     fn hostile_lines_are_read_in_linear_time() {
         let runs: String = (1..1400).map(|n| "`".repeat(n) + " ").collect();
-        for text in [
-            "[NEXT:".repeat(200_000),
-            "[NEXT: a".repeat(200_000),
-            runs + "[NEXT: x]",
-        ] {
+        for text in ["[NEXT:".repeat(200_000), "[NEXT: a".repeat(200_000), runs + "[NEXT: x]"] {
             assert!(scan(&text).text.len() + 10 >= text.len());
         }
     }

@@ -30,35 +30,25 @@ impl Scan<'_> {
             Keyword::Drop => "DROP",
             Keyword::TeamTask => "TEAM_TASK",
         };
-        let known = self
-            .diagnostics
-            .iter_mut()
-            .find(|diagnostic| diagnostic.section == Some(name));
+        let known = self.diagnostics.iter_mut().find(|diagnostic| diagnostic.section == Some(name));
         if let Some(count) = known.and_then(|diagnostic| diagnostic.count.as_mut()) {
             *count += 1;
             return;
         }
         let message = format!("a [{name}] marker has no value and means nothing");
-        let diagnostic = Diagnostic::new(Code::MarkerEmpty, message)
-            .in_section(name)
-            .with_count(1);
+        let diagnostic = Diagnostic::new(Code::MarkerEmpty, message).in_section(name).with_count(1);
         self.diagnostics.push(diagnostic);
     }
 }
 
 /// Splits a list of names; empty ones mean nothing.
 fn names(body: &str) -> impl Iterator<Item = &str> {
-    body.split([',', '，'])
-        .map(trim)
-        .filter(|name| !name.is_empty())
+    body.split([',', '，']).map(trim).filter(|name| !name.is_empty())
 }
 
 /// Reads `name`, `name!P1`, `name !p2` or `name！P3`.
 fn route(written: &str) -> Route {
-    let plain = Route {
-        name: written.to_owned(),
-        intent: Intent::default(),
-    };
+    let plain = Route { name: written.to_owned(), intent: Intent::default() };
     let Some((head, digit)) = written.char_indices().next_back() else {
         return plain;
     };
@@ -73,10 +63,7 @@ fn route(written: &str) -> Route {
         .and_then(|rest| rest.strip_suffix(['!', '！']))
         .map(trim_end);
     match name {
-        Some(name) if !name.is_empty() => Route {
-            name: name.to_owned(),
-            intent,
-        },
+        Some(name) if !name.is_empty() => Route { name: name.to_owned(), intent },
         _ => plain,
     }
 }
@@ -98,14 +85,7 @@ mod tests {
             ("!P1", "!P1", Intent::P2),
         ];
         for (written, name, intent) in cases {
-            assert_eq!(
-                route(written),
-                Route {
-                    name: name.to_owned(),
-                    intent
-                },
-                "{written}"
-            );
+            assert_eq!(route(written), Route { name: name.to_owned(), intent }, "{written}");
         }
     }
 

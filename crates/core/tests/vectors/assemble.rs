@@ -35,47 +35,29 @@ fn prompts_are_as_expected() {
 /// The ledger accounts for every byte, and the budget holds.
 fn adds_up(input: &AssemblerInput<'_>, output: &AssemblerOutput<'_>) -> Result<(), String> {
     let sum = |target| -> u64 {
-        let entries = output
-            .ledger
-            .entries()
-            .filter(|entry| entry.target == target);
+        let entries = output.ledger.entries().filter(|entry| entry.target == target);
         entries.map(|entry| entry.kept_bytes).sum()
     };
     let system = output.system_flag.as_ref().map_or(0, String::len) as u64;
-    expect(
-        &(output.prompt.len() as u64, system),
-        &(sum(Target::Prompt), sum(Target::System)),
-    )?;
-    expect(
-        &(output.prompt.len() as u64 + system),
-        &output.ledger.used_bytes(),
-    )?;
+    expect(&(output.prompt.len() as u64, system), &(sum(Target::Prompt), sum(Target::System)))?;
+    expect(&(output.prompt.len() as u64 + system), &output.ledger.used_bytes())?;
     expect(&(output.ledger.used_bytes() <= input.max_bytes), &true)
 }
 
 fn is_exactly(expected: &Value, output: &AssemblerOutput<'_>) -> Result<(), String> {
     expect(&expected["prompt"].as_str(), &Some(&*output.prompt))?;
-    expect(
-        &expected["systemFlag"].as_str(),
-        &output.system_flag.as_deref(),
-    )?;
+    expect(&expected["systemFlag"].as_str(), &output.system_flag.as_deref())?;
     expect(&expected["dropped"].as_u64().unwrap_or(0), &dropped(output))
 }
 
 fn dropped(output: &AssemblerOutput<'_>) -> u64 {
-    let drops = output
-        .diagnostics
-        .iter()
-        .filter(|found| found.code == Code::ContextDropped);
+    let drops = output.diagnostics.iter().filter(|found| found.code == Code::ContextDropped);
     drops.filter_map(|found| found.count).sum()
 }
 
 fn message_is_cut(input: &AssemblerInput<'_>, output: &AssemblerOutput<'_>) -> Result<(), String> {
     expect(&(input.context_messages.len() as u64), &dropped(output))?;
     expect(&output.prompt.ends_with(" bytes cut]"), &true)?;
-    let told = output
-        .diagnostics
-        .iter()
-        .any(|found| found.code == Code::MessageTruncated);
+    let told = output.diagnostics.iter().any(|found| found.code == Code::MessageTruncated);
     expect(&told, &true)
 }

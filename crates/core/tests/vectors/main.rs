@@ -1,10 +1,13 @@
 //! Conformance: the vectors that `CONVOKE_SHARED` points to, through the library.
 
+#![expect(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "this is a test")]
+
 use std::path::PathBuf;
 
 use serde_json::Value;
 
 mod assemble;
+mod context;
 mod markers;
 
 /// Reads the lines of a vector file, or says that the test is skipped.
@@ -28,17 +31,9 @@ fn check(file: &str, run: impl Fn(&Value) -> Result<(), String>) {
     let Some(vectors) = vectors(file) else { return };
     let failures: Vec<String> = vectors
         .iter()
-        .filter_map(|vector| {
-            run(vector)
-                .err()
-                .map(|why| format!("{}: {why}", vector["name"]))
-        })
+        .filter_map(|vector| run(vector).err().map(|why| format!("{}: {why}", vector["name"])))
         .collect();
-    println!(
-        "{file}: {} passed, {} failed",
-        vectors.len() - failures.len(),
-        failures.len()
-    );
+    println!("{file}: {} passed, {} failed", vectors.len() - failures.len(), failures.len());
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 

@@ -20,8 +20,8 @@ impl Fence {
     /// the back-ticks: that is inline code.
     pub(super) fn opened_by(line: &str) -> Option<Self> {
         let (fence, info) = fence_at_start(line)?;
-        let plain = !info.contains('\r') && !(fence.mark == b'`' && info.contains('`'));
-        plain.then_some(fence)
+        let is_inline_code = fence.mark == b'`' && info.contains('`');
+        (!is_inline_code && !info.contains('\r')).then_some(fence)
     }
 
     /// Tells whether a line closes this fence.

@@ -33,11 +33,7 @@ pub(super) fn lines(mut rest: &str) -> impl Iterator<Item = Line<'_>> {
             Some(line) => line.strip_suffix('\r').unwrap_or(line),
             None => whole,
         };
-        Some(Line {
-            content,
-            ending: &whole[content.len()..],
-            whole,
-        })
+        Some(Line { content, ending: &whole[content.len()..], whole })
     })
 }
 
@@ -47,12 +43,8 @@ mod tests {
 
     #[test]
     fn line_breaks_are_lf_and_crlf() {
-        let split: Vec<_> = lines("a\r\nb\rc\n\nd")
-            .map(|line| (line.content, line.ending))
-            .collect();
-        assert_eq!(
-            split,
-            [("a", "\r\n"), ("b\rc", "\n"), ("", "\n"), ("d", "")]
-        );
+        let split: Vec<_> =
+            lines("a\r\nb\rc\n\nd").map(|line| (line.content, line.ending)).collect();
+        assert_eq!(split, [("a", "\r\n"), ("b\rc", "\n"), ("", "\n"), ("d", "")]);
     }
 }
