@@ -114,9 +114,6 @@ codes! {
     AgentSettingRefused = "agent.setting-refused",
         "A project's file sets something that only the user may set until the project is trusted.",
         "Trust the directory, or set it in your own configuration.";
-    AgentProjectSettings = "agent.project-settings",
-        "The agent's program reads settings of this project that can run commands.",
-        "Read them, then trust the directory; or remove them.";
 }
 
 impl fmt::Display for Code {
