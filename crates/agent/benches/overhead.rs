@@ -17,29 +17,15 @@ const ROUNDS: usize = 40;
 const MEBIBYTES: u32 = 128;
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let hello = "echo hello";
     let by_hand = median((0..ROUNDS).map(|_| run_by_hand(hello)).collect());
-    let by_us = median(
-        (0..ROUNDS)
-            .map(|_| runtime.block_on(run_by_us(hello)))
-            .collect(),
-    );
+    let by_us = median((0..ROUNDS).map(|_| runtime.block_on(run_by_us(hello))).collect());
     println!("one word:  by hand {by_hand:.2?}, through us {by_us:.2?}");
 
-    let output = format!(
-        "yes some words of a line of output | head -c {}",
-        MEBIBYTES << 20
-    );
+    let output = format!("yes some words of a line of output | head -c {}", MEBIBYTES << 20);
     let by_hand = median((0..5).map(|_| run_by_hand(&output)).collect());
-    let by_us = median(
-        (0..5)
-            .map(|_| runtime.block_on(run_by_us(&output)))
-            .collect(),
-    );
+    let by_us = median((0..5).map(|_| runtime.block_on(run_by_us(&output))).collect());
     println!(
         "a MiB:     by hand {:.2?}, through us {:.2?}",
         by_hand / MEBIBYTES,
@@ -54,11 +40,8 @@ fn median(mut times: Vec<Duration>) -> Duration {
 
 fn run_by_hand(script: &str) -> Duration {
     let begin = Instant::now();
-    let mut child = Command::new("/bin/sh")
-        .args(["-c", script])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child =
+        Command::new("/bin/sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
     std::io::copy(&mut child.stdout.take().unwrap(), &mut std::io::sink()).unwrap();
     child.wait().unwrap();
     begin.elapsed()

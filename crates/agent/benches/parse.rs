@@ -26,18 +26,10 @@ const LIMIT: usize = 4 << 20;
 
 fn main() {
     println!("format          stream    read MB/s   lines only MB/s   events/s");
-    measure("claude", &stream(&claude_turn()), || {
-        Box::new(Claude::new(LIMIT))
-    });
-    measure("codex exec", &stream(&codex_turn()), || {
-        Box::new(CodexExec::new(LIMIT))
-    });
-    measure("codex app", &stream(&app_turn()), || {
-        Box::new(CodexApp::new(LIMIT))
-    });
-    measure("gemini", &stream(&gemini_turn()), || {
-        Box::new(Gemini::new(LIMIT))
-    });
+    measure("claude", &stream(&claude_turn()), || Box::new(Claude::new(LIMIT)));
+    measure("codex exec", &stream(&codex_turn()), || Box::new(CodexExec::new(LIMIT)));
+    measure("codex app", &stream(&app_turn()), || Box::new(CodexApp::new(LIMIT)));
+    measure("gemini", &stream(&gemini_turn()), || Box::new(Gemini::new(LIMIT)));
     measure("plain", &plain_text(), || Box::new(Plain::new(LIMIT)));
 }
 
@@ -112,11 +104,9 @@ fn claude_turn() -> Vec<Value> {
         json!({"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "cargo test"}}),
     ));
     let output = source_code(200);
-    turn.push(
-        json!({"type": "user", "message": {"role": "user", "content": [{"tool_use_id": "t1",
+    turn.push(json!({"type": "user", "message": {"role": "user", "content": [{"tool_use_id": "t1",
         "type": "tool_result", "content": output, "is_error": false}]}, "parent_tool_use_id": null,
-        "session_id": ID, "tool_use_result": {"stdout": output, "stderr": ""}}),
-    );
+        "session_id": ID, "tool_use_result": {"stdout": output, "stderr": ""}}));
     turn
 }
 
@@ -141,10 +131,8 @@ fn app_turn() -> Vec<Value> {
     turn.push(json!({"method": "item/completed", "params": {"threadId": ID, "turnId": ID,
         "item": {"type": "commandExecution", "id": "c1", "command": "cargo test", "cwd": "/w", "status": "completed",
         "commandActions": [], "aggregatedOutput": source_code(200), "exitCode": 0}}}));
-    turn.push(
-        json!({"method": "item/completed", "params": {"threadId": ID, "turnId": ID,
-        "item": {"type": "agentMessage", "id": "msg_1", "text": prose(300)}}}),
-    );
+    turn.push(json!({"method": "item/completed", "params": {"threadId": ID, "turnId": ID,
+        "item": {"type": "agentMessage", "id": "msg_1", "text": prose(300)}}}));
     turn
 }
 

@@ -38,15 +38,8 @@ const FORMS: &[(&str, usize)] = &[
 ];
 
 /// Words in a variable's name that say its value is a secret.
-const SECRET_NAMES: &[&str] = &[
-    "KEY",
-    "TOKEN",
-    "SECRET",
-    "PASSWORD",
-    "PASSWD",
-    "CREDENTIAL",
-    "COOKIE",
-];
+const SECRET_NAMES: &[&str] =
+    &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "COOKIE"];
 
 /// Takes secrets out of texts.
 #[derive(Clone, Default)]
@@ -73,9 +66,7 @@ impl Redactor {
         let mut known: Vec<String> = secrets.collect();
         known.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         known.dedup();
-        Self {
-            known: known.into(),
-        }
+        Self { known: known.into() }
     }
 
     /// Returns the text without secrets; the same text when it has none.
@@ -175,10 +166,7 @@ mod tests {
         for (text, clean) in [
             (format!("key sk-{body}."), "key [redacted]."),
             (format!("ghp_{body}"), "[redacted]"),
-            (
-                "a task-list of sk-items".to_owned(),
-                "a task-list of sk-items",
-            ),
+            ("a task-list of sk-items".to_owned(), "a task-list of sk-items"),
             (
                 format!("-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----\n"),
                 "[redacted]\n",
@@ -190,10 +178,7 @@ mod tests {
 
     #[test]
     fn a_text_without_secrets_is_not_copied() {
-        assert!(matches!(
-            Redactor::default().redact("nothing to see"),
-            Cow::Borrowed(_)
-        ));
+        assert!(matches!(Redactor::default().redact("nothing to see"), Cow::Borrowed(_)));
     }
 
     #[test]

@@ -88,9 +88,7 @@ impl Turn {
     pub async fn outcome(mut self) -> Outcome {
         while self.events.recv().await.is_some() {}
         let lost = || Failure::new(Reason::Incomplete, "the turn was dropped by its runtime");
-        self.outcome
-            .await
-            .unwrap_or_else(|_| Outcome::failed(lost()))
+        self.outcome.await.unwrap_or_else(|_| Outcome::failed(lost()))
     }
 
     /// Creates a turn and the side that carries it out.
@@ -98,16 +96,8 @@ impl Turn {
         let (event_sender, events) = mpsc::channel(256);
         let (outcome_sender, outcome) = oneshot::channel();
         let (cancel, cancelled) = watch::channel(false);
-        let turn = Self {
-            events,
-            outcome,
-            canceller: Canceller(Arc::new(cancel)),
-        };
-        let side = TurnSide {
-            events: event_sender,
-            cancelled,
-            redactor,
-        };
+        let turn = Self { events, outcome, canceller: Canceller(Arc::new(cancel)) };
+        let side = TurnSide { events: event_sender, cancelled, redactor };
         (turn, side, outcome_sender)
     }
 }

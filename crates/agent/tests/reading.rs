@@ -18,11 +18,7 @@ fn read(mut reader: impl Reader, lines: &[&[u8]]) -> (Vec<Event<'static>>, Accou
     for line in lines {
         reader.line(line, &mut sink);
     }
-    let ending = Ending {
-        exit: Exit::Code(0),
-        stop: None,
-        stderr: "",
-    };
+    let ending = Ending { exit: Exit::Code(0), stop: None, stderr: "" };
     let account = reader.finish(&ending, &mut sink);
     (events, account)
 }
@@ -62,12 +58,7 @@ fn an_unknown_kind_is_kept_each_time_and_reported_once() {
 
 #[test]
 fn noise_and_torn_lines_cost_nothing_but_a_diagnostic() {
-    let lines: &[&[u8]] = &[
-        b"npm notice a new version",
-        br#"{"type":"assis"#,
-        b"",
-        CLAUDE_RESULT,
-    ];
+    let lines: &[&[u8]] = &[b"npm notice a new version", br#"{"type":"assis"#, b"", CLAUDE_RESULT];
     let (_, account) = read(Claude::new(100), lines);
     assert_eq!(account.reply, "yes");
     assert_eq!(codes(&account), ["agent.output-noise"]);
@@ -94,13 +85,7 @@ fn a_field_of_a_new_type_does_not_cost_the_event() {
 fn cached_tokens_count_as_input() {
     let line = br#"{"type":"result","subtype":"success","is_error":false,"result":"","usage":{"input_tokens":1,"cache_creation_input_tokens":20,"cache_read_input_tokens":300,"output_tokens":4}}"#;
     let (_, account) = read(Claude::new(100), &[line]);
-    let usage = Usage {
-        input: 321,
-        cached: 300,
-        cache_write: 20,
-        output: 4,
-        reasoning: 0,
-    };
+    let usage = Usage { input: 321, cached: 300, cache_write: 20, output: 4, reasoning: 0 };
     assert_eq!(account.usage, Some(usage));
 }
 
@@ -133,17 +118,11 @@ fn the_reply_of_gemini_is_what_follows_its_last_tool() {
     );
     assert_eq!(account.reply, "Four.");
     let wholes = events.iter().filter_map(|event| match &event.kind {
-        EventKind::Text {
-            text,
-            part: Part::Whole,
-        } => Some(text.as_ref()),
+        EventKind::Text { text, part: Part::Whole } => Some(text.as_ref()),
         EventKind::FileChange { changes } => Some(changes[0].path.as_ref()),
         _ => None,
     });
-    assert_eq!(
-        wholes.collect::<Vec<_>>(),
-        ["I will look.", "a.rs", "Four."]
-    );
+    assert_eq!(wholes.collect::<Vec<_>>(), ["I will look.", "a.rs", "Four."]);
 }
 
 #[test]
@@ -186,25 +165,15 @@ fn what_an_app_server_asks_is_told_apart() {
     let mut ask = |line: &str| app.message(line.as_bytes(), &mut |_| {});
     assert_eq!(
         ask(r#"{"id":2,"result":{"thread":{"id":"t1"}}}"#),
-        Message::Answer {
-            id: 2,
-            thread: Some("t1".into()),
-            turn: None
-        }
+        Message::Answer { id: 2, thread: Some("t1".into()), turn: None }
     );
     assert_eq!(
         ask(r#"{"id":3,"error":{"code":-1,"message":"no"}}"#),
-        Message::Refusal {
-            id: 3,
-            message: "no".into()
-        }
+        Message::Refusal { id: 3, message: "no".into() }
     );
     assert_eq!(
         ask(r#"{"id":"a","method":"item/fileChange/requestApproval","params":{}}"#),
-        Message::Request {
-            id: "\"a\"".into(),
-            method: "item/fileChange/requestApproval".into()
-        }
+        Message::Request { id: "\"a\"".into(), method: "item/fileChange/requestApproval".into() }
     );
 }
 
@@ -212,8 +181,6 @@ fn what_an_app_server_asks_is_told_apart() {
 fn a_failed_app_server_turn_says_why() {
     let line = br#"{"method":"turn/completed","params":{"turn":{"status":"failed","error":{"message":"no","codexErrorInfo":{"responseTooManyFailedAttempts":{"httpStatusCode":429}}}}}}"#;
     let (_, account) = read(CodexApp::new(100), &[line]);
-    let Verdict::Failed(failure) = account.verdict else {
-        unreachable!("it failed")
-    };
+    let Verdict::Failed(failure) = account.verdict else { unreachable!("it failed") };
     assert_eq!(failure.reason, Reason::RateLimit);
 }

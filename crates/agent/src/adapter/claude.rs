@@ -40,11 +40,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
         ]
         .map(OsString::from),
     );
-    args.extend(
-        permissions(context.permissions())
-            .iter()
-            .map(OsString::from),
-    );
+    args.extend(permissions(context.permissions()).iter().map(OsString::from));
     // Settings of the project can hold hooks, and its `.mcp.json` servers: commands, both.
     args.push("--setting-sources".into());
     match delivery.trust {
@@ -64,18 +60,12 @@ pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
     }
     let env = [
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
-        (
-            "CLAUDE_CODE_MAX_RETRIES",
-            delivery.limits.retries.to_string(),
-        ),
+        ("CLAUDE_CODE_MAX_RETRIES", delivery.limits.retries.to_string()),
         ("DISABLE_AUTOUPDATER", "1".to_owned()),
     ];
     let mut diagnostics = Vec::new();
-    if memchr::memmem::find(
-        delivery.prompt.to_ascii_lowercase().as_bytes(),
-        KEYWORD.as_bytes(),
-    )
-    .is_some()
+    if memchr::memmem::find(delivery.prompt.to_ascii_lowercase().as_bytes(), KEYWORD.as_bytes())
+        .is_some()
     {
         let message = format!("the word `{KEYWORD}` makes claude add a note of its own");
         diagnostics.push(Diagnostic::new(Code::AgentTextNotInert, message));
@@ -94,19 +84,13 @@ pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
 
 fn permissions(permissions: Permissions) -> &'static [&'static str] {
     match permissions {
-        Permissions::ReadOnly => &[
-            "--permission-mode",
-            "default",
-            "--disallowedTools",
-            "Edit,Write,NotebookEdit",
-        ],
+        Permissions::ReadOnly => {
+            &["--permission-mode", "default", "--disallowedTools", "Edit,Write,NotebookEdit"]
+        }
         Permissions::Edit => &["--permission-mode", "acceptEdits"],
-        Permissions::EditAndNetwork => &[
-            "--permission-mode",
-            "acceptEdits",
-            "--allowedTools",
-            "WebFetch,WebSearch",
-        ],
+        Permissions::EditAndNetwork => {
+            &["--permission-mode", "acceptEdits", "--allowedTools", "WebFetch,WebSearch"]
+        }
         Permissions::Full => &["--permission-mode", "bypassPermissions"],
     }
 }
@@ -129,10 +113,7 @@ impl Dialogue for Conversation {
 
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input {
         self.reader.line(line, sink);
-        Input {
-            bytes: refuse_question(line).unwrap_or_default(),
-            last: self.reader.is_over(),
-        }
+        Input { bytes: refuse_question(line).unwrap_or_default(), last: self.reader.is_over() }
     }
 
     fn interrupt(&mut self) -> Option<Input> {

@@ -52,20 +52,13 @@ impl Guardian {
 
     /// Uses another program, whose `main` must begin with [`run_if_asked`].
     pub fn from_program(program: impl Into<PathBuf>) -> Self {
-        Self {
-            program: program.into(),
-        }
+        Self { program: program.into() }
     }
 
     /// Returns the command that starts the guardian; it connects to `socket` before anything else.
     pub(super) fn command(&self, socket: &Path, program: &Path, args: &[OsString]) -> Command {
         let mut command = Command::new(&self.program);
-        command
-            .arg(GUARDIAN)
-            .arg(socket)
-            .arg(program)
-            .args(args)
-            .process_group(0);
+        command.arg(GUARDIAN).arg(socket).arg(program).args(args).process_group(0);
         command
     }
 }
@@ -133,11 +126,7 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
             }
         }
     }
-    let left = if exit.is_some() && has_no_children() {
-        0
-    } else {
-        sweep(agent)
-    };
+    let left = if exit.is_some() && has_no_children() { 0 } else { sweep(agent) };
     while exit.is_none() {
         match news.recv_timeout(SWEEP_LIMIT) {
             Ok(News::Ended(pid, status)) if pid == agent => exit = Some(status),
@@ -170,16 +159,11 @@ fn start_agent(program: &OsStr, args: impl Iterator<Item = OsString>) -> io::Res
         .args(args)
         .spawn()?;
     // The agent alone holds the pipes to Convoke; else their end would never be seen.
-    let nothing = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/null")?;
+    let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     unistd::dup2_stdin(&nothing)?;
     unistd::dup2_stdout(&nothing)?;
     unistd::dup2_stderr(&nothing)?;
-    i32::try_from(child.id())
-        .map(Pid::from_raw)
-        .map_err(io::Error::other)
+    i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
 }
 
 /// Passes on what Convoke says, to the end of the connection.
@@ -239,10 +223,7 @@ fn sweep(agent: Pid) -> usize {
 
 /// Removes the turn's directory, which Convoke can no longer do.
 fn remove_private_dir(socket: &Path) {
-    if let Some(dir) = socket
-        .parent()
-        .filter(|dir| super::held::is_private_dir(dir))
-    {
+    if let Some(dir) = socket.parent().filter(|dir| super::held::is_private_dir(dir)) {
         let _ = std::fs::remove_dir_all(dir);
     }
 }

@@ -48,11 +48,7 @@ pub async fn supervise(
     side: &TurnSide,
 ) -> Result<Ended, StartError> {
     let (held, pipes) = Held::start(launch, guardian).await?;
-    let Pipes {
-        stdin,
-        mut stdout,
-        mut stderr,
-    } = pipes;
+    let Pipes { stdin, mut stdout, mut stderr } = pipes;
     let mut watch = Watch::new(held, stdin, dialogue, *limits);
     let mut out = vec![0; 64 << 10];
     let mut err = vec![0; 8 << 10];
@@ -173,12 +169,7 @@ impl<'d> Watch<'d> {
         let waiting = &mut self.waiting;
         let stop = &mut self.stop;
         let input = self.dialogue.line(line, &mut |event| {
-            if let EventKind::Retry {
-                attempt,
-                status: Some(status),
-                ..
-            } = event.kind
-            {
+            if let EventKind::Retry { attempt, status: Some(status), .. } = event.kind {
                 // The first refusal can be an old token, which the agent renews.
                 if attempt > 1 && Reason::from_status(status).is_final() {
                     stop.get_or_insert(Stop::Hopeless(status));
@@ -286,11 +277,7 @@ impl<'d> Watch<'d> {
         }
         let stderr = String::from_utf8_lossy(&bytes).into_owned();
         let stderr = side.redactor().redact(&stderr).into_owned();
-        let ending = Ending {
-            exit: report.exit,
-            stop: self.stop,
-            stderr: &stderr,
-        };
+        let ending = Ending { exit: report.exit, stop: self.stop, stderr: &stderr };
         let waiting = &mut self.waiting;
         let mut account = self.dialogue.finish(&ending, &mut |event| {
             waiting.push_back(event.into_owned());
