@@ -7,10 +7,12 @@ use convoke_agent::stream::claude::Claude;
 use convoke_agent::stream::codex_app::{CodexApp, Message};
 use convoke_agent::stream::codex_exec::CodexExec;
 use convoke_agent::stream::gemini::Gemini;
+use convoke_agent::stream::lines::Lines;
 use convoke_agent::stream::plain::Plain;
 use convoke_agent::stream::{Account, Reader};
 use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Ending, Exit, Reason, Verdict};
+use proptest::strategy::Strategy;
 
 fn read(mut reader: impl Reader, lines: &[&[u8]]) -> (Vec<Event<'static>>, Account) {
     let mut events = Vec::new();
@@ -183,4 +185,101 @@ fn a_failed_app_server_turn_says_why() {
     let (_, account) = read(CodexApp::new(100), &[line]);
     let Verdict::Failed(failure) = account.verdict else { unreachable!("it failed") };
     assert_eq!(failure.reason, Reason::RateLimit);
+}
+
+proptest::proptest! {
+    /// Whatever a program writes, it is read without a panic, in any chunks, to the same account.
+    #[test]
+    fn any_bytes_are_read_the_same_in_any_chunks(
+        lines in proptest::collection::vec(line(), 0..12),
+        chunk in 1_usize..64,
+    ) {
+        let bytes = lines.concat();
+        let readers: [fn() -> Box<dyn Reader>; 5] = [
+            || Box::new(Claude::new(64)),
+            || Box::new(CodexExec::new(64)),
+            || Box::new(CodexApp::new(64)),
+            || Box::new(Gemini::new(64)),
+            || Box::new(Plain::new(64)),
+        ];
+        for reader in readers {
+            let whole = read_chunks(reader(), &bytes, bytes.len().max(1));
+            proptest::prop_assert!(whole.reply.len() <= 64);
+            proptest::prop_assert_eq!(read_chunks(reader(), &bytes, chunk), whole);
+        }
+    }
+}
+
+fn read_chunks(mut reader: Box<dyn Reader>, bytes: &[u8], chunk: usize) -> Account {
+    let mut lines = Lines::new(512);
+    for chunk in bytes.chunks(chunk) {
+        lines.push(chunk, |line| reader.line(line, &mut |_| {}));
+    }
+    lines.finish(|line| reader.line(line, &mut |_| {}));
+    let ending = Ending { exit: Exit::Code(0), stop: None, stderr: "" };
+    reader.finish(&ending, &mut |_| {})
+}
+
+/// Lines that are events, almost events, and anything at all.
+fn line() -> impl Strategy<Value = Vec<u8>> {
+    let kind = proptest::sample::select(vec![
+        "assistant",
+        "user",
+        "result",
+        "system",
+        "stream_event",
+        "item.completed",
+        "item.started",
+        "turn.completed",
+        "turn.failed",
+        "error",
+        "message",
+        "tool_use",
+        "tool_result",
+        "init",
+    ]);
+    let field = proptest::sample::select(vec![
+        "message",
+        "item",
+        "content",
+        "text",
+        "role",
+        "delta",
+        "result",
+        "usage",
+        "error",
+        "params",
+        "subtype",
+        "status",
+        "stats",
+        "event",
+        "parent_tool_use_id",
+        "id",
+        "method",
+    ]);
+    let value = proptest::sample::select(vec![
+        "null",
+        "true",
+        "-1",
+        "1.5",
+        "\"success\"",
+        "\"\\ud83d\"",
+        "\"你好\"",
+        "[]",
+        "{}",
+        "[1,\"a\"]",
+        "{\"type\":\"agent_message\",\"text\":\"hi\"}",
+        "{\"content\":[{\"type\":\"text\",\"text\":\"x\"}]}",
+    ]);
+    let fields = proptest::collection::btree_map(field, value, 0..5);
+    let event = (kind, fields).prop_map(|(kind, fields)| {
+        let fields = fields.iter().map(|(name, value)| format!(",\"{name}\":{value}"));
+        format!("{{\"type\":\"{kind}\"{}}}\n", fields.collect::<Vec<_>>().concat()).into_bytes()
+    });
+    let noise = proptest::collection::vec(proptest::num::u8::ANY, 0..80);
+    let torn = (event.clone(), 0_usize..80).prop_map(|(mut event, end)| {
+        event.truncate(end);
+        event
+    });
+    proptest::prop_oneof![3 => event, 1 => noise, 1 => torn]
 }

@@ -288,6 +288,24 @@ async fn delivers_byte_for_byte(cli: Cli) {
     assert_eq!(stage.processes(), [0; 0]);
 }
 
+async fn never_reads_a_file_that_is_named(cli: Cli) {
+    let Some(stage) = Stage::new(cli, Script::default()).await else {
+        return;
+    };
+    let file = stage.work.path().join("secret.txt");
+    std::fs::write(&file, "the horse is correct").unwrap();
+    let path = file.display();
+    let prompt = format!(
+        "see @secret.txt, @./secret.txt @{path} @\"secret.txt\" (@secret.txt) @. @secret\n\
+         !cat secret.txt\n/secret.txt !{{cat secret.txt}} @{{secret.txt}} $(cat secret.txt)"
+    );
+    let outcome = stage.run(stage.delivery(&prompt)).await;
+    assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
+    for text in stage.texts() {
+        assert!(!text.contains("horse is correct"), "{text}");
+    }
+}
+
 async fn runs_a_tool(cli: Cli) {
     let script = Script::new([cli.shell("echo made by a tool >made.txt"), Answer::say("Done.")]);
     let Some(stage) = Stage::new(cli, script).await else {
@@ -478,10 +496,10 @@ macro_rules! for_each_cli {
 }
 
 for_each_cli! {
-    claude: Cli::Claude => [delivers_byte_for_byte, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
-    gemini: Cli::Gemini => [delivers_byte_for_byte, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
-    codex_098: Cli::Codex98 => [delivers_byte_for_byte, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
-    codex_166: Cli::Codex166 => [delivers_byte_for_byte, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
-    codex_098_exec: Cli::Codex98Exec => [delivers_byte_for_byte, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
-    codex_166_exec: Cli::Codex166Exec => [delivers_byte_for_byte, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
+    claude: Cli::Claude => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
+    gemini: Cli::Gemini => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
+    codex_098: Cli::Codex98 => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
+    codex_166: Cli::Codex166 => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
+    codex_098_exec: Cli::Codex98Exec => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
+    codex_166_exec: Cli::Codex166Exec => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
 }

@@ -236,6 +236,9 @@ async fn outcome(
         side.warn(anew.clone()).await;
         diagnostics.push(anew);
     }
+    for diagnostic in &mut diagnostics {
+        side.redactor().redact_diagnostic(diagnostic);
+    }
     let counted = account.usage;
     let earlier = delivery.resume.as_ref().and_then(|handle| handle.used);
     let usage = match (counted, earlier) {
@@ -249,7 +252,7 @@ async fn outcome(
         used: counted.filter(|_| call.counts_sessions),
     });
     Outcome {
-        verdict: redacted(account.verdict, side),
+        verdict: side.redactor().redact_verdict(account.verdict),
         reply: account.reply,
         usage,
         cost_usd: account.cost_usd,
@@ -259,13 +262,5 @@ async fn outcome(
     }
 }
 
-/// Takes secrets out of an agent's error message, which may quote a key.
-fn redacted(verdict: crate::Verdict, side: &TurnSide) -> crate::Verdict {
-    match verdict {
-        crate::Verdict::Failed(mut failure) => {
-            failure.message = side.redactor().redact(&failure.message).into_owned();
-            crate::Verdict::Failed(failure)
-        }
-        other => other,
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -47,7 +47,7 @@ pub struct Guardian {
 impl Guardian {
     /// Uses the running program, whose `main` must begin with [`run_if_asked`].
     pub fn this_program() -> io::Result<Self> {
-        Ok(Self::from_program(std::env::current_exe()?))
+        Ok(Self::from_program(platform::this_program()?))
     }
 
     /// Uses another program, whose `main` must begin with [`run_if_asked`].
@@ -152,7 +152,7 @@ fn tell(convoke: &mut UnixStream, line: &str) {
 }
 
 fn start_agent(program: &OsStr, args: impl Iterator<Item = OsString>) -> io::Result<Pid> {
-    let child = Command::new(std::env::current_exe()?)
+    let child = Command::new(platform::this_program()?)
         .arg(AGENT)
         .arg(std::process::id().to_string())
         .arg(program)

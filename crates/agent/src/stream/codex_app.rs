@@ -143,7 +143,7 @@ impl CodexApp {
         };
         match method {
             "item/agentMessage/delta" => {
-                emit(sink, EventKind::Text { text: params.delta.into_text(), part: Part::Delta })
+                emit(sink, EventKind::Text { text: params.delta.into_text(), part: Part::Delta });
             }
             "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta" => emit(
                 sink,
