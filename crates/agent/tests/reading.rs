@@ -166,8 +166,8 @@ fn what_an_app_server_asks_is_told_apart() {
     let mut app = CodexApp::new(1000);
     let mut ask = |line: &str| app.message(line.as_bytes(), &mut |_| {});
     assert_eq!(
-        ask(r#"{"id":2,"result":{"thread":{"id":"t1"}}}"#),
-        Message::Answer { id: 2, thread: Some("t1".into()), turn: None }
+        ask(r#"{"id":2,"result":{"thread":{"id":"t1"},"model":"m"}}"#),
+        Message::Answer { id: 2, thread: Some("t1".into()), model: Some("m".into()), turn: None }
     );
     assert_eq!(
         ask(r#"{"id":3,"error":{"code":-1,"message":"no"}}"#),

@@ -59,6 +59,8 @@ pub enum Message {
         id: u64,
         /// The thread that it named.
         thread: Option<String>,
+        /// The model that it named.
+        model: Option<String>,
         /// The turn that it named.
         turn: Option<String>,
     },
@@ -227,7 +229,12 @@ fn answer(id: &RawValue, result: Option<Answer<'_>>, error: Option<Problem<'_>>)
     }
     let result = result.unwrap_or_default();
     let named = |object: Object<Named<'_>>| object.0.and_then(|o| o.id.0).map(Cow::into_owned);
-    Message::Answer { id, thread: named(result.thread), turn: named(result.turn) }
+    Message::Answer {
+        id,
+        thread: named(result.thread),
+        model: result.model.0.map(Cow::into_owned),
+        turn: named(result.turn),
+    }
 }
 
 fn closing(turn: Turn<'_>) -> Verdict {
@@ -289,6 +296,8 @@ struct Params<'a> {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Answer<'a> {
+    #[serde(borrow)]
+    model: Text<'a>,
     #[serde(borrow)]
     thread: Object<Named<'a>>,
     #[serde(borrow)]
