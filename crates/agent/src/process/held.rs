@@ -115,6 +115,7 @@ impl Held {
         let mut guardian =
             tokio::process::Command::from(command).spawn().map_err(StartError::Guardian)?;
         let pipes = take_pipes(&mut guardian).ok_or(StartError::Silent)?;
+        platform::widen(&pipes.stdout);
         let connected = tokio::select! {
             connected = timeout(START_LIMIT, listener.accept()) => connected,
             _ = guardian.wait() => return Err(StartError::Silent),
