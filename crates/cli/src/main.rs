@@ -5,7 +5,10 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod commands;
+mod deny;
 mod outcome;
+mod surroundings;
+mod terminal;
 
 use outcome::Outcome;
 

@@ -66,6 +66,15 @@ codes! {
     SnapshotDuplicateId = "snapshot.duplicate-id",
         "Two messages of an imported snapshot have the same id; both were kept.",
         "Give each message its own id.";
+    CaptureElsewhere = "capture.elsewhere",
+        "The captured program wanted to reach hosts beside its model; nothing was let out.",
+        "Nothing to do; the program's own settings say whether it may report to its vendor.";
+    CaptureFailed = "capture.failed",
+        "The captured program ended with an error; what it had sent by then is shown.",
+        "Run the command by itself, or read its last words.";
+    CaptureTimedOut = "capture.timed-out",
+        "The captured program did not end in time and was killed; what it had sent by then is shown.",
+        "Give it more time with --timeout.";
 }
 
 impl fmt::Display for Code {

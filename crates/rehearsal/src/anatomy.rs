@@ -208,7 +208,17 @@ impl Parts {
         }
     }
 
+    /// Adds a tool, or the tools of a namespace under its name.
     fn tool(&mut self, place: String, tool: &Value) {
+        if tool["tools"].is_array() {
+            let from = self.0.len();
+            self.tools(&format!("{place}.tools"), &tool["tools"]);
+            let space = tool["name"].as_str().unwrap_or_default();
+            for part in &mut self.0[from..] {
+                part.title = format!("{space}.{}", part.title);
+            }
+            return;
+        }
         let names = [&tool["name"], &tool["function"]["name"], &tool["type"]];
         let name = names.into_iter().find_map(Value::as_str);
         let first_key = || tool.as_object().and_then(|tool| tool.keys().next());
@@ -274,7 +284,7 @@ mod tests {
             "model": "m", "instructions": "Be brief.\n\nAnd kind.",
             "input": [
                 {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "<permissions x>\nread"}]},
-                {"type": "additional_tools", "tools": [{"type": "custom", "name": "exec"}]},
+                {"type": "additional_tools", "tools": [{"type": "custom", "name": "exec"}, {"type": "namespace", "name": "clock", "tools": [{"name": "sleep"}]}]},
                 {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}, {"type": "input_image", "image_url": "data:"}]},
                 {"type": "function_call_output", "call_id": "c", "output": "done"},
             ],

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::http::request::Parts;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::wire::ModelCall;
 
@@ -47,7 +47,7 @@ impl Recorded {
 }
 
 /// What a request asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum Kind {
     /// An answer of a model.
@@ -72,7 +72,7 @@ pub enum Kind {
 }
 
 /// What a request was answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "by")]
 pub enum Answered {
     /// An answer of the script.

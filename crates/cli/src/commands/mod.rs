@@ -4,11 +4,17 @@ use clap::Subcommand;
 
 use crate::outcome::Outcome;
 
+mod capture;
+
 /// The subcommands.
 #[derive(Debug, Subcommand)]
-pub enum Command {}
+pub enum Command {
+    Capture(capture::CaptureArguments),
+}
 
 /// Runs a subcommand.
 pub fn run(command: Command) -> anyhow::Result<Outcome> {
-    match command {}
+    match command {
+        Command::Capture(arguments) => capture::run(arguments),
+    }
 }

@@ -44,7 +44,7 @@ impl fmt::Display for Wire {
 }
 
 /// A call of a model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelCall {
     /// Its wire format.

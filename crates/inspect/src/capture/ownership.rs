@@ -1,0 +1,348 @@
+//! Whose a text is. What the user gave (arguments, standard input, files that the request names or
+//! that instruct an agent) is searched for in the request; what is found is the user's, and the rest
+//! is the program's own.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use convoke_rehearsal::{Anatomy, Part, PartKind, Recorded};
+use memchr::memmem;
+use serde::{Deserialize, Serialize};
+
+use crate::surroundings::Surroundings;
+use crate::vendor::Vendor;
+
+/// A text that the user gave.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Yours {
+    /// Where it came from.
+    pub origin: Origin,
+    /// The text.
+    pub text: String,
+}
+
+/// Where a text of the user's came from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "kind")]
+pub enum Origin {
+    /// An argument of the command.
+    Argument,
+    /// The standard input.
+    Stdin,
+    /// A file.
+    File {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Argument => f.write_str("your argument"),
+            Origin::Stdin => f.write_str("your standard input"),
+            Origin::File { path } => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+const LARGEST_FILE: u64 = 8 << 20;
+
+/// Returns the texts that can be the user's.
+pub(super) fn candidates(
+    arguments: &[OsString],
+    stdin: &[u8],
+    requests: &[Recorded],
+    surroundings: &Surroundings,
+    private_home: &Path,
+) -> Vec<Yours> {
+    let mut yours = Vec::new();
+    if !stdin.is_empty() {
+        let text = String::from_utf8_lossy(stdin).into_owned();
+        yours.push(Yours {
+            origin: Origin::Stdin,
+            text,
+        });
+    }
+    let mut files = Vec::new();
+    for argument in arguments.iter().filter_map(|argument| argument.to_str()) {
+        if !argument.starts_with('-') {
+            let text = argument.to_owned();
+            yours.push(Yours {
+                origin: Origin::Argument,
+                text,
+            });
+        }
+        files.push(surroundings.cwd.join(argument));
+    }
+    files.extend(instruction_files(&surroundings.cwd));
+    let named = requests.iter().flat_map(named_files);
+    files.extend(named.filter(|path| !path.starts_with(private_home)));
+    files.sort();
+    files.dedup();
+    for path in files {
+        if let Some(text) = read_text(&path) {
+            yours.push(Yours {
+                origin: Origin::File { path },
+                text,
+            });
+        }
+    }
+    yours
+}
+
+fn instruction_files(cwd: &Path) -> Vec<PathBuf> {
+    let names = Vendor::ALL
+        .iter()
+        .flat_map(|vendor| vendor.facts().instruction_files);
+    let names: Vec<&str> = names.copied().collect();
+    let in_directory = |directory: &Path| -> Vec<PathBuf> {
+        names.iter().map(|name| directory.join(name)).collect()
+    };
+    cwd.ancestors().flat_map(in_directory).collect()
+}
+
+/// Returns the files that a request names by their whole path, as programs do that quote them.
+fn named_files(request: &Recorded) -> Vec<PathBuf> {
+    let Some(call) = request.model_call() else {
+        return Vec::new();
+    };
+    let Ok(anatomy) = Anatomy::of(call.wire, &request.body) else {
+        return Vec::new();
+    };
+    let texts = anatomy
+        .parts
+        .iter()
+        .filter(|part| part.kind != PartKind::Tool);
+    let words = texts.flat_map(|part| part.text.split_whitespace());
+    let words = words.map(|word| word.trim_end_matches([':', ',', ')', '.', '`', '"']));
+    let paths = words
+        .filter(|word| word.starts_with('/'))
+        .map(PathBuf::from);
+    let texts = paths.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    texts.collect()
+}
+
+fn read_text(path: &Path) -> Option<String> {
+    let metadata = std::fs::metadata(path).ok()?;
+    if !metadata.is_file() || metadata.len() > LARGEST_FILE {
+        return None;
+    }
+    let text = String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned();
+    (!text.trim().is_empty()).then_some(text)
+}
+
+/// A piece of a part that is the user's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Span {
+    pub range: Range<usize>,
+    /// The index of the text that it comes from.
+    pub yours: usize,
+}
+
+/// Returns, for each part, what of it is the user's, in order and without overlap.
+pub(super) fn attribute(parts: &[Part], yours: &[Yours]) -> Vec<Vec<Span>> {
+    let mut found: Vec<Vec<Span>> = vec![Vec::new(); parts.len()];
+    for (index, given) in yours.iter().enumerate() {
+        match given.origin {
+            Origin::File { .. } => find_file(&given.text, index, parts, &mut found),
+            Origin::Argument | Origin::Stdin => find_said(&given.text, index, parts, &mut found),
+        }
+    }
+    found
+}
+
+/// An argument or the standard input stands as a whole: it is a part of the conversation, or stands
+/// in one, or, if it is so long that this can be no accident, in any part.
+fn find_said(text: &str, index: usize, parts: &[Part], found: &mut [Vec<Span>]) {
+    const NO_ACCIDENT: usize = 24;
+    let is_message = |part: &Part| part.kind == PartKind::Message;
+    let whole = parts
+        .iter()
+        .rposition(|part| is_message(part) && part.text == text);
+    let place = whole.map(|part| (part, 0)).or_else(|| {
+        let mut places = parts.iter().enumerate().rev();
+        places.find_map(|(number, part)| {
+            let searched = text.len() >= NO_ACCIDENT || (text.len() >= 4 && is_message(part));
+            let start = searched.then(|| memmem::rfind(part.text.as_bytes(), text.as_bytes()));
+            start.flatten().map(|start| (number, start))
+        })
+    });
+    if let Some((part, start)) = place {
+        add(&mut found[part], start..start + text.len(), index);
+    }
+}
+
+/// A file may arrive trimmed, cut, or without some of its lines: stretches of it are looked for, each
+/// after the one before. The cost is that of searching a part for [`MOST_MISSES`] lines, at most.
+fn find_file(text: &str, index: usize, parts: &[Part], found: &mut [Vec<Span>]) {
+    let text = text.trim();
+    for (part, found) in parts.iter().zip(found) {
+        let (mut from, mut after, mut misses) = (0, 0, 0);
+        while part.kind != PartKind::Tool && misses < MOST_MISSES {
+            let (start, length) = stretch(&text[from..], &part.text, after).unwrap_or_default();
+            // Short stretches are everywhere: they count only as the whole file.
+            if length >= SHORTEST || (length > 0 && length == text.len()) {
+                add(found, start..start + length, index);
+                (from, after, misses) = (from + length, start + length, 0);
+            } else {
+                misses += 1;
+            }
+            let Some(line) = text[from..].find('\n') else {
+                break;
+            };
+            from += line + 1;
+        }
+    }
+}
+
+const SHORTEST: usize = 24;
+const MOST_MISSES: usize = 200;
+
+/// Returns where the first line of `text` stands in `part`, and how far the two agree from there.
+fn stretch(text: &str, part: &str, after: usize) -> Option<(usize, usize)> {
+    let line = text.lines().next()?.trim_end();
+    if line.len() < 4 {
+        return None;
+    }
+    let start = after + memmem::find(&part.as_bytes()[after..], line.as_bytes())?;
+    let agreeing = text.bytes().zip(part[start..].bytes());
+    let mut length = agreeing.take_while(|(a, b)| a == b).count();
+    while !text.is_char_boundary(length) || !part.is_char_boundary(start + length) {
+        length -= 1;
+    }
+    Some((start, length))
+}
+
+/// Adds a span, unless somebody else's covers it in part.
+fn add(found: &mut Vec<Span>, range: Range<usize>, yours: usize) {
+    let at = found.partition_point(|span| span.range.end <= range.start);
+    if found
+        .get(at)
+        .is_none_or(|next| range.end <= next.range.start)
+        && !range.is_empty()
+    {
+        found.insert(at, Span { range, yours });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(kind: PartKind, text: &str) -> Part {
+        Part {
+            kind,
+            place: String::new(),
+            role: None,
+            title: String::new(),
+            text: text.to_owned(),
+        }
+    }
+
+    fn found(parts: &[Part], origin: Origin, text: &str) -> Vec<Vec<String>> {
+        let yours = [Yours {
+            origin,
+            text: text.to_owned(),
+        }];
+        let spans = attribute(parts, &yours).into_iter().zip(parts);
+        spans
+            .map(|(spans, part)| {
+                let texts = spans
+                    .into_iter()
+                    .map(|span| part.text[span.range].to_owned());
+                texts.collect()
+            })
+            .collect()
+    }
+
+    fn file() -> Origin {
+        Origin::File {
+            path: PathBuf::from("/p/CLAUDE.md"),
+        }
+    }
+
+    #[test]
+    fn a_prompt_is_the_part_that_equals_it_not_a_word_of_the_system_text() {
+        let parts = [
+            part(PartKind::System, "Say hello to the user."),
+            part(PartKind::Message, "hello"),
+            part(PartKind::Message, "<reminder>hello</reminder>"),
+        ];
+        assert_eq!(
+            found(&parts, Origin::Argument, "hello"),
+            [vec![], vec!["hello".to_owned()], vec![]]
+        );
+        assert_eq!(found(&parts, Origin::Argument, "Say"), [[""; 0]; 3]);
+    }
+
+    #[test]
+    fn a_long_argument_is_found_in_the_system_text() {
+        let given = "You are Max, who reviews code.";
+        let parts = [
+            part(PartKind::System, &format!("Base.\n\n{given}")),
+            part(PartKind::Message, "hi"),
+        ];
+        assert_eq!(found(&parts, Origin::Argument, given)[0], [given]);
+    }
+
+    #[test]
+    fn a_file_is_found_trimmed_cut_and_with_lines_left_out() {
+        let text = "\n# Rules for everybody here\n<!-- a comment of some length -->\nAlways answer in English.\nNever delete 世界 files.\n";
+        for (sent, expected) in [
+            (
+                "Contents:\n# Rules for everybody here\n<!-- a comment of some length -->\nAlways answer in English.\nNever delete 世界 files.\nEnd",
+                vec![text.trim()],
+            ),
+            (
+                "# Rules for everybody here\nAlways answer in English.\nNever delete 世界 files.",
+                vec![
+                    "# Rules for everybody here\n",
+                    "Always answer in English.\nNever delete 世界 files.",
+                ],
+            ),
+            (
+                "# Rules for everybody here\n<!-- a comment of some length -->\nAlways answer in Eng\u{fffd}",
+                vec![
+                    "# Rules for everybody here\n<!-- a comment of some length -->\nAlways answer in Eng",
+                ],
+            ),
+            ("Nothing of it", vec![]),
+        ] {
+            assert_eq!(
+                found(&[part(PartKind::Message, sent)], file(), text)[0],
+                expected,
+                "{sent}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_short_file_counts_only_whole() {
+        let parts = [
+            part(PartKind::Message, "x be brief y"),
+            part(PartKind::Message, "be kind"),
+        ];
+        assert_eq!(found(&parts, file(), "be brief\n")[0], ["be brief"]);
+        assert_eq!(found(&parts, file(), "be kind\nand brief\n"), [[""; 0]; 2]);
+    }
+
+    #[test]
+    fn no_text_is_counted_twice() {
+        let parts = [part(PartKind::Message, "the same text of a certain length")];
+        let text = || "the same text of a certain length".to_owned();
+        let yours = [
+            Yours {
+                origin: file(),
+                text: text(),
+            },
+            Yours {
+                origin: Origin::Stdin,
+                text: text(),
+            },
+        ];
+        assert_eq!(attribute(&parts, &yours)[0].len(), 1);
+    }
+}

@@ -1,0 +1,15 @@
+//! Looks at the agent CLIs of a machine: what they send to their models ([`capture`]), and whether
+//! they would work ([`doctor`]).
+//!
+//! Neither reads the environment or the home directory by itself: the caller hands them in as
+//! [`Surroundings`]. Neither writes into a CLI's own configuration.
+
+pub mod capture;
+pub mod doctor;
+pub mod endpoint;
+pub mod installed;
+pub mod surroundings;
+pub mod vendor;
+
+pub use surroundings::Surroundings;
+pub use vendor::Vendor;

@@ -1,0 +1,201 @@
+//! What is known of each vendor's CLI. All of it was measured on the versions that are named here.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+/// An agent CLI that Convoke knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Vendor {
+    /// Claude Code.
+    Claude,
+    /// Codex.
+    Codex,
+    /// Gemini CLI.
+    Gemini,
+}
+
+/// What is known of one CLI.
+#[derive(Debug)]
+pub struct Facts {
+    /// The command.
+    pub command: &'static str,
+    /// The npm package.
+    pub package: &'static str,
+    /// The versions that Convoke was measured with, oldest first.
+    pub versions: &'static [&'static str],
+    /// The names of the instruction files that it reads, in a project or in its own directory.
+    pub instruction_files: &'static [&'static str],
+    /// Its own directory in the user's home.
+    pub directory: &'static str,
+    /// A variable that moves that directory.
+    pub directory_variable: Option<&'static str>,
+    /// What in its own directory is configuration, as opposed to credentials, logs and caches.
+    pub configuration: &'static [&'static str],
+    /// The hosts that it must reach to work.
+    pub hosts: &'static [&'static str],
+    /// How it is signed in.
+    pub sign_in: SignIn,
+}
+
+/// How a CLI is signed in.
+#[derive(Debug)]
+pub struct SignIn {
+    /// Variables that carry a key which it uses.
+    pub keys: &'static [&'static str],
+    /// Variables that look as if they carried one, and that it does not read.
+    pub ignored_keys: &'static [&'static str],
+    /// Variables that send its calls to a cloud provider, which has its own credentials.
+    pub clouds: &'static [&'static str],
+    /// Files, in its own directory, that hold what a sign-in left behind.
+    pub credentials: &'static [&'static str],
+    /// Arguments that make it say whether it is signed in; this writes into its own directory.
+    pub status: Option<&'static [&'static str]>,
+    /// What a user does to sign in.
+    pub how: &'static str,
+}
+
+impl Vendor {
+    /// Every CLI, in the order in which they are shown.
+    pub const ALL: [Vendor; 3] = [Vendor::Claude, Vendor::Codex, Vendor::Gemini];
+
+    /// Returns what is known of it.
+    pub const fn facts(self) -> &'static Facts {
+        match self {
+            Vendor::Claude => &CLAUDE,
+            Vendor::Codex => &CODEX,
+            Vendor::Gemini => &GEMINI,
+        }
+    }
+
+    /// Says which CLI a program is, by its name or by the package that it lies in.
+    pub fn of(program: &Path) -> Option<Self> {
+        let name = program.file_stem()?.to_str()?;
+        let by_name = Self::ALL
+            .into_iter()
+            .find(|vendor| vendor.facts().command == name);
+        by_name.or_else(|| {
+            let real = program.canonicalize().ok()?;
+            let real = real.to_str()?;
+            Self::ALL
+                .into_iter()
+                .find(|vendor| real.contains(vendor.facts().package))
+        })
+    }
+}
+
+impl fmt::Display for Vendor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.facts().command)
+    }
+}
+
+/// No CLI has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown agent `{0}`; known are claude, codex and gemini")]
+pub struct UnknownVendor(pub String);
+
+impl FromStr for Vendor {
+    type Err = UnknownVendor;
+
+    fn from_str(name: &str) -> Result<Self, UnknownVendor> {
+        let found = Self::ALL
+            .into_iter()
+            .find(|vendor| vendor.facts().command == name);
+        found.ok_or_else(|| UnknownVendor(name.to_owned()))
+    }
+}
+
+static CLAUDE: Facts = Facts {
+    command: "claude",
+    package: "@anthropic-ai/claude-code",
+    versions: &["2.1.197"],
+    instruction_files: &[
+        "CLAUDE.md",
+        ".claude/CLAUDE.md",
+        "CLAUDE.local.md",
+        ".claude/rules",
+    ],
+    directory: ".claude",
+    directory_variable: Some("CLAUDE_CONFIG_DIR"),
+    configuration: &[
+        "CLAUDE.md",
+        "rules",
+        "settings.json",
+        "agents",
+        "commands",
+        "skills",
+        "output-styles",
+    ],
+    hosts: &["api.anthropic.com"],
+    sign_in: SignIn {
+        keys: &[
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_AUTH_TOKEN",
+            "CLAUDE_CODE_OAUTH_TOKEN",
+        ],
+        ignored_keys: &[],
+        clouds: &[
+            "CLAUDE_CODE_USE_BEDROCK",
+            "CLAUDE_CODE_USE_VERTEX",
+            "CLAUDE_CODE_USE_FOUNDRY",
+        ],
+        credentials: &[".credentials.json"],
+        status: Some(&["auth", "status", "--json"]),
+        how: "run `claude auth login`, or set ANTHROPIC_API_KEY",
+    },
+};
+
+static CODEX: Facts = Facts {
+    command: "codex",
+    package: "@openai/codex",
+    versions: &["0.98.0", "0.166.0"],
+    instruction_files: &["AGENTS.override.md", "AGENTS.md"],
+    directory: ".codex",
+    directory_variable: Some("CODEX_HOME"),
+    configuration: &[
+        "AGENTS.override.md",
+        "AGENTS.md",
+        "config.toml",
+        "prompts",
+        "rules",
+        "skills",
+    ],
+    hosts: &["api.openai.com", "chatgpt.com"],
+    sign_in: SignIn {
+        keys: &["CODEX_API_KEY"],
+        ignored_keys: &["OPENAI_API_KEY"],
+        clouds: &[],
+        credentials: &["auth.json"],
+        status: Some(&["login", "status"]),
+        how: "run `codex login`, or set CODEX_API_KEY",
+    },
+};
+
+static GEMINI: Facts = Facts {
+    command: "gemini",
+    package: "@google/gemini-cli",
+    versions: &["0.61.0"],
+    instruction_files: &["GEMINI.md"],
+    directory: ".gemini",
+    directory_variable: None,
+    configuration: &[
+        "GEMINI.md",
+        "settings.json",
+        "commands",
+        "extensions",
+        "skills",
+    ],
+    hosts: &["generativelanguage.googleapis.com"],
+    sign_in: SignIn {
+        keys: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+        ignored_keys: &[],
+        clouds: &["GOOGLE_GENAI_USE_VERTEXAI"],
+        credentials: &["oauth_creds.json"],
+        status: None,
+        how: "set GEMINI_API_KEY, or start `gemini` once and sign in",
+    },
+};
