@@ -38,6 +38,11 @@ impl Recorded {
         }
     }
 
+    /// Says whether it calls a model for a turn, and not for an aside.
+    pub fn is_turn(&self) -> bool {
+        self.model_call().is_some_and(|call| !call.aside)
+    }
+
     /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();

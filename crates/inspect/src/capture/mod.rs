@@ -139,8 +139,7 @@ fn environment(
 impl Capture {
     /// Returns the call of the turn itself: of all that are no asides, the largest.
     pub fn turn(&self) -> Option<&Recorded> {
-        let calls = self.requests.iter();
-        let calls = calls.filter(|request| request.model_call().is_some_and(|call| !call.aside));
+        let calls = self.requests.iter().filter(|request| request.is_turn());
         calls.max_by_key(|request| (request.body.len(), std::cmp::Reverse(request.number)))
     }
 

@@ -143,13 +143,20 @@ pub(super) struct Span {
 }
 
 /// Returns, for each part, what of it is the user's, in order and without overlap.
+///
+/// Files that arrived whole come first: the lines that they share with others are theirs.
 pub(super) fn attribute(parts: &[Part], yours: &[Yours]) -> Vec<Vec<Span>> {
     let mut found: Vec<Vec<Span>> = vec![Vec::new(); parts.len()];
+    let mut in_pieces = Vec::new();
     for (index, given) in yours.iter().enumerate() {
         match given.origin {
-            Origin::File { .. } => find_file(&given.text, index, parts, &mut found),
             Origin::Argument | Origin::Stdin => find_said(&given.text, index, parts, &mut found),
+            Origin::File { .. } if find_whole_file(&given.text, index, parts, &mut found) => {}
+            Origin::File { .. } => in_pieces.push((index, given)),
         }
+    }
+    for (index, given) in in_pieces {
+        find_pieces(&given.text, index, parts, &mut found);
     }
     found
 }
@@ -175,16 +182,30 @@ fn find_said(text: &str, index: usize, parts: &[Part], found: &mut [Vec<Span>]) 
     }
 }
 
-/// A file may arrive trimmed, cut, or without some of its lines: stretches of it are looked for, each
-/// after the one before. The cost is that of searching a part for [`MOST_MISSES`] lines, at most.
-fn find_file(text: &str, index: usize, parts: &[Part], found: &mut [Vec<Span>]) {
+/// A file that arrives whole may be trimmed. Says whether it was found.
+fn find_whole_file(text: &str, index: usize, parts: &[Part], found: &mut [Vec<Span>]) -> bool {
+    let text = text.trim();
+    let mut is_found = false;
+    for (part, found) in parts.iter().zip(found) {
+        if part.kind != PartKind::Tool {
+            for start in memmem::find_iter(part.text.as_bytes(), text) {
+                add(found, start..start + text.len(), index);
+                is_found = true;
+            }
+        }
+    }
+    is_found
+}
+
+/// A file may arrive cut, or without some of its lines: stretches of it are looked for, each after
+/// the one before. The cost is that of searching a part for [`MOST_MISSES`] lines, at most.
+fn find_pieces(text: &str, index: usize, parts: &[Part], found: &mut [Vec<Span>]) {
     let text = text.trim();
     for (part, found) in parts.iter().zip(found) {
         let (mut from, mut after, mut misses) = (0, 0, 0);
         while part.kind != PartKind::Tool && misses < MOST_MISSES {
             let (start, length) = stretch(&text[from..], &part.text, after).unwrap_or_default();
-            // Short stretches are everywhere: they count only as the whole file.
-            if length >= SHORTEST || (length > 0 && length == text.len()) {
+            if length >= SHORTEST {
                 add(found, start..start + length, index);
                 (from, after, misses) = (from + length, start + length, 0);
             } else {
@@ -198,6 +219,7 @@ fn find_file(text: &str, index: usize, parts: &[Part], found: &mut [Vec<Span>]) 
     }
 }
 
+/// Shorter stretches than this are everywhere.
 const SHORTEST: usize = 24;
 const MOST_MISSES: usize = 200;
 
@@ -327,6 +349,21 @@ mod tests {
         ];
         assert_eq!(found(&parts, file(), "be brief\n")[0], ["be brief"]);
         assert_eq!(found(&parts, file(), "be kind\nand brief\n"), [[""; 0]; 2]);
+    }
+
+    #[test]
+    fn lines_that_two_files_share_belong_to_the_one_that_arrived_whole() {
+        let shared = "Always answer in whole sentences.";
+        let parts = [part(
+            PartKind::Message,
+            &format!("<x>\n# B\n{shared}\n</x>"),
+        )];
+        let given = |name: &str| Yours {
+            origin: Origin::File { path: name.into() },
+            text: format!("# {name}\n{shared}\n"),
+        };
+        let spans = &attribute(&parts, &[given("A"), given("B")])[0];
+        assert_eq!(spans.iter().map(|span| span.yours).collect::<Vec<_>>(), [1]);
     }
 
     #[test]
