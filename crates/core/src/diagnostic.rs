@@ -75,6 +75,51 @@ codes! {
     CaptureTimedOut = "capture.timed-out",
         "The captured program did not end in time and was killed; what it had sent by then is shown.",
         "Give it more time with --timeout.";
+    DoctorNoAgent = "doctor.no-agent",
+        "No agent on this machine would run a turn.",
+        "Install and sign in to one of claude, codex and gemini, or use --rehearse.";
+    DoctorNotInstalled = "doctor.not-installed",
+        "An agent is not installed.",
+        "Install it, or leave it out of the team.";
+    DoctorVersionUnknown = "doctor.version-unknown",
+        "An agent does not say its version.",
+        "Run it with --version and see what it says.";
+    DoctorVersionUnmeasured = "doctor.version-unmeasured",
+        "An agent's version is not one that Convoke was measured with.",
+        "It may well work; install a measured version if something is odd.";
+    DoctorInterpreterMissing = "doctor.interpreter-missing",
+        "An agent is a script whose interpreter is not there.",
+        "Install the interpreter, or add its directory to the PATH.";
+    DoctorShadowed = "doctor.shadowed",
+        "An agent is installed more than once, and one copy hides the other.",
+        "Remove one of them, or name the one that you mean by its path.";
+    DoctorNotSignedIn = "doctor.not-signed-in",
+        "Nothing points to an agent being signed in.",
+        "Sign in to it, or give it a key.";
+    DoctorKeyIgnored = "doctor.key-ignored",
+        "A key is set that the agent does not read.",
+        "Set the variable that it reads.";
+    DoctorSignInConflict = "doctor.sign-in-conflict",
+        "An agent has a key beside a sign-in, and uses the key.",
+        "Unset the key, if the subscription is to pay.";
+    DoctorCredentialsExposed = "doctor.credentials-exposed",
+        "A file with credentials can be read by other users.",
+        "Take the others' permissions away.";
+    DoctorLimitLow = "doctor.limit-low",
+        "A limit of this machine is too low for a team of agents.",
+        "Raise the limit.";
+    DoctorTemporaryDirectory = "doctor.temporary-directory",
+        "The directory for temporary files cannot be written to.",
+        "Set TMPDIR to one that can.";
+    DoctorRoot = "doctor.root",
+        "This is the root user, for whom some agents refuse some permissions.",
+        "Run as another user, or set IS_SANDBOX=1 in a sandbox.";
+    DoctorProxy = "doctor.proxy",
+        "The settings of the proxy contradict each other, or catch what is on this machine.",
+        "Set them alike, and add 127.0.0.1,localhost to NO_PROXY.";
+    DoctorRedirected = "doctor.redirected",
+        "A variable sends an agent's calls to another address than its vendor's.",
+        "Unset it, if that is not meant.";
 }
 
 impl fmt::Display for Code {

@@ -1,0 +1,221 @@
+//! `convoke doctor`: which agents are here, and what would fail and why.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+use clap::Args;
+use convoke_core::Diagnostic;
+use convoke_inspect::doctor::{
+    AgentReport, Depth, Evidence, Finding, Level, Limit, Report, SaysOfItself, examine,
+};
+use convoke_inspect::{Surroundings, Vendor};
+use serde_json::json;
+
+use crate::deny;
+use crate::outcome::{Outcome, UsageError};
+use crate::surroundings;
+use crate::terminal::{Colour, number};
+
+/// Says which agents are here, how they are signed in, what would fail, and what to do about it
+#[derive(Debug, Args)]
+#[command(
+    after_help = "It reads no secret, sends nothing and pays nothing. A key that is set is not a key that works:
+what was found is told, and not taken for granted."
+)]
+pub struct DoctorArguments {
+    /// Looks at these agents only, for example claude,codex
+    #[arg(long, value_name = "AGENTS", value_delimiter = ',')]
+    agent: Vec<String>,
+    /// Asks each program whether it is signed in; some write into their own directory when they start
+    #[arg(long)]
+    ask: bool,
+    /// Writes JSON
+    #[arg(long)]
+    json: bool,
+    /// Ends with exit code 3 when this diagnostic is given; may be given more than once
+    #[arg(long, value_name = "CODE")]
+    deny: Vec<String>,
+}
+
+/// Runs `convoke doctor`.
+pub fn run(arguments: &DoctorArguments) -> anyhow::Result<Outcome> {
+    let denied = deny::parse(&arguments.deny)?;
+    let vendors = vendors(&arguments.agent)?;
+    let surroundings = surroundings::of_process()?;
+    let depth = if arguments.ask {
+        Depth::Ask
+    } else {
+        Depth::Look
+    };
+    let report = examine(&vendors, &surroundings, depth);
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        let mut value = serde_json::to_value(&report)?;
+        value["version"] = json!(1);
+        writeln!(out, "{value}")?;
+    } else {
+        write!(out, "{}", show(&report, &surroundings, Colour::of_stdout()))?;
+    }
+    let given: Vec<Diagnostic> = report
+        .all_findings()
+        .map(|found| found.diagnostic.clone())
+        .collect();
+    let has_problem = report
+        .findings
+        .iter()
+        .any(|found| found.level == Level::Problem);
+    Ok(match deny::outcome(&given, &denied) {
+        Outcome::Done if has_problem => Outcome::Failed,
+        outcome => outcome,
+    })
+}
+
+fn vendors(names: &[String]) -> Result<Vec<Vendor>, UsageError> {
+    if names.is_empty() {
+        return Ok(Vendor::ALL.to_vec());
+    }
+    let vendors = names.iter().map(|name| name.parse::<Vendor>());
+    vendors
+        .collect::<Result<_, _>>()
+        .map_err(|error| UsageError(error.to_string()))
+}
+
+fn show(report: &Report, surroundings: &Surroundings, colour: Colour) -> String {
+    let page = Page {
+        home: &surroundings.home,
+        colour,
+    };
+    let mut text = String::new();
+    for agent in &report.agents {
+        text += &page.agent(agent);
+    }
+    text += &colour.bold("machine\n");
+    for limit in &report.limits {
+        text += &page.limit(limit);
+    }
+    for proxy in &report.network.proxies {
+        text += &page.line("proxy", &format!("{} ({})", proxy.address, proxy.variable));
+    }
+    if report.network.proxies.is_empty() {
+        text += &page.line(
+            "proxy",
+            "none is set; the agents reach their hosts directly",
+        );
+    }
+    for finding in &report.findings {
+        text += &page.finding(finding);
+    }
+    text + "\n" + &verdict(report, colour)
+}
+
+fn verdict(report: &Report, colour: Colour) -> String {
+    let usable: Vec<String> = report
+        .agents
+        .iter()
+        .filter(|agent| agent.is_usable())
+        .map(|agent| agent.agent.to_string())
+        .collect();
+    let sentence = match &usable[..] {
+        [] => colour.red("No agent would run a turn."),
+        [one] => colour.green(&format!("{one} would run a turn, as far as can be seen.")),
+        [first @ .., last] => {
+            let first = first.join(", ");
+            colour.green(&format!(
+                "{first} and {last} would run a turn, as far as can be seen."
+            ))
+        }
+    };
+    format!(
+        "{sentence}\n{}",
+        colour.dim("Nothing was sent, no secret was read, and nothing was paid.\n")
+    )
+}
+
+struct Page<'a> {
+    home: &'a Path,
+    colour: Colour,
+}
+
+impl Page<'_> {
+    fn agent(&self, report: &AgentReport) -> String {
+        let name = self.colour.bold(&report.agent.to_string());
+        let Some(program) = report.installed.first() else {
+            let findings: String = report
+                .findings
+                .iter()
+                .map(|found| self.finding(found))
+                .collect();
+            return format!("{name}\n{findings}\n");
+        };
+        let version = program
+            .version
+            .as_deref()
+            .unwrap_or("of an unknown version");
+        let mut text = format!("{name} {version}\n");
+        text += &self.line("program", &self.path(&program.path));
+        text += &self.line("sign-in", &self.sign_in(report));
+        text += &self.line("reaches", &report.hosts.join(", "));
+        for finding in &report.findings {
+            text += &self.finding(finding);
+        }
+        text + "\n"
+    }
+
+    fn sign_in(&self, report: &AgentReport) -> String {
+        let evidence = report
+            .sign_in
+            .evidence
+            .iter()
+            .map(|evidence| match evidence {
+                Evidence::Key { variable } => format!("{variable} is set"),
+                Evidence::Cloud { variable } => {
+                    format!("{variable} is set: a cloud provider's credentials")
+                }
+                Evidence::Credentials { path } => format!("{} is there", self.path(path)),
+            });
+        let mut text = evidence.collect::<Vec<_>>().join(", ");
+        if text.is_empty() {
+            text = "nothing was found".to_owned();
+        }
+        let says = match report.sign_in.program_says {
+            Some(SaysOfItself::SignedIn) => "; the program says that it is signed in",
+            Some(SaysOfItself::NotSignedIn) => "; the program says that it is not signed in",
+            Some(SaysOfItself::Unclear) => "; the program does not say clearly",
+            None if report.sign_in.evidence.is_empty() => "",
+            None => "; whether it works was not tried",
+        };
+        text + says
+    }
+
+    fn limit(&self, limit: &Limit) -> String {
+        let most = limit.most.map_or("no limit".to_owned(), number);
+        self.line(
+            "limit",
+            &format!("{most} {}: {}", limit.what, limit.meaning),
+        )
+    }
+
+    fn finding(&self, finding: &Finding) -> String {
+        let mark = match finding.level {
+            Level::Note => self.colour.dim("·"),
+            Level::Warning => self.colour.yellow("!"),
+            Level::Problem => self.colour.red("✗"),
+        };
+        let code = self.colour.dim(&format!("({})", finding.diagnostic.code));
+        let mut text = format!("  {mark} {} {code}\n", finding.diagnostic.message);
+        let _ = writeln!(text, "    → {}", finding.fix);
+        text
+    }
+
+    fn line(&self, name: &str, text: &str) -> String {
+        format!("  {} {text}\n", self.colour.dim(&format!("{name:<9}")))
+    }
+
+    fn path(&self, path: &Path) -> String {
+        match path.strip_prefix(self.home) {
+            Ok(rest) => format!("~/{}", rest.display()),
+            Err(_) => path.display().to_string(),
+        }
+    }
+}
