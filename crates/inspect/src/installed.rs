@@ -1,11 +1,10 @@
 //! A CLI that is installed: where it really lies, and which version it is.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use crate::asking::ask;
 use crate::surroundings::Surroundings;
 use crate::vendor::Vendor;
 
@@ -76,33 +75,11 @@ fn version_of_package(program: &Path, package: &str) -> Option<String> {
 /// Even `--version` makes some CLIs write into their user's home; so it gets another one.
 fn version_by_asking(program: &Path, surroundings: &Surroundings) -> Option<String> {
     let home = tempfile::tempdir().ok()?;
-    let mut child = Command::new(program)
-        .arg("--version")
-        .env_clear()
-        .env("PATH", surroundings.variable("PATH").unwrap_or_default())
-        .env("HOME", home.path())
-        .env("TMPDIR", home.path())
-        .current_dir(home.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
-    let deadline = Instant::now() + Duration::from_secs(10);
-    loop {
-        match child.try_wait() {
-            Ok(Some(_)) => break,
-            Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(10)),
-            Ok(None) | Err(_) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return None;
-            }
-        }
-    }
-    let mut text = String::new();
-    std::io::Read::read_to_string(&mut child.stdout.take()?, &mut text).ok()?;
-    version_in(&text)
+    let path = surroundings.variable("PATH").unwrap_or_default();
+    let environment = [("PATH", path), ("HOME", home.path().as_os_str())];
+    let environment = environment.map(|(name, value)| (name.into(), value.to_owned()));
+    let answer = ask(program, &["--version"], environment, home.path())?;
+    version_in(&answer.said)
 }
 
 /// Returns the first word that is a version: three numbers, with dots between them.

@@ -4,6 +4,7 @@
 //! Neither reads the environment or the home directory by itself: the caller hands them in as
 //! [`Surroundings`]. Neither writes into a CLI's own configuration.
 
+mod asking;
 pub mod capture;
 pub mod doctor;
 pub mod endpoint;

@@ -145,7 +145,7 @@ static CLAUDE: Facts = Facts {
         ],
         credentials: &[".credentials.json"],
         status: Some(&["auth", "status", "--json"]),
-        how: "run `claude auth login`, or set ANTHROPIC_API_KEY",
+        how: "Run `claude auth login`, or set ANTHROPIC_API_KEY.",
     },
 };
 
@@ -171,7 +171,7 @@ static CODEX: Facts = Facts {
         clouds: &[],
         credentials: &["auth.json"],
         status: Some(&["login", "status"]),
-        how: "run `codex login`, or set CODEX_API_KEY",
+        how: "Run `codex login`, or set CODEX_API_KEY.",
     },
 };
 
@@ -196,6 +196,6 @@ static GEMINI: Facts = Facts {
         clouds: &["GOOGLE_GENAI_USE_VERTEXAI"],
         credentials: &["oauth_creds.json"],
         status: None,
-        how: "set GEMINI_API_KEY, or start `gemini` once and sign in",
+        how: "Set GEMINI_API_KEY, or start `gemini` once and sign in.",
     },
 };

@@ -174,10 +174,12 @@ impl Page<'_> {
                 }
                 Evidence::Credentials { path } => format!("{} is there", self.path(path)),
             });
-        let mut text = evidence.collect::<Vec<_>>().join(", ");
-        if text.is_empty() {
-            text = "nothing was found".to_owned();
-        }
+        let evidence: Vec<String> = evidence.collect();
+        let found = if evidence.is_empty() {
+            "nothing was found".to_owned()
+        } else {
+            evidence.join(", ")
+        };
         let says = match report.sign_in.program_says {
             Some(SaysOfItself::SignedIn) => "; the program says that it is signed in",
             Some(SaysOfItself::NotSignedIn) => "; the program says that it is not signed in",
@@ -185,7 +187,7 @@ impl Page<'_> {
             None if report.sign_in.evidence.is_empty() => "",
             None => "; whether it works was not tried",
         };
-        text + says
+        found + says
     }
 
     fn limit(&self, limit: &Limit) -> String {

@@ -41,15 +41,17 @@ pub(super) fn examine(vendor: Vendor, surroundings: &Surroundings, depth: Depth)
 
 fn not_installed(facts: &Facts) -> Finding {
     let message = format!("{} is not on the PATH", facts.command);
-    Finding::new(Level::Note, Code::DoctorNotInstalled, message)
-        .with_fix(format!("npm install -g {}", facts.package))
+    Finding::new(Level::Note, Code::DoctorNotInstalled, message).with_fix(format!(
+        "Run `npm install -g {}`, or leave it out of the team.",
+        facts.package
+    ))
 }
 
 fn check_version(program: &Installed, facts: &Facts, findings: &mut Vec<Finding>) {
     let Some(version) = &program.version else {
         let message = format!("{} does not say its version", program.path.display());
         let fix = format!(
-            "run `{} --version` and see what it says",
+            "Run `{} --version` and see what it says.",
             program.path.display()
         );
         findings
@@ -66,7 +68,7 @@ fn check_version(program: &Installed, facts: &Facts, findings: &mut Vec<Finding>
     );
     let newest = facts.versions.last().copied().unwrap_or_default();
     let fix = format!(
-        "npm install -g {}@{newest}, if something is odd",
+        "It may well work; if something is odd, run `npm install -g {}@{newest}`.",
         facts.package
     );
     let oldest = facts.versions.first().copied().unwrap_or_default();
@@ -99,7 +101,7 @@ fn check_interpreter(
             "{} needs {interpreter}, which is not on the PATH",
             program.path.display()
         );
-        let fix = format!("install {interpreter}, or add its directory to the PATH");
+        let fix = format!("Install {interpreter}, or add its directory to the PATH.");
         findings.push(
             Finding::new(Level::Problem, Code::DoctorInterpreterMissing, message).with_fix(fix),
         );

@@ -56,12 +56,12 @@ pub(super) fn limits(surroundings: &Surroundings, findings: &mut Vec<Finding>) -
     };
     if let Some(most) = is_few("open files", FEW_FILES) {
         let message = format!("only {most} files can be open at a time");
-        let fix = format!("ulimit -n {FEW_FILES}");
+        let fix = format!("Run `ulimit -n {FEW_FILES}`.");
         findings.push(Finding::new(Level::Warning, Code::DoctorLimitLow, message).with_fix(fix));
     }
     if let Some(most) = is_few("processes", FEW_PROCESSES) {
         let message = format!("only {most} processes and threads can run at a time");
-        let fix = format!("ulimit -u {FEW_PROCESSES}");
+        let fix = format!("Run `ulimit -u {FEW_PROCESSES}`.");
         findings.push(Finding::new(Level::Warning, Code::DoctorLimitLow, message).with_fix(fix));
     }
     check_temporary_directory(surroundings, findings);
@@ -97,7 +97,7 @@ fn check_temporary_directory(surroundings: &Surroundings, findings: &mut Vec<Fin
         .map_or("/tmp".into(), std::path::PathBuf::from);
     if let Err(error) = tempfile::tempfile_in(&directory) {
         let message = format!("no file can be made in {}: {error}", directory.display());
-        let fix = "set TMPDIR to a directory that can be written to";
+        let fix = "Set TMPDIR to a directory that can be written to.";
         findings.push(
             Finding::new(Level::Problem, Code::DoctorTemporaryDirectory, message).with_fix(fix),
         );

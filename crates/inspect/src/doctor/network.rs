@@ -86,7 +86,7 @@ pub(super) fn examine(surroundings: &Surroundings, findings: &mut Vec<Finding>) 
             address,
         } = redirect;
         let message = format!("{variable} sends the calls of {agent} to {address}");
-        let fix = format!("unset {variable}, if that is not meant");
+        let fix = format!("Unset {variable}, if that is not meant.");
         findings.push(Finding::new(Level::Note, Code::DoctorRedirected, message).with_fix(fix));
     }
     network
@@ -104,7 +104,7 @@ fn check_proxies(network: &Network, findings: &mut Vec<Finding>) {
             let message = format!("{} is {upper} and {} is {lower}", pair[0], pair[1]);
             findings.push(
                 Finding::new(Level::Warning, Code::DoctorProxy, message).with_fix(
-                    "set both to the same address: some programs read the one, some the other",
+                    "Set both to the same address: some programs read the one, some the other.",
                 ),
             );
         }
@@ -117,7 +117,7 @@ fn check_proxies(network: &Network, findings: &mut Vec<Finding>) {
         let message = "programs on this machine would be reached by way of the proxy";
         findings.push(
             Finding::new(Level::Warning, Code::DoctorProxy, message)
-                .with_fix("add 127.0.0.1,localhost to NO_PROXY"),
+                .with_fix("Add 127.0.0.1,localhost to NO_PROXY."),
         );
     }
 }

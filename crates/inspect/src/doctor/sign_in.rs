@@ -3,12 +3,12 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use convoke_core::Code;
 use serde::Serialize;
 
 use super::{Finding, Level};
+use crate::asking::ask;
 use crate::installed::Installed;
 use crate::surroundings::Surroundings;
 use crate::vendor::Vendor;
@@ -103,7 +103,7 @@ pub(super) fn judge(
     for variable in facts.ignored_keys {
         if surroundings.variable(variable).is_some() {
             let message = format!("{vendor} does not read {variable}, which is set");
-            let fix = format!("{}; it wants {}", facts.how, facts.keys.join(" or "));
+            let fix = facts.how;
             findings.push(Finding::new(Level::Note, Code::DoctorKeyIgnored, message).with_fix(fix));
         }
     }
@@ -154,7 +154,7 @@ fn check_conflict(vendor: Vendor, report: &SignInReport, findings: &mut Vec<Find
             "{vendor} has both {variable} and {}; the key is used, and is billed",
             path.display()
         );
-        let fix = format!("unset {variable}, if your subscription is to pay");
+        let fix = format!("Unset {variable}, if your subscription is to pay.");
         findings
             .push(Finding::new(Level::Warning, Code::DoctorSignInConflict, message).with_fix(fix));
     }
@@ -164,7 +164,7 @@ fn check_privacy(path: &Path, findings: &mut Vec<Finding>) {
     let mode = path.metadata().map(|file| file.permissions().mode());
     if mode.is_ok_and(|mode| mode & 0o077 != 0) {
         let message = format!("{} can be read by other users", path.display());
-        let fix = format!("chmod 600 {}", path.display());
+        let fix = format!("Run `chmod 600 {}`.", path.display());
         findings.push(
             Finding::new(Level::Warning, Code::DoctorCredentialsExposed, message).with_fix(fix),
         );
@@ -177,21 +177,10 @@ fn self_report(
     surroundings: &Surroundings,
 ) -> Option<SaysOfItself> {
     let arguments = vendor.facts().sign_in.status?;
-    // `timeout` of our own would need a thread; the programs answer in a second and use no network.
-    let output = Command::new(&program.path)
-        .args(arguments)
-        .env_clear()
-        .envs(&surroundings.environment)
-        .current_dir(&surroundings.home)
-        .stdin(Stdio::null())
-        .output();
-    Some(output.map_or(SaysOfItself::Unclear, |output| {
-        let said = [output.stdout, output.stderr].concat();
-        understand(
-            vendor,
-            output.status.code(),
-            &String::from_utf8_lossy(&said),
-        )
+    let environment = surroundings.environment.clone();
+    let answer = ask(&program.path, arguments, environment, &surroundings.home);
+    Some(answer.map_or(SaysOfItself::Unclear, |answer| {
+        understand(vendor, answer.code, &answer.said)
     }))
 }
 
