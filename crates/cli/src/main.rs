@@ -5,10 +5,13 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod commands;
-mod deny;
+mod diagnostics;
+mod figures;
+mod logging;
 mod outcome;
 mod surroundings;
 mod terminal;
+mod tokens;
 
 use outcome::Outcome;
 

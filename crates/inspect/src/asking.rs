@@ -48,8 +48,5 @@ pub(crate) fn ask(
     let mut said = Vec::new();
     let _ = child.stdout?.take(LONGEST).read_to_end(&mut said);
     let _ = child.stderr?.take(LONGEST).read_to_end(&mut said);
-    Some(Answer {
-        code: status.code(),
-        said: String::from_utf8_lossy(&said).into_owned(),
-    })
+    Some(Answer { code: status.code(), said: String::from_utf8_lossy(&said).into_owned() })
 }

@@ -16,9 +16,8 @@ const NO_KEY: &str = "rehearsal";
 
 /// The variables that a program keeps when it runs in a home of its own; all others may carry a
 /// secret, or change what it does.
-const KEPT: [&str; 9] = [
-    "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TZ", "USER", "LOGNAME", "SHELL",
-];
+const KEPT: [&str; 9] =
+    ["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TZ", "USER", "LOGNAME", "SHELL"];
 
 /// Says whether a variable of the user's environment is kept.
 pub fn is_kept(name: &OsStr) -> bool {
@@ -91,11 +90,7 @@ pub fn configure(vendor: Vendor, base_url: &str, home: &Path) -> Result<(), Endp
                 return Err("it is not a JSON object".into());
             }
             for key in ["security", "auth"] {
-                let place = if key == "auth" {
-                    &mut file["security"][key]
-                } else {
-                    &mut file[key]
-                };
+                let place = if key == "auth" { &mut file["security"][key] } else { &mut file[key] };
                 if !place.is_object() {
                     *place = json!({});
                 }
@@ -108,11 +103,8 @@ pub fn configure(vendor: Vendor, base_url: &str, home: &Path) -> Result<(), Endp
 
 /// Returns the arguments with which a CLI runs one turn and ends, whether or not the user wrote them.
 pub fn headless(vendor: Vendor, arguments: &[OsString]) -> Vec<OsString> {
-    let has = |wanted: &[&str]| {
-        arguments
-            .iter()
-            .any(|given| wanted.iter().any(|one| given == *one))
-    };
+    let has =
+        |wanted: &[&str]| arguments.iter().any(|given| wanted.iter().any(|one| given == *one));
     let mut all = arguments.to_vec();
     match vendor {
         Vendor::Claude if !has(&["-p", "--print", "--version", "--help"]) => {
@@ -142,10 +134,8 @@ fn edit(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(at(path)(error)),
     };
-    let text = change(&text).map_err(|reason| EndpointError::Invalid {
-        path: path.to_owned(),
-        reason,
-    })?;
+    let text =
+        change(&text).map_err(|reason| EndpointError::Invalid { path: path.to_owned(), reason })?;
     std::fs::write(path, text).map_err(at(path))
 }
 
@@ -180,10 +170,7 @@ mod tests {
     use super::*;
 
     fn words(line: &str) -> Vec<OsString> {
-        line.split(' ')
-            .filter(|word| !word.is_empty())
-            .map(Into::into)
-            .collect()
+        line.split(' ').filter(|word| !word.is_empty()).map(Into::into).collect()
     }
 
     #[test]
@@ -192,29 +179,13 @@ mod tests {
             (Vendor::Claude, "hello", "-p hello"),
             (Vendor::Claude, "hello --print", "hello --print"),
             (Vendor::Codex, "hello", "exec --skip-git-repo-check hello"),
-            (
-                Vendor::Codex,
-                "exec --json hi",
-                "exec --skip-git-repo-check --json hi",
-            ),
-            (
-                Vendor::Codex,
-                "-m x e hi",
-                "-m x e --skip-git-repo-check hi",
-            ),
-            (
-                Vendor::Codex,
-                "exec --skip-git-repo-check hi",
-                "exec --skip-git-repo-check hi",
-            ),
+            (Vendor::Codex, "exec --json hi", "exec --skip-git-repo-check --json hi"),
+            (Vendor::Codex, "-m x e hi", "-m x e --skip-git-repo-check hi"),
+            (Vendor::Codex, "exec --skip-git-repo-check hi", "exec --skip-git-repo-check hi"),
             (Vendor::Gemini, "-p hello", "-p hello"),
             (Vendor::Gemini, "", ""),
         ] {
-            assert_eq!(
-                headless(vendor, &words(given)),
-                words(made),
-                "{vendor} {given}"
-            );
+            assert_eq!(headless(vendor, &words(given)), words(made), "{vendor} {given}");
         }
     }
 
@@ -226,14 +197,8 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        write(
-            ".codex/config.toml",
-            "model = \"x\"\nmodel_provider = \"mine\"\n[a]\nb = 1\n",
-        );
-        write(
-            ".gemini/settings.json",
-            r#"{"ui": {"theme": "dark"}, "security": 3}"#,
-        );
+        write(".codex/config.toml", "model = \"x\"\nmodel_provider = \"mine\"\n[a]\nb = 1\n");
+        write(".gemini/settings.json", r#"{"ui": {"theme": "dark"}, "security": 3}"#);
         let read = |path: &str| std::fs::read_to_string(home.path().join(path)).unwrap();
         for vendor in Vendor::ALL {
             configure(vendor, "http://127.0.0.1:1", home.path()).unwrap();
@@ -254,10 +219,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(&path, text).unwrap();
             let refused = configure(vendor, "http://127.0.0.1:1", home.path()).unwrap_err();
-            assert!(
-                refused.to_string().contains(path.to_str().unwrap()),
-                "{refused}"
-            );
+            assert!(refused.to_string().contains(path.to_str().unwrap()), "{refused}");
         }
     }
 }

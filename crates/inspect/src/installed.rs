@@ -28,12 +28,7 @@ impl Installed {
         let real_path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let version = version_of_package(&real_path, agent.facts().package)
             .or_else(|| version_by_asking(path, surroundings));
-        Self {
-            agent,
-            path: path.to_owned(),
-            real_path,
-            version,
-        }
+        Self { agent, path: path.to_owned(), real_path, version }
     }
 
     /// Says whether Convoke was measured with this very version.
@@ -84,9 +79,7 @@ fn version_by_asking(program: &Path, surroundings: &Surroundings) -> Option<Stri
 
 /// Returns the first word that is a version: three numbers, with dots between them.
 fn version_in(text: &str) -> Option<String> {
-    let mut words = text
-        .split_whitespace()
-        .map(|word| word.trim_start_matches('v'));
+    let mut words = text.split_whitespace().map(|word| word.trim_start_matches('v'));
     let is_version = |word: &&str| {
         let core = word.split(['-', '+']).next().unwrap_or_default();
         let numbers: Vec<&str> = core.split('.').collect();

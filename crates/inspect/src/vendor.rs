@@ -74,15 +74,11 @@ impl Vendor {
     /// Says which CLI a program is, by its name or by the package that it lies in.
     pub fn of(program: &Path) -> Option<Self> {
         let name = program.file_stem()?.to_str()?;
-        let by_name = Self::ALL
-            .into_iter()
-            .find(|vendor| vendor.facts().command == name);
+        let by_name = Self::ALL.into_iter().find(|vendor| vendor.facts().command == name);
         by_name.or_else(|| {
             let real = program.canonicalize().ok()?;
             let real = real.to_str()?;
-            Self::ALL
-                .into_iter()
-                .find(|vendor| real.contains(vendor.facts().package))
+            Self::ALL.into_iter().find(|vendor| real.contains(vendor.facts().package))
         })
     }
 }
@@ -102,9 +98,7 @@ impl FromStr for Vendor {
     type Err = UnknownVendor;
 
     fn from_str(name: &str) -> Result<Self, UnknownVendor> {
-        let found = Self::ALL
-            .into_iter()
-            .find(|vendor| vendor.facts().command == name);
+        let found = Self::ALL.into_iter().find(|vendor| vendor.facts().command == name);
         found.ok_or_else(|| UnknownVendor(name.to_owned()))
     }
 }
@@ -113,12 +107,7 @@ static CLAUDE: Facts = Facts {
     command: "claude",
     package: "@anthropic-ai/claude-code",
     versions: &["2.1.197"],
-    instruction_files: &[
-        "CLAUDE.md",
-        ".claude/CLAUDE.md",
-        "CLAUDE.local.md",
-        ".claude/rules",
-    ],
+    instruction_files: &["CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md", ".claude/rules"],
     directory: ".claude",
     directory_variable: Some("CLAUDE_CONFIG_DIR"),
     configuration: &[
@@ -132,17 +121,9 @@ static CLAUDE: Facts = Facts {
     ],
     hosts: &["api.anthropic.com"],
     sign_in: SignIn {
-        keys: &[
-            "ANTHROPIC_API_KEY",
-            "ANTHROPIC_AUTH_TOKEN",
-            "CLAUDE_CODE_OAUTH_TOKEN",
-        ],
+        keys: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
         ignored_keys: &[],
-        clouds: &[
-            "CLAUDE_CODE_USE_BEDROCK",
-            "CLAUDE_CODE_USE_VERTEX",
-            "CLAUDE_CODE_USE_FOUNDRY",
-        ],
+        clouds: &["CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"],
         credentials: &[".credentials.json"],
         status: Some(&["auth", "status", "--json"]),
         how: "Run `claude auth login`, or set ANTHROPIC_API_KEY.",
@@ -182,13 +163,7 @@ static GEMINI: Facts = Facts {
     instruction_files: &["GEMINI.md"],
     directory: ".gemini",
     directory_variable: None,
-    configuration: &[
-        "GEMINI.md",
-        "settings.json",
-        "commands",
-        "extensions",
-        "skills",
-    ],
+    configuration: &["GEMINI.md", "settings.json", "commands", "extensions", "skills"],
     hosts: &["generativelanguage.googleapis.com"],
     sign_in: SignIn {
         keys: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],

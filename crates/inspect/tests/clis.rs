@@ -18,12 +18,7 @@ use convoke_rehearsal::{Anatomy, Answer, Part, PartKind, Script};
 use serde_json::json;
 use tempfile::TempDir;
 
-const CLIS: [&str; 4] = [
-    "claude-2.1.197",
-    "codex-0.98.0",
-    "codex-0.166.0",
-    "gemini-0.61.0",
-];
+const CLIS: [&str; 4] = ["claude-2.1.197", "codex-0.98.0", "codex-0.166.0", "gemini-0.61.0"];
 
 /// Returns the program of a CLI, unless it is to be skipped.
 fn installed(cli: &str) -> Option<PathBuf> {
@@ -36,11 +31,7 @@ fn installed(cli: &str) -> Option<PathBuf> {
         return Some(program);
     }
     let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-    assert!(
-        !is_ci,
-        "{cli} is not in {}; run scripts/install-clis",
-        cache.display()
-    );
+    assert!(!is_ci, "{cli} is not in {}; run scripts/install-clis", cache.display());
     eprintln!("skipped: {cli} is not installed; run scripts/install-clis");
     None
 }
@@ -53,10 +44,7 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        let place = Self {
-            project: TempDir::new().unwrap(),
-            home: TempDir::new().unwrap(),
-        };
+        let place = Self { project: TempDir::new().unwrap(), home: TempDir::new().unwrap() };
         for name in ["CLAUDE.md", "AGENTS.md", "GEMINI.md"] {
             let text = format!("# Rules of {name}\n\nAlways answer in whole sentences.\n");
             std::fs::write(place.project.path().join(name), text).unwrap();
@@ -83,9 +71,7 @@ impl Place {
     fn files(&self) -> Vec<OsString> {
         let listed = [self.project.path(), self.home.path()].map(|directory| {
             let entries = std::fs::read_dir(directory).unwrap();
-            entries
-                .map(|entry| entry.unwrap().file_name())
-                .collect::<Vec<_>>()
+            entries.map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>()
         });
         let mut files = listed.concat();
         files.sort();
@@ -111,11 +97,7 @@ impl Place {
         };
         let before = self.files();
         let captured = capture(order, &self.surroundings()).await.unwrap();
-        assert_eq!(
-            self.files(),
-            before,
-            "nothing was written into the project or the home"
-        );
+        assert_eq!(self.files(), before, "nothing was written into the project or the home");
         assert!(!captured.home.exists(), "the private home is gone");
         captured
     }
@@ -123,24 +105,15 @@ impl Place {
 
 fn last_words(capture: &Capture) -> &str {
     match &capture.ended {
-        Ended::Exited {
-            code: Some(0),
-            last_words,
-        } => last_words,
+        Ended::Exited { code: Some(0), last_words } => last_words,
         ended => panic!("{ended:?}"),
     }
 }
 
 fn parts(capture: &Capture, call: usize) -> Vec<Part> {
-    let calls: Vec<_> = capture
-        .requests
-        .iter()
-        .filter(|request| request.is_turn())
-        .collect();
+    let calls: Vec<_> = capture.requests.iter().filter(|request| request.is_turn()).collect();
     let request = calls[call];
-    Anatomy::of(request.model_call().unwrap().wire, &request.body)
-        .unwrap()
-        .parts
+    Anatomy::of(request.model_call().unwrap().wire, &request.body).unwrap().parts
 }
 
 #[tokio::test]
@@ -151,13 +124,7 @@ async fn a_plain_turn_completes_and_its_account_adds_up() {
         };
         let place = Place::new();
         let arguments: &[&str] = match cli {
-            "gemini-0.61.0" => &[
-                "-m",
-                "gemini-2.5-pro",
-                "-o",
-                "json",
-                "What is this project?",
-            ],
+            "gemini-0.61.0" => &["-m", "gemini-2.5-pro", "-o", "json", "What is this project?"],
             _ => &["What is this project?"],
         };
         let script = Script::new([Answer::say("A rehearsed answer.")]);
@@ -172,10 +139,7 @@ async fn a_plain_turn_completes_and_its_account_adds_up() {
         let whole =
             account.parts.iter().map(|part| part.bytes).sum::<u64>() + account.envelope_bytes;
         assert_eq!(whole, account.body_bytes);
-        assert_eq!(
-            account.your_bytes() + account.program_bytes(),
-            account.body_bytes
-        );
+        assert_eq!(account.your_bytes() + account.program_bytes(), account.body_bytes);
         let yours: Vec<String> = account
             .yours()
             .iter()
@@ -187,18 +151,9 @@ async fn a_plain_turn_completes_and_its_account_adds_up() {
             Vendor::Gemini => "GEMINI.md",
         };
         assert_eq!(yours.len(), 2, "{cli}: {yours:?}");
-        assert!(
-            yours.iter().any(|share| share == "your argument 21"),
-            "{cli}: {yours:?}"
-        );
-        assert!(
-            yours.iter().any(|share| share.contains(file)),
-            "{cli}: {yours:?}"
-        );
-        assert!(
-            account.parts.iter().any(|part| part.kind == PartKind::Tool),
-            "{cli}"
-        );
+        assert!(yours.iter().any(|share| share == "your argument 21"), "{cli}: {yours:?}");
+        assert!(yours.iter().any(|share| share.contains(file)), "{cli}: {yours:?}");
+        assert!(account.parts.iter().any(|part| part.kind == PartKind::Tool), "{cli}");
         assert!(cli.ends_with(captured.program.version.as_deref().unwrap()));
     }
 }
@@ -206,26 +161,14 @@ async fn a_plain_turn_completes_and_its_account_adds_up() {
 #[tokio::test]
 async fn a_tool_turn_completes() {
     for (cli, tool, input) in [
-        (
-            "claude-2.1.197",
-            "Bash",
-            json!({"command": "cat note.txt", "description": "x"}),
-        ),
-        (
-            "codex-0.98.0",
-            "exec_command",
-            json!({"cmd": "cat note.txt"}),
-        ),
+        ("claude-2.1.197", "Bash", json!({"command": "cat note.txt", "description": "x"})),
+        ("codex-0.98.0", "exec_command", json!({"cmd": "cat note.txt"})),
         (
             "codex-0.166.0",
             "exec",
             json!("text((await tools.exec_command({cmd: 'cat note.txt'})).output)"),
         ),
-        (
-            "gemini-0.61.0",
-            "read_file",
-            json!({"file_path": "note.txt"}),
-        ),
+        ("gemini-0.61.0", "read_file", json!({"file_path": "note.txt"})),
     ] {
         let Some(program) = installed(cli) else {
             continue;
@@ -260,13 +203,9 @@ async fn a_long_prompt_arrives_byte_for_byte() {
             "gemini-0.61.0" => &["-m", "gemini-2.5-pro"],
             _ => &[],
         };
-        let captured = place
-            .run(&program, arguments, &prompt, Script::default())
-            .await;
+        let captured = place.run(&program, arguments, &prompt, Script::default()).await;
         last_words(&captured);
-        let found = parts(&captured, 0)
-            .into_iter()
-            .any(|part| part.text == prompt);
+        let found = parts(&captured, 0).into_iter().any(|part| part.text == prompt);
         assert!(found, "{cli}");
     }
 }

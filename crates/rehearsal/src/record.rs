@@ -96,14 +96,8 @@ pub enum Answered {
     },
 }
 
-const SECRET_HEADERS: [&str; 6] = [
-    "authorization",
-    "proxy-authorization",
-    "x-api-key",
-    "api-key",
-    "x-goog-api-key",
-    "cookie",
-];
+const SECRET_HEADERS: [&str; 6] =
+    ["authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"];
 
 /// Returns the headers in order, with secrets replaced by their length.
 pub(crate) fn headers(parts: &Parts) -> Vec<(String, String)> {
@@ -121,9 +115,7 @@ pub(crate) fn headers(parts: &Parts) -> Vec<(String, String)> {
 /// By list, and by name for headers that nobody has thought of.
 fn is_secret(name: &str) -> bool {
     SECRET_HEADERS.contains(&name)
-        || ["token", "secret", "password", "credential"]
-            .iter()
-            .any(|word| name.contains(word))
+        || ["token", "secret", "password", "credential"].iter().any(|word| name.contains(word))
 }
 
 /// Returns the address, with the value of a `key` in its query replaced by its length.

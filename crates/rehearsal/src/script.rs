@@ -72,10 +72,7 @@ impl Script {
 
     /// Creates a script from its answers, with the usual default.
     pub fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
-        Self {
-            answers: answers.into_iter().collect(),
-            default: Answer::say(Self::DEFAULT_TEXT),
-        }
+        Self { answers: answers.into_iter().collect(), default: Answer::say(Self::DEFAULT_TEXT) }
     }
 
     /// Gives `answer` when no other is left.
@@ -87,14 +84,9 @@ impl Script {
 
     /// Reads a script from a file: JSON if its name ends in `.json`, else TOML.
     pub fn load(path: &Path) -> Result<Self, ScriptError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ScriptError::Unreadable {
-            path: path.to_owned(),
-            source,
-        })?;
-        let read = if path
-            .extension()
-            .is_some_and(|extension| extension == "json")
-        {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ScriptError::Unreadable { path: path.to_owned(), source })?;
+        let read = if path.extension().is_some_and(|extension| extension == "json") {
             Self::from_json(&text)
         } else {
             Self::from_toml(&text)
@@ -139,11 +131,7 @@ pub enum Content {
 
 impl From<Content> for Answer {
     fn from(content: Content) -> Self {
-        Self {
-            when: Condition::default(),
-            delay: Duration::ZERO,
-            content,
-        }
+        Self { when: Condition::default(), delay: Duration::ZERO, content }
     }
 }
 
@@ -328,11 +316,7 @@ pub struct HttpError {
 impl HttpError {
     /// Creates an error without headers.
     pub fn new(status: u16, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            message: message.into(),
-            headers: Vec::new(),
-        }
+        Self { status, message: message.into(), headers: Vec::new() }
     }
 }
 
@@ -359,18 +343,14 @@ pub enum ScriptError {
 
 impl ScriptError {
     fn invalid(reason: &impl ToString) -> Self {
-        Self::Invalid {
-            path: None,
-            reason: reason.to_string().trim_end().to_owned(),
-        }
+        Self::Invalid { path: None, reason: reason.to_string().trim_end().to_owned() }
     }
 
     fn in_file(self, file: &Path) -> Self {
         match self {
-            Self::Invalid { path: None, reason } => Self::Invalid {
-                path: Some(file.to_owned()),
-                reason,
-            },
+            Self::Invalid { path: None, reason } => {
+                Self::Invalid { path: Some(file.to_owned()), reason }
+            }
             other => other,
         }
     }

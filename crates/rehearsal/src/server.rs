@@ -25,12 +25,7 @@ pub async fn start_with(script: Script, limits: Limits) -> Result<Rehearsal, Sta
     let shared = Arc::new(Shared::new(script, limits, address));
     let (stop, stopped) = watch::channel(Stop::No);
     let accepting = tokio::spawn(accept(listener, Arc::clone(&shared), stopped));
-    Ok(Rehearsal {
-        address,
-        shared,
-        stop,
-        accepting,
-    })
+    Ok(Rehearsal { address, shared, stop, accepting })
 }
 
 /// A server that runs. Dropping it ends it at once.

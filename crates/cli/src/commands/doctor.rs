@@ -5,25 +5,24 @@ use std::io::Write as _;
 use std::path::Path;
 
 use clap::Args;
-use convoke_core::Diagnostic;
 use convoke_inspect::doctor::{
     AgentReport, Depth, Evidence, Finding, Level, Limit, Report, SaysOfItself, examine,
 };
 use convoke_inspect::{Surroundings, Vendor};
 use serde_json::json;
 
-use crate::deny;
+use crate::diagnostics::Deny;
+use crate::figures::number;
 use crate::outcome::{Outcome, UsageError};
 use crate::surroundings;
-use crate::terminal::{Colour, number};
+use crate::terminal::Paint;
 
-/// Says which agents are here, how they are signed in, what would fail, and what to do about it
+/// Shows which agents are here, how they are signed in, what would fail, and what to do about it.
+///
+/// It reads no secret, sends nothing and pays nothing. A key that is set is not a key that works: what
+/// was found is told, and not taken for granted.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "It reads no secret, sends nothing and pays nothing. A key that is set is not a key that works:
-what was found is told, and not taken for granted."
-)]
-pub struct DoctorArguments {
+pub struct Arguments {
     /// Looks at these agents only, for example claude,codex
     #[arg(long, value_name = "AGENTS", value_delimiter = ',')]
     agent: Vec<String>,
@@ -33,21 +32,15 @@ pub struct DoctorArguments {
     /// Writes JSON
     #[arg(long)]
     json: bool,
-    /// Ends with exit code 3 when this diagnostic is given; may be given more than once
-    #[arg(long, value_name = "CODE")]
-    deny: Vec<String>,
+    #[command(flatten)]
+    deny: Deny,
 }
 
 /// Runs `convoke doctor`.
-pub fn run(arguments: &DoctorArguments) -> anyhow::Result<Outcome> {
-    let denied = deny::parse(&arguments.deny)?;
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let vendors = vendors(&arguments.agent)?;
     let surroundings = surroundings::of_process()?;
-    let depth = if arguments.ask {
-        Depth::Ask
-    } else {
-        Depth::Look
-    };
+    let depth = if arguments.ask { Depth::Ask } else { Depth::Look };
     let report = examine(&vendors, &surroundings, depth);
     let mut out = std::io::stdout().lock();
     if arguments.json {
@@ -55,17 +48,11 @@ pub fn run(arguments: &DoctorArguments) -> anyhow::Result<Outcome> {
         value["version"] = json!(1);
         writeln!(out, "{value}")?;
     } else {
-        write!(out, "{}", show(&report, &surroundings, Colour::of_stdout()))?;
+        write!(out, "{}", show(&report, &surroundings, Paint::for_stream(&std::io::stdout())))?;
     }
-    let given: Vec<Diagnostic> = report
-        .all_findings()
-        .map(|found| found.diagnostic.clone())
-        .collect();
-    let has_problem = report
-        .findings
-        .iter()
-        .any(|found| found.level == Level::Problem);
-    Ok(match deny::outcome(&given, &denied) {
+    let given = report.all_findings().map(|found| found.diagnostic.code);
+    let has_problem = report.findings.iter().any(|found| found.level == Level::Problem);
+    Ok(match arguments.deny.outcome(given) {
         Outcome::Done if has_problem => Outcome::Failed,
         outcome => outcome,
     })
@@ -76,21 +63,16 @@ fn vendors(names: &[String]) -> Result<Vec<Vendor>, UsageError> {
         return Ok(Vendor::ALL.to_vec());
     }
     let vendors = names.iter().map(|name| name.parse::<Vendor>());
-    vendors
-        .collect::<Result<_, _>>()
-        .map_err(|error| UsageError(error.to_string()))
+    vendors.collect::<Result<_, _>>().map_err(|error| UsageError(error.to_string()))
 }
 
-fn show(report: &Report, surroundings: &Surroundings, colour: Colour) -> String {
-    let page = Page {
-        home: &surroundings.home,
-        colour,
-    };
+fn show(report: &Report, surroundings: &Surroundings, paint: Paint) -> String {
+    let page = Page { home: &surroundings.home, paint };
     let mut text = String::new();
     for agent in &report.agents {
         text += &page.agent(agent);
     }
-    text += &colour.bold("machine\n");
+    text += &paint.strong("machine\n");
     for limit in &report.limits {
         text += &page.limit(limit);
     }
@@ -98,18 +80,15 @@ fn show(report: &Report, surroundings: &Surroundings, colour: Colour) -> String 
         text += &page.line("proxy", &format!("{} ({})", proxy.address, proxy.variable));
     }
     if report.network.proxies.is_empty() {
-        text += &page.line(
-            "proxy",
-            "none is set; the agents reach their hosts directly",
-        );
+        text += &page.line("proxy", "none is set; the agents reach their hosts directly");
     }
     for finding in &report.findings {
         text += &page.finding(finding);
     }
-    text + "\n" + &verdict(report, colour)
+    text + "\n" + &verdict(report, paint)
 }
 
-fn verdict(report: &Report, colour: Colour) -> String {
+fn verdict(report: &Report, paint: Paint) -> String {
     let usable: Vec<String> = report
         .agents
         .iter()
@@ -117,41 +96,33 @@ fn verdict(report: &Report, colour: Colour) -> String {
         .map(|agent| agent.agent.to_string())
         .collect();
     let sentence = match &usable[..] {
-        [] => colour.red("No agent would run a turn."),
-        [one] => colour.green(&format!("{one} would run a turn, as far as can be seen.")),
+        [] => paint.bad("No agent would run a turn."),
+        [one] => paint.good(&format!("{one} would run a turn, as far as can be seen.")),
         [first @ .., last] => {
             let first = first.join(", ");
-            colour.green(&format!(
-                "{first} and {last} would run a turn, as far as can be seen."
-            ))
+            paint.good(&format!("{first} and {last} would run a turn, as far as can be seen."))
         }
     };
     format!(
         "{sentence}\n{}",
-        colour.dim("Nothing was sent, no secret was read, and nothing was paid.\n")
+        paint.faint("Nothing was sent, no secret was read, and nothing was paid.\n")
     )
 }
 
 struct Page<'a> {
     home: &'a Path,
-    colour: Colour,
+    paint: Paint,
 }
 
 impl Page<'_> {
     fn agent(&self, report: &AgentReport) -> String {
-        let name = self.colour.bold(&report.agent.to_string());
+        let name = self.paint.strong(&report.agent.to_string());
         let Some(program) = report.installed.first() else {
-            let findings: String = report
-                .findings
-                .iter()
-                .map(|found| self.finding(found))
-                .collect();
+            let findings: String =
+                report.findings.iter().map(|found| self.finding(found)).collect();
             return format!("{name}\n{findings}\n");
         };
-        let version = program
-            .version
-            .as_deref()
-            .unwrap_or("of an unknown version");
+        let version = program.version.as_deref().unwrap_or("of an unknown version");
         let mut text = format!("{name} {version}\n");
         text += &self.line("program", &self.path(&program.path));
         text += &self.line("sign-in", &self.sign_in(report));
@@ -163,23 +134,16 @@ impl Page<'_> {
     }
 
     fn sign_in(&self, report: &AgentReport) -> String {
-        let evidence = report
-            .sign_in
-            .evidence
-            .iter()
-            .map(|evidence| match evidence {
-                Evidence::Key { variable } => format!("{variable} is set"),
-                Evidence::Cloud { variable } => {
-                    format!("{variable} is set: a cloud provider's credentials")
-                }
-                Evidence::Credentials { path } => format!("{} is there", self.path(path)),
-            });
+        let evidence = report.sign_in.evidence.iter().map(|evidence| match evidence {
+            Evidence::Key { variable } => format!("{variable} is set"),
+            Evidence::Cloud { variable } => {
+                format!("{variable} is set: a cloud provider's credentials")
+            }
+            Evidence::Credentials { path } => format!("{} is there", self.path(path)),
+        });
         let evidence: Vec<String> = evidence.collect();
-        let found = if evidence.is_empty() {
-            "nothing was found".to_owned()
-        } else {
-            evidence.join(", ")
-        };
+        let found =
+            if evidence.is_empty() { "nothing was found".to_owned() } else { evidence.join(", ") };
         let says = match report.sign_in.program_says {
             Some(SaysOfItself::SignedIn) => "; the program says that it is signed in",
             Some(SaysOfItself::NotSignedIn) => "; the program says that it is not signed in",
@@ -192,26 +156,23 @@ impl Page<'_> {
 
     fn limit(&self, limit: &Limit) -> String {
         let most = limit.most.map_or("no limit".to_owned(), number);
-        self.line(
-            "limit",
-            &format!("{most} {}: {}", limit.what, limit.meaning),
-        )
+        self.line("limit", &format!("{most} {}: {}", limit.what, limit.meaning))
     }
 
     fn finding(&self, finding: &Finding) -> String {
         let mark = match finding.level {
-            Level::Note => self.colour.dim("·"),
-            Level::Warning => self.colour.yellow("!"),
-            Level::Problem => self.colour.red("✗"),
+            Level::Note => self.paint.faint("·"),
+            Level::Warning => self.paint.warning("!"),
+            Level::Problem => self.paint.bad("✗"),
         };
-        let code = self.colour.dim(&format!("({})", finding.diagnostic.code));
+        let code = self.paint.faint(&format!("({})", finding.diagnostic.code));
         let mut text = format!("  {mark} {} {code}\n", finding.diagnostic.message);
         let _ = writeln!(text, "    → {}", finding.fix);
         text
     }
 
     fn line(&self, name: &str, text: &str) -> String {
-        format!("  {} {text}\n", self.colour.dim(&format!("{name:<9}")))
+        format!("  {} {text}\n", self.paint.faint(&format!("{name:<9}")))
     }
 
     fn path(&self, path: &Path) -> String {

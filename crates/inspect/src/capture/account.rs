@@ -78,11 +78,8 @@ impl Capture {
     fn account_of(&self, request: &Recorded) -> Result<Account, CaptureError> {
         let call = request.model_call();
         let call = call.ok_or_else(|| CaptureError::NoCall(String::new()))?;
-        let anatomy =
-            Anatomy::of(call.wire, &request.body).map_err(|source| CaptureError::NotJson {
-                number: request.number,
-                source,
-            })?;
+        let anatomy = Anatomy::of(call.wire, &request.body)
+            .map_err(|source| CaptureError::NotJson { number: request.number, source })?;
         let spans = attribute(&anatomy.parts, &self.yours);
         let envelope_bytes = anatomy.envelope_bytes();
         let parts = anatomy.parts.into_iter().zip(spans).map(|(part, spans)| {
@@ -92,10 +89,7 @@ impl Capture {
                 let bytes = span.range.len() as u64;
                 match yours.iter_mut().find(|share| share.origin == *origin) {
                     Some(share) => share.bytes += bytes,
-                    None => yours.push(Share {
-                        origin: origin.clone(),
-                        bytes,
-                    }),
+                    None => yours.push(Share { origin: origin.clone(), bytes }),
                 }
             }
             let bytes = part.text.len() as u64;

@@ -41,22 +41,15 @@ pub(super) async fn run(child: Child<'_>) -> std::io::Result<Ended> {
         .env_clear()
         .envs(child.environment)
         .current_dir(child.cwd)
-        .stdin(if child.stdin.is_empty() {
-            Stdio::null()
-        } else {
-            Stdio::piped()
-        })
+        .stdin(if child.stdin.is_empty() { Stdio::null() } else { Stdio::piped() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
         .kill_on_drop(true)
         .spawn()?;
     let group = Group(running.id());
-    let (stdin, stdout, stderr) = (
-        running.stdin.take(),
-        running.stdout.take(),
-        running.stderr.take(),
-    );
+    let (stdin, stdout, stderr) =
+        (running.stdin.take(), running.stdout.take(), running.stderr.take());
     let feeding = async {
         if let Some(mut stdin) = stdin {
             // A program that does not read to the end has its reasons.
@@ -67,10 +60,7 @@ pub(super) async fn run(child: Child<'_>) -> std::io::Result<Ended> {
         let ((), out, error, status) =
             tokio::join!(feeding, tail(stdout), tail(stderr), running.wait());
         let last_words = if error.trim().is_empty() { out } else { error };
-        status.map(|status| Ended::Exited {
-            code: status.code(),
-            last_words,
-        })
+        status.map(|status| Ended::Exited { code: status.code(), last_words })
     };
     let ended = tokio::select! {
         ended = ended => ended,

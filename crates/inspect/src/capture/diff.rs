@@ -49,11 +49,7 @@ pub struct Side {
 
 /// A part that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase",
-    tag = "change"
-)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "change")]
 pub enum Change {
     /// Only the second capture has it.
     Added {
@@ -132,14 +128,12 @@ pub fn compare(a: &Capture, b: &Capture) -> Result<Difference, CaptureError> {
         }
     }
     let removed = old.iter().zip(is_left).filter(|(_, is_left)| *is_left);
-    difference
-        .changes
-        .extend(removed.map(|(part, _)| Change::Removed {
-            part: part.kind,
-            place: part.place.clone(),
-            title: part.title.clone(),
-            bytes: part.text.len() as u64,
-        }));
+    difference.changes.extend(removed.map(|(part, _)| Change::Removed {
+        part: part.kind,
+        place: part.place.clone(),
+        title: part.title.clone(),
+        bytes: part.text.len() as u64,
+    }));
     Ok(difference)
 }
 
@@ -152,14 +146,9 @@ fn take_apart(capture: &Capture) -> Result<(Side, Vec<Part>, u64), CaptureError>
         body_bytes: account.body_bytes,
         tokens_estimate: estimate_tokens(account.body_bytes),
     };
-    let body = capture
-        .turn()
-        .map(|request| &request.body[..])
-        .unwrap_or_default();
-    let anatomy = Anatomy::of(account.wire, body).map_err(|source| CaptureError::NotJson {
-        number: account.request,
-        source,
-    })?;
+    let body = capture.turn().map(|request| &request.body[..]).unwrap_or_default();
+    let anatomy = Anatomy::of(account.wire, body)
+        .map_err(|source| CaptureError::NotJson { number: account.request, source })?;
     let home = capture.home.to_string_lossy();
     let parts = anatomy.parts.into_iter().map(|mut part| {
         part.text = part.text.replace(&*home, "~");
@@ -171,12 +160,8 @@ fn take_apart(capture: &Capture) -> Result<(Side, Vec<Part>, u64), CaptureError>
 
 /// Returns, for each new part, the old one that it continues.
 fn pair(old: &[Part], new: &[Part]) -> Vec<Option<usize>> {
-    let mut pairs = Pairs {
-        old,
-        new,
-        is_free: vec![true; old.len()],
-        found: vec![None; new.len()],
-    };
+    let mut pairs =
+        Pairs { old, new, is_free: vec![true; old.len()], found: vec![None; new.len()] };
     pairs.by(|part| Some((part.kind, part.text.clone())));
     pairs.by(|part| Some((part.kind, part.title.clone())));
     // Tools have names; of other parts, those at the same place belong together.
@@ -195,10 +180,7 @@ impl Pairs<'_> {
     /// Pairs the parts that are left and have the same key, in order.
     fn by<K: Hash + Eq>(&mut self, key: impl Fn(&Part) -> Option<K>) {
         let mut by_key: HashMap<K, Vec<usize>> = HashMap::new();
-        for index in (0..self.old.len())
-            .rev()
-            .filter(|index| self.is_free[*index])
-        {
+        for index in (0..self.old.len()).rev().filter(|index| self.is_free[*index]) {
             if let Some(key) = key(&self.old[index]) {
                 by_key.entry(key).or_default().push(index);
             }
@@ -217,11 +199,7 @@ impl Pairs<'_> {
 
 fn changed(before: &Part, after: &Part) -> Change {
     let diff = TextDiff::from_lines(&before.text, &after.text);
-    let count = |tag| {
-        diff.iter_all_changes()
-            .filter(|change| change.tag() == tag)
-            .count()
-    };
+    let count = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count();
     Change::Changed {
         part: after.kind,
         place: after.place.clone(),

@@ -11,15 +11,9 @@ const MOST_BYTES: u64 = 32 << 20;
 /// Copies a CLI's configuration, and only that: credentials, logs and caches stay where they are.
 pub(super) fn copy_configuration(vendor: Vendor, from: &Path, to: &Path) -> Result<(), HomeError> {
     let directory = vendor.facts().directory;
-    let mut budget = Budget {
-        files: MOST_FILES,
-        bytes: MOST_BYTES,
-    };
+    let mut budget = Budget { files: MOST_FILES, bytes: MOST_BYTES };
     for name in vendor.facts().configuration {
-        let (source, target) = (
-            from.join(directory).join(name),
-            to.join(directory).join(name),
-        );
+        let (source, target) = (from.join(directory).join(name), to.join(directory).join(name));
         copy(&source, &target, &mut budget)?;
     }
     Ok(())
@@ -31,10 +25,7 @@ struct Budget {
 }
 
 fn copy(source: &Path, target: &Path, budget: &mut Budget) -> Result<(), HomeError> {
-    let failed = |error| HomeError::Copy {
-        path: source.to_owned(),
-        source: error,
-    };
+    let failed = |error| HomeError::Copy { path: source.to_owned(), source: error };
     let metadata = match std::fs::metadata(source) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -46,9 +37,7 @@ fn copy(source: &Path, target: &Path, budget: &mut Budget) -> Result<(), HomeErr
             copy(&entry.path(), &target.join(entry.file_name()), budget)?;
         }
     } else if metadata.is_file() {
-        let over = || HomeError::TooMuch {
-            path: source.to_owned(),
-        };
+        let over = || HomeError::TooMuch { path: source.to_owned() };
         budget.files = budget.files.checked_sub(1).ok_or_else(over)?;
         budget.bytes = budget.bytes.checked_sub(metadata.len()).ok_or_else(over)?;
         if let Some(parent) = target.parent() {

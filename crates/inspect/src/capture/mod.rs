@@ -95,25 +95,15 @@ pub async fn capture(order: Order, surroundings: &Surroundings) -> Result<Captur
         patience: order.patience,
     })
     .await
-    .map_err(|source| CaptureError::Start {
-        path: path.clone(),
-        source,
-    })?;
+    .map_err(|source| CaptureError::Start { path: path.clone(), source })?;
 
     let requests = server.shutdown().await;
-    let yours = ownership::candidates(
-        &arguments,
-        &order.stdin,
-        &requests,
-        surroundings,
-        home.path(),
-    );
+    let yours =
+        ownership::candidates(&arguments, &order.stdin, &requests, surroundings, home.path());
     let words = std::iter::once(name).chain(&arguments);
     Ok(Capture {
         program: Installed::at(&path, vendor, surroundings),
-        command: words
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
+        command: words.map(|word| word.to_string_lossy().into_owned()).collect(),
         cwd: surroundings.cwd.clone(),
         home: home.path().to_owned(),
         ended,
@@ -132,8 +122,7 @@ fn environment(
     let kept = kept.filter(|(name, _)| endpoint::is_kept(name));
     let kept = kept.map(|(name, value)| (name.clone(), value.clone()));
     let own = endpoint::environment(vendor, base_url, home).into_iter();
-    kept.chain(own.map(|(name, value)| (name.into(), value)))
-        .collect()
+    kept.chain(own.map(|(name, value)| (name.into(), value))).collect()
 }
 
 impl Capture {
@@ -165,10 +154,7 @@ impl Capture {
                 Code::CaptureTimedOut,
                 "the program did not end in time and was killed",
             )),
-            Ended::Exited {
-                code,
-                ref last_words,
-            } if code != Some(0) => {
+            Ended::Exited { code, ref last_words } if code != Some(0) => {
                 let code = code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
                 let said = last_words.lines().last().unwrap_or_default();
                 let message = format!("the program ended with {code}; its last words: {said:?}");

@@ -61,19 +61,13 @@ pub(super) fn candidates(
     let mut yours = Vec::new();
     if !stdin.is_empty() {
         let text = String::from_utf8_lossy(stdin).into_owned();
-        yours.push(Yours {
-            origin: Origin::Stdin,
-            text,
-        });
+        yours.push(Yours { origin: Origin::Stdin, text });
     }
     let mut files = Vec::new();
     for argument in arguments.iter().filter_map(|argument| argument.to_str()) {
         if !argument.starts_with('-') {
             let text = argument.to_owned();
-            yours.push(Yours {
-                origin: Origin::Argument,
-                text,
-            });
+            yours.push(Yours { origin: Origin::Argument, text });
         }
         files.push(surroundings.cwd.join(argument));
     }
@@ -84,19 +78,14 @@ pub(super) fn candidates(
     files.dedup();
     for path in files {
         if let Some(text) = read_text(&path) {
-            yours.push(Yours {
-                origin: Origin::File { path },
-                text,
-            });
+            yours.push(Yours { origin: Origin::File { path }, text });
         }
     }
     yours
 }
 
 fn instruction_files(cwd: &Path) -> Vec<PathBuf> {
-    let names = Vendor::ALL
-        .iter()
-        .flat_map(|vendor| vendor.facts().instruction_files);
+    let names = Vendor::ALL.iter().flat_map(|vendor| vendor.facts().instruction_files);
     let names: Vec<&str> = names.copied().collect();
     let in_directory = |directory: &Path| -> Vec<PathBuf> {
         names.iter().map(|name| directory.join(name)).collect()
@@ -112,15 +101,10 @@ fn named_files(request: &Recorded) -> Vec<PathBuf> {
     let Ok(anatomy) = Anatomy::of(call.wire, &request.body) else {
         return Vec::new();
     };
-    let texts = anatomy
-        .parts
-        .iter()
-        .filter(|part| part.kind != PartKind::Tool);
+    let texts = anatomy.parts.iter().filter(|part| part.kind != PartKind::Tool);
     let words = texts.flat_map(|part| part.text.split_whitespace());
     let words = words.map(|word| word.trim_end_matches([':', ',', ')', '.', '`', '"']));
-    let paths = words
-        .filter(|word| word.starts_with('/'))
-        .map(PathBuf::from);
+    let paths = words.filter(|word| word.starts_with('/')).map(PathBuf::from);
     let texts = paths.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
     texts.collect()
 }
@@ -166,9 +150,7 @@ pub(super) fn attribute(parts: &[Part], yours: &[Yours]) -> Vec<Vec<Span>> {
 fn find_said(text: &str, index: usize, parts: &[Part], found: &mut [Vec<Span>]) {
     const NO_ACCIDENT: usize = 24;
     let is_message = |part: &Part| part.kind == PartKind::Message;
-    let whole = parts
-        .iter()
-        .rposition(|part| is_message(part) && part.text == text);
+    let whole = parts.iter().rposition(|part| is_message(part) && part.text == text);
     let place = whole.map(|part| (part, 0)).or_else(|| {
         let mut places = parts.iter().enumerate().rev();
         places.find_map(|(number, part)| {
@@ -241,11 +223,7 @@ fn stretch(text: &str, part: &str, after: usize) -> Option<(usize, usize)> {
 /// Adds a span, unless somebody else's covers it in part.
 fn add(found: &mut Vec<Span>, range: Range<usize>, yours: usize) {
     let at = found.partition_point(|span| span.range.end <= range.start);
-    if found
-        .get(at)
-        .is_none_or(|next| range.end <= next.range.start)
-        && !range.is_empty()
-    {
+    if found.get(at).is_none_or(|next| range.end <= next.range.start) && !range.is_empty() {
         found.insert(at, Span { range, yours });
     }
 }
@@ -255,35 +233,22 @@ mod tests {
     use super::*;
 
     fn part(kind: PartKind, text: &str) -> Part {
-        Part {
-            kind,
-            place: String::new(),
-            role: None,
-            title: String::new(),
-            text: text.to_owned(),
-        }
+        Part { kind, place: String::new(), role: None, title: String::new(), text: text.to_owned() }
     }
 
     fn found(parts: &[Part], origin: Origin, text: &str) -> Vec<Vec<String>> {
-        let yours = [Yours {
-            origin,
-            text: text.to_owned(),
-        }];
+        let yours = [Yours { origin, text: text.to_owned() }];
         let spans = attribute(parts, &yours).into_iter().zip(parts);
         spans
             .map(|(spans, part)| {
-                let texts = spans
-                    .into_iter()
-                    .map(|span| part.text[span.range].to_owned());
+                let texts = spans.into_iter().map(|span| part.text[span.range].to_owned());
                 texts.collect()
             })
             .collect()
     }
 
     fn file() -> Origin {
-        Origin::File {
-            path: PathBuf::from("/p/CLAUDE.md"),
-        }
+        Origin::File { path: PathBuf::from("/p/CLAUDE.md") }
     }
 
     #[test]
@@ -303,10 +268,8 @@ mod tests {
     #[test]
     fn a_long_argument_is_found_in_the_system_text() {
         let given = "You are Max, who reviews code.";
-        let parts = [
-            part(PartKind::System, &format!("Base.\n\n{given}")),
-            part(PartKind::Message, "hi"),
-        ];
+        let parts =
+            [part(PartKind::System, &format!("Base.\n\n{given}")), part(PartKind::Message, "hi")];
         assert_eq!(found(&parts, Origin::Argument, given)[0], [given]);
     }
 
@@ -343,10 +306,7 @@ mod tests {
 
     #[test]
     fn a_short_file_counts_only_whole() {
-        let parts = [
-            part(PartKind::Message, "x be brief y"),
-            part(PartKind::Message, "be kind"),
-        ];
+        let parts = [part(PartKind::Message, "x be brief y"), part(PartKind::Message, "be kind")];
         assert_eq!(found(&parts, file(), "be brief\n")[0], ["be brief"]);
         assert_eq!(found(&parts, file(), "be kind\nand brief\n"), [[""; 0]; 2]);
     }
@@ -354,10 +314,7 @@ mod tests {
     #[test]
     fn lines_that_two_files_share_belong_to_the_one_that_arrived_whole() {
         let shared = "Always answer in whole sentences.";
-        let parts = [part(
-            PartKind::Message,
-            &format!("<x>\n# B\n{shared}\n</x>"),
-        )];
+        let parts = [part(PartKind::Message, &format!("<x>\n# B\n{shared}\n</x>"))];
         let given = |name: &str| Yours {
             origin: Origin::File { path: name.into() },
             text: format!("# {name}\n{shared}\n"),
@@ -370,16 +327,8 @@ mod tests {
     fn no_text_is_counted_twice() {
         let parts = [part(PartKind::Message, "the same text of a certain length")];
         let text = || "the same text of a certain length".to_owned();
-        let yours = [
-            Yours {
-                origin: file(),
-                text: text(),
-            },
-            Yours {
-                origin: Origin::Stdin,
-                text: text(),
-            },
-        ];
+        let yours =
+            [Yours { origin: file(), text: text() }, Yours { origin: Origin::Stdin, text: text() }];
         assert_eq!(attribute(&parts, &yours)[0].len(), 1);
     }
 }

@@ -96,18 +96,14 @@ pub fn load(directory: &Path) -> Result<Capture, SavedError> {
         serde_json::from_slice(&text).map_err(|error| SavedError::invalid(&path, &error))?;
     // The version comes first: a later format may differ in everything else.
     if value["version"] != VERSION {
-        let reason = format!(
-            "`version` is {}, and {VERSION} is the one known here",
-            value["version"]
-        );
+        let reason =
+            format!("`version` is {}, and {VERSION} is the one known here", value["version"]);
         return Err(SavedError::invalid(&path, &reason));
     }
     let manifest: Manifest =
         serde_json::from_value(value).map_err(|error| SavedError::invalid(&path, &error))?;
-    let agent: Vendor = manifest
-        .agent
-        .parse()
-        .map_err(|error| SavedError::invalid(&path, &error))?;
+    let agent: Vendor =
+        manifest.agent.parse().map_err(|error| SavedError::invalid(&path, &error))?;
     let mut requests = Vec::new();
     for request in manifest.requests {
         let body = match &request.body {
@@ -179,9 +175,6 @@ impl SavedError {
     }
 
     fn invalid(path: &Path, reason: &impl ToString) -> Self {
-        Self::Invalid {
-            path: path.to_owned(),
-            reason: reason.to_string(),
-        }
+        Self::Invalid { path: path.to_owned(), reason: reason.to_string() }
     }
 }

@@ -30,11 +30,7 @@ pub struct Finding {
 impl Finding {
     /// Creates a finding with the fix that its code has.
     pub fn new(level: Level, code: Code, message: impl Into<String>) -> Self {
-        Self {
-            level,
-            diagnostic: Diagnostic::new(code, message),
-            fix: code.fix().to_owned(),
-        }
+        Self { level, diagnostic: Diagnostic::new(code, message), fix: code.fix().to_owned() }
     }
 
     /// Says what to do about it, here.
@@ -57,9 +53,5 @@ impl Serialize for Finding {
 }
 
 pub(super) fn no_agent() -> Finding {
-    Finding::new(
-        Level::Problem,
-        Code::DoctorNoAgent,
-        "no agent on this machine would run a turn",
-    )
+    Finding::new(Level::Problem, Code::DoctorNoAgent, "no agent on this machine would run a turn")
 }

@@ -50,9 +50,7 @@ pub(super) fn limits(surroundings: &Surroundings, findings: &mut Vec<Finding>) -
     ];
     let is_few = |what, few| {
         let limit = limits.iter().find(|limit| limit.what == what);
-        limit
-            .and_then(|limit| limit.most)
-            .filter(|most| *most < few)
+        limit.and_then(|limit| limit.most).filter(|most| *most < few)
     };
     if let Some(most) = is_few("open files", FEW_FILES) {
         let message = format!("only {most} files can be open at a time");
@@ -79,10 +77,7 @@ fn longest_argument() -> Option<u64> {
 }
 
 fn system(variable: SysconfVar) -> Option<u64> {
-    sysconf(variable)
-        .ok()
-        .flatten()
-        .and_then(|value| u64::try_from(value).ok())
+    sysconf(variable).ok().flatten().and_then(|value| u64::try_from(value).ok())
 }
 
 fn resource(resource: Resource) -> Option<u64> {
@@ -92,9 +87,7 @@ fn resource(resource: Resource) -> Option<u64> {
 
 /// Prompts that travel by file, and private homes, lie there.
 fn check_temporary_directory(surroundings: &Surroundings, findings: &mut Vec<Finding>) {
-    let directory = surroundings
-        .variable("TMPDIR")
-        .map_or("/tmp".into(), std::path::PathBuf::from);
+    let directory = surroundings.variable("TMPDIR").map_or("/tmp".into(), std::path::PathBuf::from);
     if let Err(error) = tempfile::tempfile_in(&directory) {
         let message = format!("no file can be made in {}: {error}", directory.display());
         let fix = "Set TMPDIR to a directory that can be written to.";

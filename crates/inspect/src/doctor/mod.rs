@@ -63,10 +63,7 @@ impl AgentReport {
     /// Says whether nothing stands in the way of a turn, as far as can be seen.
     pub fn is_usable(&self) -> bool {
         !self.installed.is_empty()
-            && self
-                .findings
-                .iter()
-                .all(|found| found.level != Level::Problem)
+            && self.findings.iter().all(|found| found.level != Level::Problem)
     }
 }
 
@@ -81,19 +78,13 @@ impl Report {
 /// Examines the agents and the machine.
 pub fn examine(vendors: &[Vendor], surroundings: &Surroundings, depth: Depth) -> Report {
     let vendors = vendors.iter();
-    let agents: Vec<AgentReport> = vendors
-        .map(|vendor| agent::examine(*vendor, surroundings, depth))
-        .collect();
+    let agents: Vec<AgentReport> =
+        vendors.map(|vendor| agent::examine(*vendor, surroundings, depth)).collect();
     let mut findings = Vec::new();
     if !agents.iter().any(AgentReport::is_usable) {
         findings.push(finding::no_agent());
     }
     let limits = machine::limits(surroundings, &mut findings);
     let network = network::examine(surroundings, &mut findings);
-    Report {
-        agents,
-        limits,
-        network,
-        findings,
-    }
+    Report { agents, limits, network, findings }
 }

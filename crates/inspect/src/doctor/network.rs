@@ -41,14 +41,8 @@ pub struct Redirect {
     pub address: String,
 }
 
-const PROXIES: [&str; 6] = [
-    "HTTPS_PROXY",
-    "https_proxy",
-    "HTTP_PROXY",
-    "http_proxy",
-    "ALL_PROXY",
-    "all_proxy",
-];
+const PROXIES: [&str; 6] =
+    ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
 
 const REDIRECTS: [(Vendor, &str); 3] = [
     (Vendor::Claude, "ANTHROPIC_BASE_URL"),
@@ -67,11 +61,7 @@ pub(super) fn examine(surroundings: &Surroundings, findings: &mut Vec<Finding>) 
     });
     let redirects = REDIRECTS.into_iter().filter_map(|(agent, variable)| {
         let address = without_user(&value(variable)?);
-        Some(Redirect {
-            agent,
-            variable,
-            address,
-        })
+        Some(Redirect { agent, variable, address })
     });
     let network = Network {
         proxies: proxies.collect(),
@@ -80,11 +70,7 @@ pub(super) fn examine(surroundings: &Surroundings, findings: &mut Vec<Finding>) 
     };
     check_proxies(&network, findings);
     for redirect in &network.redirects {
-        let Redirect {
-            agent,
-            variable,
-            address,
-        } = redirect;
+        let Redirect { agent, variable, address } = redirect;
         let message = format!("{variable} sends the calls of {agent} to {address}");
         let fix = format!("Unset {variable}, if that is not meant.");
         findings.push(Finding::new(Level::Note, Code::DoctorRedirected, message).with_fix(fix));
@@ -102,17 +88,14 @@ fn check_proxies(network: &Network, findings: &mut Vec<Finding>) {
             && upper != lower
         {
             let message = format!("{} is {upper} and {} is {lower}", pair[0], pair[1]);
-            findings.push(
-                Finding::new(Level::Warning, Code::DoctorProxy, message).with_fix(
-                    "Set both to the same address: some programs read the one, some the other.",
-                ),
-            );
+            findings.push(Finding::new(Level::Warning, Code::DoctorProxy, message).with_fix(
+                "Set both to the same address: some programs read the one, some the other.",
+            ));
         }
     }
     let spared = network.without_proxy.as_deref().unwrap_or_default();
-    let is_spared = spared
-        .split(',')
-        .any(|host| ["127.0.0.1", "localhost", "*"].contains(&host.trim()));
+    let is_spared =
+        spared.split(',').any(|host| ["127.0.0.1", "localhost", "*"].contains(&host.trim()));
     if !network.proxies.is_empty() && !is_spared {
         let message = "programs on this machine would be reached by way of the proxy";
         findings.push(
@@ -124,19 +107,12 @@ fn check_proxies(network: &Network, findings: &mut Vec<Finding>) {
 
 /// An address may carry a password; nobody is shown one.
 fn without_user(address: &str) -> String {
-    let (scheme, rest) = address
-        .split_once("://")
-        .map_or(("", address), |(scheme, rest)| (scheme, rest));
-    let (host, path) = rest
-        .find('/')
-        .map_or((rest, ""), |slash| rest.split_at(slash));
+    let (scheme, rest) =
+        address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
+    let (host, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
     let host = host.rsplit('@').next().unwrap_or(host);
     let path = path.split('?').next().unwrap_or_default();
-    if scheme.is_empty() {
-        format!("{host}{path}")
-    } else {
-        format!("{scheme}://{host}{path}")
-    }
+    if scheme.is_empty() { format!("{host}{path}") } else { format!("{scheme}://{host}{path}") }
 }
 
 #[cfg(test)]

@@ -64,16 +64,8 @@ pub(super) fn examine(
 ) -> SignInReport {
     let facts = &vendor.facts().sign_in;
     let is_set = |variable: &&&'static str| surroundings.variable(variable).is_some();
-    let keys = facts
-        .keys
-        .iter()
-        .filter(is_set)
-        .map(|variable| Evidence::Key { variable });
-    let clouds = facts
-        .clouds
-        .iter()
-        .filter(is_set)
-        .map(|variable| Evidence::Cloud { variable });
+    let keys = facts.keys.iter().filter(is_set).map(|variable| Evidence::Key { variable });
+    let clouds = facts.clouds.iter().filter(is_set).map(|variable| Evidence::Cloud { variable });
     let directory = directory(vendor, surroundings);
     let files = facts.credentials.iter().map(|name| directory.join(name));
     let files = files.filter(|path| path.metadata().is_ok_and(|file| file.len() > 0));
@@ -86,9 +78,7 @@ pub(super) fn examine(
 
 fn directory(vendor: Vendor, surroundings: &Surroundings) -> PathBuf {
     let facts = vendor.facts();
-    let moved = facts
-        .directory_variable
-        .and_then(|name| surroundings.variable(name));
+    let moved = facts.directory_variable.and_then(|name| surroundings.variable(name));
     moved.map_or_else(|| surroundings.home.join(facts.directory), PathBuf::from)
 }
 
@@ -111,16 +101,10 @@ pub(super) fn judge(
     let says_yes = report.program_says == Some(SaysOfItself::SignedIn);
     if (report.evidence.is_empty() && !says_yes) || (says_no && !has_key(report)) {
         // The key chain of macOS is closed to us, and may hold what we do not see.
-        let level = if cfg!(target_os = "macos") && !says_no {
-            Level::Warning
-        } else {
-            Level::Problem
-        };
-        let seen = if says_no {
-            "says that it is not signed in"
-        } else {
-            "shows no sign of a sign-in"
-        };
+        let level =
+            if cfg!(target_os = "macos") && !says_no { Level::Warning } else { Level::Problem };
+        let seen =
+            if says_no { "says that it is not signed in" } else { "shows no sign of a sign-in" };
         let message = format!("{vendor} {seen}");
         findings.push(Finding::new(level, Code::DoctorNotSignedIn, message).with_fix(facts.how));
     }
@@ -133,10 +117,7 @@ pub(super) fn judge(
 }
 
 fn has_key(report: &SignInReport) -> bool {
-    report
-        .evidence
-        .iter()
-        .any(|evidence| matches!(evidence, Evidence::Key { .. }))
+    report.evidence.iter().any(|evidence| matches!(evidence, Evidence::Key { .. }))
 }
 
 /// A key beside a sign-in: both CLIs that were measured take the key, and its owner pays.
@@ -179,9 +160,10 @@ fn self_report(
     let arguments = vendor.facts().sign_in.status?;
     let environment = surroundings.environment.clone();
     let answer = ask(&program.path, arguments, environment, &surroundings.home);
-    Some(answer.map_or(SaysOfItself::Unclear, |answer| {
-        understand(vendor, answer.code, &answer.said)
-    }))
+    Some(
+        answer
+            .map_or(SaysOfItself::Unclear, |answer| understand(vendor, answer.code, &answer.said)),
+    )
 }
 
 /// Reads an answer by its exact form. Searching it for words is how "not logged in" comes to be read
@@ -192,9 +174,7 @@ fn understand(vendor: Vendor, code: Option<i32>, said: &str) -> SaysOfItself {
             let start = said.find('{').unwrap_or(said.len());
             let answer = serde_json::Deserializer::from_str(&said[start..]);
             let answer = answer.into_iter::<serde_json::Value>().next();
-            answer
-                .and_then(Result::ok)
-                .and_then(|answer| answer["loggedIn"].as_bool())
+            answer.and_then(Result::ok).and_then(|answer| answer["loggedIn"].as_bool())
         }
         Vendor::Codex => match code {
             Some(0) => Some(true),
@@ -218,54 +198,20 @@ mod tests {
     #[test]
     fn an_answer_is_read_by_its_form_and_not_by_a_word_in_it() {
         for (vendor, code, said, understood) in [
-            (
-                Vendor::Claude,
-                0,
-                r#"{"loggedIn": true, "authMethod": "claude.ai"}"#,
-                SignedIn,
-            ),
-            (
-                Vendor::Claude,
-                1,
-                r#"{"loggedIn": false, "authMethod": "none"}"#,
-                NotSignedIn,
-            ),
-            (
-                Vendor::Claude,
-                0,
-                "warning: x\n{\"loggedIn\": true}\nbye",
-                SignedIn,
-            ),
+            (Vendor::Claude, 0, r#"{"loggedIn": true, "authMethod": "claude.ai"}"#, SignedIn),
+            (Vendor::Claude, 1, r#"{"loggedIn": false, "authMethod": "none"}"#, NotSignedIn),
+            (Vendor::Claude, 0, "warning: x\n{\"loggedIn\": true}\nbye", SignedIn),
             (Vendor::Claude, 0, "You are logged in.", Unclear),
             (Vendor::Claude, 0, r#"{"loggedIn": "yes"}"#, Unclear),
             (Vendor::Claude, 1, "not authenticated", Unclear),
-            (
-                Vendor::Codex,
-                0,
-                "Logged in using an API key - ***",
-                SignedIn,
-            ),
+            (Vendor::Codex, 0, "Logged in using an API key - ***", SignedIn),
             (Vendor::Codex, 0, "API key configured - ***", SignedIn),
             (Vendor::Codex, 1, "WARNING: y\nNot logged in\n", NotSignedIn),
-            (
-                Vendor::Codex,
-                1,
-                "Logged in, but the token expired",
-                Unclear,
-            ),
-            (
-                Vendor::Codex,
-                2,
-                "error: unrecognized subcommand 'login'",
-                Unclear,
-            ),
+            (Vendor::Codex, 1, "Logged in, but the token expired", Unclear),
+            (Vendor::Codex, 2, "error: unrecognized subcommand 'login'", Unclear),
             (Vendor::Gemini, 0, "authenticated", Unclear),
         ] {
-            assert_eq!(
-                understand(vendor, Some(code), said),
-                understood,
-                "{vendor}: {said}"
-            );
+            assert_eq!(understand(vendor, Some(code), said), understood, "{vendor}: {said}");
         }
     }
 }

@@ -8,28 +8,32 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use convoke_core::{Code, Diagnostic};
+use convoke_inspect::Vendor;
 use convoke_inspect::capture::{
     self, Capture, CaptureError, Order, SavedError, compare, load, save,
 };
-use convoke_inspect::{Surroundings, Vendor};
 use convoke_rehearsal::Script;
 use serde_json::json;
 
+use crate::diagnostics::Deny;
 use crate::outcome::{Outcome, UsageError};
 use crate::surroundings;
-use crate::terminal::Colour;
+use crate::terminal::Paint;
 
 mod difference;
 mod table;
 
-/// Shows what a CLI really sends to its model; nothing leaves the machine, and no account is needed.
+/// Runs a CLI against a model server on this machine and shows each part of what it sends.
+///
+/// The CLI runs in the current directory, but in a private home: no account is needed, nothing leaves
+/// the machine, and your own configuration is not written to.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   convoke capture -- claude \"hello\"
   convoke capture --home ~ --save before -- codex \"hello\"
   convoke capture --stdin prompt.md -- gemini -m gemini-2.5-pro
   convoke capture --diff before after")]
-pub struct CaptureArguments {
+pub struct Arguments {
     /// Gives the command this file as its standard input; `-` is our own
     #[arg(long, value_name = "FILE")]
     stdin: Option<PathBuf>,
@@ -60,70 +64,42 @@ pub struct CaptureArguments {
     /// Writes JSON
     #[arg(long)]
     json: bool,
-    /// Ends with exit code 3 when this diagnostic is given; may be given more than once
-    #[arg(long, value_name = "CODE")]
-    deny: Vec<String>,
+    #[command(flatten)]
+    deny: Deny,
     /// The command, as you would type it
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "COMMAND"
-    )]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 /// Runs `convoke capture`.
-pub fn run(arguments: CaptureArguments) -> anyhow::Result<Outcome> {
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if let [a, b] = &arguments.diff[..] {
-        return show_difference(a, b, &arguments);
+        return show_difference(a, b, arguments);
     }
-    let denied = crate::deny::parse(&arguments.deny)?;
+    let order = order(arguments)?;
     let surroundings = surroundings::of_process()?;
-    let as_json = arguments.json;
-    let save_to = arguments.save.clone();
-    let capture = take(arguments, &surroundings)?;
-    if let Some(directory) = &save_to {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let capture = runtime.block_on(capture::capture(order, &surroundings)).map_err(explain)?;
+    if let Some(directory) = &arguments.save {
         save(&capture, directory)?;
     }
     let diagnostics = capture.diagnostics();
-    show(&capture, &diagnostics, as_json)?;
-    Ok(crate::deny::outcome(&diagnostics, &denied))
+    show(&capture, &diagnostics, arguments.json)?;
+    Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code)))
 }
 
-fn take(arguments: CaptureArguments, surroundings: &Surroundings) -> anyhow::Result<Capture> {
-    let order = order(arguments)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime
-        .block_on(capture::capture(order, surroundings))
-        .map_err(explain)
-}
-
-fn order(arguments: CaptureArguments) -> anyhow::Result<Order> {
-    let vendor = arguments
-        .vendor
-        .map(|name| name.parse::<Vendor>())
-        .transpose();
+fn order(arguments: &Arguments) -> anyhow::Result<Order> {
+    let vendor = arguments.vendor.as_ref().map(|name| name.parse::<Vendor>()).transpose();
     let script = arguments.script.as_deref().map(Script::load).transpose();
+    let stdin = arguments.stdin.as_deref().map(read_stdin).transpose()?;
+    let environment = arguments.environment.iter().map(variable);
     Ok(Order {
-        command: arguments.command,
+        command: arguments.command.clone(),
         vendor: vendor.map_err(|error| UsageError(error.to_string()))?,
-        stdin: arguments
-            .stdin
-            .as_deref()
-            .map(read_stdin)
-            .transpose()?
-            .unwrap_or_default(),
-        environment: arguments
-            .environment
-            .iter()
-            .map(variable)
-            .collect::<Result<_, _>>()?,
-        configuration_from: arguments.home,
-        script: script
-            .map_err(|error| UsageError(with_causes(&error)))?
-            .unwrap_or_default(),
+        stdin: stdin.unwrap_or_default(),
+        environment: environment.collect::<Result<_, _>>()?,
+        configuration_from: arguments.home.clone(),
+        script: script.map_err(|error| UsageError(with_causes(&error)))?.unwrap_or_default(),
         patience: Duration::from_secs(arguments.timeout),
     })
 }
@@ -131,9 +107,7 @@ fn order(arguments: CaptureArguments) -> anyhow::Result<Order> {
 fn read_stdin(path: &Path) -> anyhow::Result<Vec<u8>> {
     if path == Path::new("-") {
         let mut bytes = Vec::new();
-        std::io::stdin()
-            .read_to_end(&mut bytes)
-            .context("cannot read the standard input")?;
+        std::io::stdin().read_to_end(&mut bytes).context("cannot read the standard input")?;
         return Ok(bytes);
     }
     let read = std::fs::read(path);
@@ -144,10 +118,7 @@ fn variable(given: &OsString) -> Result<(OsString, OsString), UsageError> {
     let pair = given.to_str().and_then(|given| given.split_once('='));
     let pair = pair.filter(|(name, _)| !name.is_empty());
     let (name, value) = pair.ok_or_else(|| {
-        UsageError(format!(
-            "--env {} is not NAME=VALUE",
-            given.to_string_lossy()
-        ))
+        UsageError(format!("--env {} is not NAME=VALUE", given.to_string_lossy()))
     })?;
     Ok((name.into(), value.into()))
 }
@@ -174,22 +145,15 @@ fn show(capture: &Capture, diagnostics: &[Diagnostic], as_json: bool) -> anyhow:
         });
         writeln!(out, "{report}")?;
     } else {
-        write!(
-            out,
-            "{}",
-            table::show(capture, &account, Colour::of_stdout())
-        )?;
-        for diagnostic in diagnostics
-            .iter()
-            .filter(|found| found.code != Code::CaptureElsewhere)
-        {
+        write!(out, "{}", table::show(capture, &account, Paint::for_stream(&std::io::stdout())))?;
+        for diagnostic in diagnostics.iter().filter(|found| found.code != Code::CaptureElsewhere) {
             writeln!(out, "  {diagnostic}")?;
         }
     }
     Ok(())
 }
 
-fn show_difference(a: &Path, b: &Path, arguments: &CaptureArguments) -> anyhow::Result<Outcome> {
+fn show_difference(a: &Path, b: &Path, arguments: &Arguments) -> anyhow::Result<Outcome> {
     let unreadable = |error: SavedError| UsageError(with_causes(&error));
     let (a, b) = (load(a).map_err(unreadable)?, load(b).map_err(unreadable)?);
     let difference = compare(&a, &b)?;
@@ -199,15 +163,12 @@ fn show_difference(a: &Path, b: &Path, arguments: &CaptureArguments) -> anyhow::
         report["version"] = json!(1);
         writeln!(out, "{report}")?;
     } else {
-        let lines = if arguments.full {
-            difference::Lines::Shown
-        } else {
-            difference::Lines::Counted
-        };
+        let lines =
+            if arguments.full { difference::Lines::Shown } else { difference::Lines::Counted };
         write!(
             out,
             "{}",
-            difference::show(&difference, lines, Colour::of_stdout())
+            difference::show(&difference, lines, Paint::for_stream(&std::io::stdout()))
         )?;
     }
     Ok(Outcome::Done)
@@ -227,8 +188,5 @@ fn explain(error: CaptureError) -> anyhow::Error {
 
 fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
-    causes
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(": ")
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
