@@ -66,6 +66,18 @@ codes! {
     SnapshotDuplicateId = "snapshot.duplicate-id",
         "Two messages of an imported snapshot have the same id; both were kept.",
         "Give each message its own id.";
+    AgentsMdTruncated = "agents-md.truncated",
+        "An instruction file was cut, or left out, because the budget of all of them was used up.",
+        "Raise project_doc_max_bytes, or shorten the files nearer to the root.";
+    AgentsMdUnreadable = "agents-md.unreadable",
+        "An instruction file could not be read; in Codex that loses all files of the chain.",
+        "Make the file readable, or remove it.";
+    AgentsMdNotUtf8 = "agents-md.not-utf8",
+        "An instruction file is not valid UTF-8; the bytes in question were replaced.",
+        "Save the file as UTF-8.";
+    AgentsMdUntrusted = "agents-md.untrusted",
+        "The project is marked as untrusted, so its instruction files are not sent.",
+        "Set trust_level = \"trusted\" for the project in config.toml.";
 }
 
 impl fmt::Display for Code {
