@@ -1,0 +1,95 @@
+//! What is done to a file's text before a model sees it.
+
+/// Returns whether ECMAScript calls this white space (the byte order mark is, U+0085 is not).
+pub(crate) fn is_space(character: char) -> bool {
+    matches!(
+        character,
+        '\u{9}'..='\u{d}'
+            | ' '
+            | '\u{a0}'
+            | '\u{1680}'
+            | '\u{2000}'..='\u{200a}'
+            | '\u{2028}'
+            | '\u{2029}'
+            | '\u{202f}'
+            | '\u{205f}'
+            | '\u{3000}'
+            | '\u{feff}'
+    )
+}
+
+/// Trims as ECMAScript does: Claude Code and Gemini CLI are JavaScript programs.
+pub(crate) fn trim(text: &str) -> &str {
+    text.trim_matches(is_space)
+}
+
+/// Returns whether nothing but white space would be left.
+pub(crate) fn is_blank(text: &str) -> bool {
+    trim(text).is_empty()
+}
+
+/// Returns whether bytes are UTF-16 text, by their mark or by their zeroes.
+pub(crate) fn looks_like_utf16(bytes: &[u8]) -> bool {
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return true;
+    }
+    let head = &bytes[..bytes.len().min(64)];
+    let odd = head.iter().skip(1).step_by(2);
+    let even = head.iter().step_by(2);
+    let pairs = head.len() / 2;
+    let all_zero = |zeroes: usize| pairs >= 4 && zeroes == pairs;
+    all_zero(odd.filter(|byte| **byte == 0).count())
+        || all_zero(even.take(pairs).filter(|byte| **byte == 0).count())
+}
+
+/// Returns the 1-based line that a byte offset lies on.
+pub(crate) fn line_at(text: &str, offset: usize) -> u64 {
+    let before = &text.as_bytes()[..offset.min(text.len())];
+    memchr::memchr_iter(b'\n', before).count() as u64 + 1
+}
+
+/// Estimates the tokens of so many bytes: four bytes a token, rounded up.
+pub fn tokens_estimate(bytes: u64) -> u64 {
+    bytes.div_ceil(4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trimming_is_that_of_ecmascript() {
+        let cases = [
+            ("\u{feff} a \n", "a"),
+            ("\u{85}a\u{85}", "\u{85}a\u{85}"),
+            ("\u{a0}\u{2028}a b\u{3000}", "a b"),
+            ("\u{b}\u{c}", ""),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(trim(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn utf16_is_known_by_its_mark_or_its_zeroes() {
+        assert!(looks_like_utf16(b"\xff\xfea\0b\0"));
+        assert!(looks_like_utf16(b"h\0e\0l\0l\0o\0"));
+        assert!(looks_like_utf16(b"\0h\0e\0l\0l\0o"));
+        assert!(!looks_like_utf16(b"plain ascii text"));
+        assert!(!looks_like_utf16(b"a\0"));
+        assert!(!looks_like_utf16(b""));
+    }
+
+    #[test]
+    fn lines_are_counted_from_one() {
+        assert_eq!(line_at("a\nb\nc", 0), 1);
+        assert_eq!(line_at("a\nb\nc", 4), 3);
+        assert_eq!(line_at("a", 99), 1);
+    }
+
+    #[test]
+    fn tokens_are_a_quarter_of_the_bytes_rounded_up() {
+        let estimated: Vec<_> = [0, 1, 4, 5].into_iter().map(tokens_estimate).collect();
+        assert_eq!(estimated, [0, 1, 1, 2]);
+    }
+}
