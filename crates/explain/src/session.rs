@@ -91,10 +91,23 @@ impl Session {
         values
     }
 
-    /// Returns the directories that an option names, made absolute; commas separate several.
-    pub(crate) fn directories(&self, names: &[&str]) -> Vec<PathBuf> {
-        let values = names.iter().flat_map(|name| self.values(name));
-        let paths = values.flat_map(|value| value.split(','));
+    /// Returns the directories that an option names, made absolute: several may follow it, or be
+    /// separated by commas.
+    pub(crate) fn directories(&self, name: &str) -> Vec<PathBuf> {
+        let mut values: Vec<&str> = Vec::new();
+        let mut is_open = false;
+        for argument in &self.arguments {
+            let inline = argument
+                .strip_prefix(name)
+                .and_then(|rest| rest.strip_prefix('='));
+            if argument.starts_with('-') {
+                is_open = argument == name;
+                values.extend(inline);
+            } else if is_open {
+                values.push(argument);
+            }
+        }
+        let paths = values.into_iter().flat_map(|value| value.split(','));
         let paths = paths.map(str::trim).filter(|path| !path.is_empty());
         paths
             .map(|path| absolute(&self.cwd, Path::new(path)))
@@ -109,12 +122,12 @@ mod tests {
     #[test]
     fn options_are_found_in_both_spellings() {
         let mut session = Session::new("/w", "/h");
-        session.arguments = ["--add-dir", "a", "--add-dir=/b,c", "--bare"]
+        session.arguments = ["--add-dir", "a", "b", "--add-dir=/c,d", "--bare", "x"]
             .map(str::to_owned)
             .to_vec();
-        assert_eq!(session.values("--add-dir"), ["a", "/b,c"]);
-        let expected: Vec<PathBuf> = vec!["/w/a".into(), "/b".into(), "/w/c".into()];
-        assert_eq!(session.directories(&["--add-dir"]), expected);
+        assert_eq!(session.values("--add-dir"), ["a", "/c,d"]);
+        let expected = ["/w/a", "/w/b", "/c", "/w/d"].map(PathBuf::from);
+        assert_eq!(session.directories("--add-dir"), expected);
         assert!(session.has_argument("--bare"));
         assert!(session.values("--setting-sources").is_empty());
     }

@@ -129,7 +129,7 @@ fn local_file(loader: &mut Loader<'_>, directory: &Path, why: &Why) {
 }
 
 fn added_directories(loader: &mut Loader<'_>) {
-    for directory in loader.session.directories(&["--add-dir"]) {
+    for directory in loader.session.directories("--add-dir") {
         if loader.settings.reads_added_directories {
             shared_files(loader, &directory, &Why::ExtraDirectory);
             local_file(loader, &directory, &Why::ExtraDirectory);

@@ -155,7 +155,7 @@ fn report_blank(report: &mut AgentReport, ignored: &[Ignored]) {
 }
 
 fn report_added_directories(files: &dyn Files, session: &Session, report: &mut AgentReport) {
-    for directory in session.directories(&["--add-dir"]) {
+    for directory in session.directories("--add-dir") {
         let paths = NAMES.map(|name| directory.join(name));
         for path in paths {
             if files.entry_kind(&path).is_ok() && !report.mentions(&path) {

@@ -19,15 +19,15 @@ use find::Mention;
 /// The deepest level at which imports are still followed.
 const MAX_DEPTH: usize = 5;
 
-/// A file that was read for its text, or the words of the failure.
-type Text = Result<Rc<str>, String>;
+/// A file that was read, or the words of the failure.
+type Reading = Result<(Rc<str>, u64), String>;
 
 /// The imports of one file that is loaded.
 pub(super) struct Imports<'a> {
     files: &'a dyn Files,
     /// The directory that imports may not leave.
     root: PathBuf,
-    texts: HashMap<PathBuf, Text>,
+    texts: HashMap<PathBuf, Reading>,
     inside: HashMap<PathBuf, bool>,
     /// The imported files in the order in which they arrive.
     pub loaded: Vec<Loaded>,
@@ -108,7 +108,7 @@ impl<'a> Imports<'a> {
                     report_failure(source, &mention, report);
                     push_failure(&mut out, mention.path, &message);
                 }
-                Outcome::Read(text) => {
+                Outcome::Read { text, size } => {
                     report_place(source, &mention, report);
                     let index = self.loaded.len();
                     let line = line_at(source.text, mention.start);
@@ -128,7 +128,7 @@ impl<'a> Imports<'a> {
                     out.push_str(&format!("<!-- Imported from: {name} -->\n"));
                     out.push_str(&imported);
                     out.push_str(&format!("\n<!-- End of import from: {name} -->"));
-                    self.fill(index, text.len(), imported);
+                    self.fill(index, size, imported);
                 }
             }
         }
@@ -150,12 +150,12 @@ impl<'a> Imports<'a> {
             if mention.in_code || done.contains(&path) {
                 continue;
             }
-            if let Outcome::Read(text) = self.import(&mention, &path, &[]) {
+            if let Outcome::Read { text, size } = self.import(&mention, &path, &[]) {
                 done.push(path.clone());
                 let index = self.loaded.len();
                 let line = line_at(source.text, mention.start);
                 self.note(source.path, &path, line, depth + 1, false);
-                self.fill(index, text.len(), trim(&text).to_owned());
+                self.fill(index, size, trim(&text).to_owned());
                 self.expand_flat(
                     Source {
                         path: &path,
@@ -179,7 +179,7 @@ impl<'a> Imports<'a> {
             return Outcome::Repeated;
         }
         match self.read(path) {
-            Ok(text) => Outcome::Read(text),
+            Ok((text, size)) => Outcome::Read { text, size },
             Err(message) => Outcome::Failed(message),
         }
     }
@@ -194,7 +194,7 @@ impl<'a> Imports<'a> {
         inside
     }
 
-    fn read(&mut self, path: &Path) -> Text {
+    fn read(&mut self, path: &Path) -> Reading {
         if let Some(text) = self.texts.get(path) {
             return text.clone();
         }
@@ -202,7 +202,10 @@ impl<'a> Imports<'a> {
             .files
             .read_head(path, size::MORE_THAN_ANY_REQUEST as u64)
         {
-            Ok(head) => Ok(Rc::from(&*String::from_utf8_lossy(&head.bytes))),
+            Ok(head) => {
+                let text = String::from_utf8_lossy(&head.bytes);
+                Ok((Rc::from(&*text), head.size))
+            }
             Err(error) => Err(words_of(self.files, path, &error)),
         };
         self.texts.insert(path.to_owned(), text.clone());
@@ -227,9 +230,9 @@ impl<'a> Imports<'a> {
         });
     }
 
-    fn fill(&mut self, index: usize, size: usize, text: String) {
+    fn fill(&mut self, index: usize, size: u64, text: String) {
         if let Some(loaded) = self.loaded.get_mut(index) {
-            loaded.bytes = size as u64;
+            loaded.bytes = size;
             loaded.bytes_loaded = text.len() as u64;
             loaded.text = text;
         }
@@ -243,7 +246,10 @@ enum Outcome {
     /// It leads to a file that is being imported already.
     Repeated,
     Failed(String),
-    Read(Rc<str>),
+    Read {
+        text: Rc<str>,
+        size: u64,
+    },
 }
 
 fn push_failure(out: &mut String, path: &str, message: &str) {

@@ -67,7 +67,7 @@ impl Settings {
                 settings.take(&value, session, is_trusted);
             }
         }
-        let given = session.directories(&["--include-directories"]);
+        let given = session.directories("--include-directories");
         settings.include_directories.extend(given);
         report_settings_above(files, session, report);
         settings

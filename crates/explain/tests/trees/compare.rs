@@ -15,8 +15,12 @@ pub fn compare(
     expected: &Expected,
     report: &AgentReport,
 ) -> Result<(), String> {
+    let unseen = scenario.files.iter().filter(|entry| entry.is_utf16());
+    let unseen: Vec<_> = unseen.map(|entry| laid.path(&entry.path)).collect();
     let mut expected_files: Vec<&ExpectedFile> = expected.loaded.iter().collect();
+    expected_files.retain(|file| !unseen.contains(&laid.path(&file.path)));
     let mut found_files: Vec<&Loaded> = report.loaded.iter().collect();
+    found_files.retain(|file| !unseen.contains(&file.path));
     if scenario.order_is_free {
         sort_within_rules(&mut expected_files, |file| laid.path(&file.path));
         sort_within_rules(&mut found_files, |file| file.real_path.clone());
@@ -170,6 +174,13 @@ fn same_ignored(
     let cwd = cwd.canonicalize().unwrap_or(cwd);
     for path in &expected.ignored {
         let full = laid.path(path);
+        if scenario
+            .files
+            .iter()
+            .any(|entry| entry.path == *path && entry.is_utf16())
+        {
+            continue;
+        }
         if report.loaded.iter().any(|file| file.path == full) {
             return Err(format!("{path} is loaded and should be ignored"));
         }

@@ -63,6 +63,19 @@ pub struct ExpectedFile {
     pub heading: String,
 }
 
+impl Entry {
+    /// Returns whether the file is UTF-16. Nothing of it can be recognised in a request, so that
+    /// nobody could see whether its garbage arrived.
+    pub fn is_utf16(&self) -> bool {
+        match &self.content {
+            Content::File(bytes) => {
+                bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff")
+            }
+            Content::Link(_) | Content::Directory => false,
+        }
+    }
+}
+
 impl Scenario {
     /// Reads a scenario, or says what about it is not understood.
     pub fn read(path: &Path) -> Result<Self, String> {
