@@ -116,11 +116,9 @@ fn string_length(text: &str) -> usize {
 pub(crate) fn strings(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],
-        Value::Array(values) => values
-            .iter()
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect(),
+        Value::Array(values) => {
+            values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -137,10 +135,7 @@ mod tests {
         let cases = [
             (r#"{"a": 1} // x"#, r#"{"a": 1} "#),
             ("{/* x\ny */\"a\": 1}", "{\n\"a\": 1}"),
-            (
-                r#"{"a": "http://x", "b": "\"//"}"#,
-                r#"{"a": "http://x", "b": "\"//"}"#,
-            ),
+            (r#"{"a": "http://x", "b": "\"//"}"#, r#"{"a": "http://x", "b": "\"//"}"#),
             ("/* never closed", ""),
             ("\"never closed // x", "\"never closed // x"),
         ];

@@ -18,12 +18,8 @@ pub enum Edition {
 
 impl Edition {
     /// Every edition, in the order in which they are shown.
-    pub const ALL: [Edition; 4] = [
-        Edition::Claude,
-        Edition::Gemini,
-        Edition::Codex098,
-        Edition::Codex0166,
-    ];
+    pub const ALL: [Edition; 4] =
+        [Edition::Claude, Edition::Gemini, Edition::Codex098, Edition::Codex0166];
 
     /// The newest edition of each agent.
     pub const NEWEST: [Edition; 3] = [Edition::Claude, Edition::Gemini, Edition::Codex0166];

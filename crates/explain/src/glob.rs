@@ -23,9 +23,7 @@ pub(crate) fn selects(pattern: &str, relative: &str) -> bool {
         if anchored {
             (1..=pieces.len()).any(|end| matches_pieces(&pattern, &pieces[..end]))
         } else {
-            pieces
-                .iter()
-                .any(|piece| matches_pieces(&pattern, &[piece]))
+            pieces.iter().any(|piece| matches_pieces(&pattern, &[piece]))
         }
     })
 }
@@ -219,10 +217,7 @@ mod tests {
     fn hostile_patterns_end_quickly() {
         let stars = "*a".repeat(2_000);
         assert!(!matches(&stars, &format!("{}b", "a".repeat(5_000))));
-        assert!(!matches(
-            &format!("{}b", "**/".repeat(500)),
-            &"a/".repeat(500)
-        ));
+        assert!(!matches(&format!("{}b", "**/".repeat(500)), &"a/".repeat(500)));
         assert!(alternatives(&"{a,b}".repeat(40)).len() <= 2 * MAX_ALTERNATIVES);
         assert!(!matches(&"{".repeat(10_000), "/x"));
     }

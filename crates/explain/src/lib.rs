@@ -64,19 +64,13 @@ pub fn explain(files: &dyn Files, session: &Session, editions: &[Edition]) -> Re
     listed.watch(&session.home);
 
     let survey = Survey::new(&listed, &session, &chain);
-    let mut agents: Vec<AgentReport> = editions
-        .iter()
-        .map(|edition| explain_one(&listed, &session, *edition))
-        .collect();
+    let mut agents: Vec<AgentReport> =
+        editions.iter().map(|edition| explain_one(&listed, &session, *edition)).collect();
     for report in &mut agents {
         survey.account(&session, report);
     }
     traps::report(&listed, &session, &survey, &mut agents);
-    Report {
-        version: FORMAT,
-        cwd: session.cwd,
-        agents,
-    }
+    Report { version: FORMAT, cwd: session.cwd, agents }
 }
 
 fn explain_one(files: &dyn Files, session: &Session, edition: Edition) -> AgentReport {

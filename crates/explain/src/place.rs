@@ -39,10 +39,7 @@ impl<'a> Listed<'a> {
         let listings = self.listings.borrow();
         let names = listings.get(directory.as_os_str()).into_iter().flatten();
         let names = names.filter_map(|name| name.to_str());
-        names
-            .filter(|name| wanted(name))
-            .map(str::to_owned)
-            .collect()
+        names.filter(|name| wanted(name)).map(str::to_owned).collect()
     }
 
     /// Returns an error when a listing already tells that nothing stands at the path.
@@ -53,15 +50,9 @@ impl<'a> Listed<'a> {
         for directory in path.ancestors().skip(1).take(4) {
             if let Some(names) = listings.get(directory.as_os_str()) {
                 let known = below.file_name().is_none_or(|name| {
-                    names
-                        .binary_search_by(|other| other.as_os_str().cmp(name))
-                        .is_ok()
+                    names.binary_search_by(|other| other.as_os_str().cmp(name)).is_ok()
                 });
-                return if known {
-                    Ok(())
-                } else {
-                    Err(io::ErrorKind::NotFound.into())
-                };
+                return if known { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) };
             }
             below = directory;
         }
@@ -147,10 +138,7 @@ pub(crate) enum GitKind {
 /// Finds out what kind of repository has its root in a directory.
 pub(crate) fn git_kind(files: &dyn Files, root: &Path) -> GitKind {
     let dot_git = root.join(".git");
-    if files
-        .kind(&dot_git)
-        .is_ok_and(|kind| kind == Kind::Directory)
-    {
+    if files.kind(&dot_git).is_ok_and(|kind| kind == Kind::Directory) {
         return match files.kind(&dot_git.join("HEAD")) {
             Ok(_) => GitKind::Repository,
             Err(_) => GitKind::Stray,

@@ -134,11 +134,7 @@ impl fmt::Display for Why {
             Why::User => f.write_str("user instructions"),
             Why::Rule => f.write_str("rule"),
             Why::MatchingRule(path) => {
-                write!(
-                    f,
-                    "rule whose paths match {}, which was read",
-                    path.display()
-                )
+                write!(f, "rule whose paths match {}, which was read", path.display())
             }
             Why::Project => f.write_str("project instructions"),
             Why::Local => f.write_str("local project instructions"),
@@ -257,11 +253,7 @@ impl fmt::Display for Rule {
             Rule::NoRequest(why) => write!(f, "no request is made: {why}"),
             Rule::Conditional(paths) => write!(f, "only when a file that matches {paths} is read"),
             Rule::MainCheckout(root) => {
-                write!(
-                    f,
-                    "of the main checkout {}, outside this worktree",
-                    root.display()
-                )
+                write!(f, "of the main checkout {}, outside this worktree", root.display())
             }
             Rule::OutsideImport { by, allowed } => write!(
                 f,
@@ -273,18 +265,10 @@ impl fmt::Display for Rule {
                 write!(f, "imported by {}, too many levels deep", by.display())
             }
             Rule::ImportType(by) => {
-                write!(
-                    f,
-                    "imported by {}, but not a kind of text file",
-                    by.display()
-                )
+                write!(f, "imported by {}, but not a kind of text file", by.display())
             }
             Rule::ImportForm(by) => {
-                write!(
-                    f,
-                    "named in {}, but not in a way that imports it",
-                    by.display()
-                )
+                write!(f, "named in {}, but not in a way that imports it", by.display())
             }
             Rule::NotUtf8 => f.write_str("not valid UTF-8"),
             Rule::NotAFileName => f.write_str("a fallback name may not be a path"),
@@ -322,9 +306,7 @@ impl AgentReport {
 
     /// Returns whether a path is accounted for already.
     pub(crate) fn mentions(&self, path: &Path) -> bool {
-        self.loaded
-            .iter()
-            .any(|file| file.path == path || file.real_path == path)
+        self.loaded.iter().any(|file| file.path == path || file.real_path == path)
             || self.ignored.iter().any(|file| file.path == path)
     }
 
@@ -339,8 +321,7 @@ impl AgentReport {
     /// Notes something that the user should know about a file.
     pub(crate) fn warn(&mut self, code: Code, path: &Path, message: impl Into<String>) {
         let diagnostic = Diagnostic::new(code, message);
-        self.diagnostics
-            .push(diagnostic.at_path(path.to_string_lossy()));
+        self.diagnostics.push(diagnostic.at_path(path.to_string_lossy()));
     }
 
     /// Takes back everything that would have been loaded, because no request is made.

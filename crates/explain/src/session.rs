@@ -81,9 +81,8 @@ impl Session {
         while let Some(argument) = arguments.next() {
             if argument == name {
                 values.extend(arguments.next().map(String::as_str));
-            } else if let Some(value) = argument
-                .strip_prefix(name)
-                .and_then(|rest| rest.strip_prefix('='))
+            } else if let Some(value) =
+                argument.strip_prefix(name).and_then(|rest| rest.strip_prefix('='))
             {
                 values.push(value);
             }
@@ -97,9 +96,7 @@ impl Session {
         let mut values: Vec<&str> = Vec::new();
         let mut is_open = false;
         for argument in &self.arguments {
-            let inline = argument
-                .strip_prefix(name)
-                .and_then(|rest| rest.strip_prefix('='));
+            let inline = argument.strip_prefix(name).and_then(|rest| rest.strip_prefix('='));
             if argument.starts_with('-') {
                 is_open = argument == name;
                 values.extend(inline);
@@ -109,9 +106,7 @@ impl Session {
         }
         let paths = values.into_iter().flat_map(|value| value.split(','));
         let paths = paths.map(str::trim).filter(|path| !path.is_empty());
-        paths
-            .map(|path| absolute(&self.cwd, Path::new(path)))
-            .collect()
+        paths.map(|path| absolute(&self.cwd, Path::new(path))).collect()
     }
 }
 
@@ -122,9 +117,8 @@ mod tests {
     #[test]
     fn options_are_found_in_both_spellings() {
         let mut session = Session::new("/w", "/h");
-        session.arguments = ["--add-dir", "a", "b", "--add-dir=/c,d", "--bare", "x"]
-            .map(str::to_owned)
-            .to_vec();
+        session.arguments =
+            ["--add-dir", "a", "b", "--add-dir=/c,d", "--bare", "x"].map(str::to_owned).to_vec();
         assert_eq!(session.values("--add-dir"), ["a", "/c,d"]);
         let expected = ["/w/a", "/w/b", "/c", "/w/d"].map(PathBuf::from);
         assert_eq!(session.directories("--add-dir"), expected);
@@ -136,10 +130,7 @@ mod tests {
     fn an_empty_variable_counts_as_absent() {
         let mut session = Session::new("/w", "/h");
         session.variables.insert("CODEX_HOME".into(), String::new());
-        assert_eq!(
-            session.directory("CODEX_HOME", ".codex"),
-            Path::new("/h/.codex")
-        );
+        assert_eq!(session.directory("CODEX_HOME", ".codex"), Path::new("/h/.codex"));
         session.variables.insert("CODEX_HOME".into(), "c".into());
         assert_eq!(session.directory("CODEX_HOME", ".codex"), Path::new("/w/c"));
     }

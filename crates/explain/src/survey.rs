@@ -133,18 +133,10 @@ impl Survey {
         let mains = ["AGENTS.md", "CLAUDE.md", "GEMINI.md"];
         let mut candidates = self.candidates.iter().rev().filter(|candidate| {
             matches!(&candidate.name, Name::Plain(name, _) if mains.contains(name))
-                && candidate
-                    .path
-                    .parent()
-                    .is_some_and(|it| it.starts_with(top))
+                && candidate.path.parent().is_some_and(|it| it.starts_with(top))
         });
         candidates
-            .find(|candidate| {
-                !report
-                    .loaded
-                    .iter()
-                    .any(|file| file.real_path == candidate.path)
-            })
+            .find(|candidate| !report.loaded.iter().any(|file| file.real_path == candidate.path))
             .map(|candidate| candidate.path.as_path())
     }
 }

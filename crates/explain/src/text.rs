@@ -1,32 +1,4 @@
-//! What is done to a file's text before a model sees it.
-
-/// Returns whether ECMAScript calls this white space (the byte order mark is, U+0085 is not).
-pub(crate) fn is_space(character: char) -> bool {
-    matches!(
-        character,
-        '\u{9}'..='\u{d}'
-            | ' '
-            | '\u{a0}'
-            | '\u{1680}'
-            | '\u{2000}'..='\u{200a}'
-            | '\u{2028}'
-            | '\u{2029}'
-            | '\u{202f}'
-            | '\u{205f}'
-            | '\u{3000}'
-            | '\u{feff}'
-    )
-}
-
-/// Trims as ECMAScript does: Claude Code and Gemini CLI are JavaScript programs.
-pub(crate) fn trim(text: &str) -> &str {
-    text.trim_matches(is_space)
-}
-
-/// Returns whether nothing but white space would be left.
-pub(crate) fn is_blank(text: &str) -> bool {
-    trim(text).is_empty()
-}
+//! Facts about a file's text: its encoding, its lines, its length in tokens.
 
 /// Returns whether bytes are UTF-16 text, by their mark or by their zeroes.
 pub(crate) fn looks_like_utf16(bytes: &[u8]) -> bool {
@@ -56,19 +28,6 @@ pub fn tokens_estimate(bytes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn trimming_is_that_of_ecmascript() {
-        let cases = [
-            ("\u{feff} a \n", "a"),
-            ("\u{85}a\u{85}", "\u{85}a\u{85}"),
-            ("\u{a0}\u{2028}a b\u{3000}", "a b"),
-            ("\u{b}\u{c}", ""),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(trim(text), expected, "{text:?}");
-        }
-    }
 
     #[test]
     fn utf16_is_known_by_its_mark_or_its_zeroes() {

@@ -77,10 +77,7 @@ fn unread(agent: &mut AgentReport, session: &Session, survey: &Survey, root: Opt
             && file.path.starts_with(root.unwrap_or(&session.cwd))
     };
     let withheld = |rule: &Rule| {
-        !matches!(
-            rule,
-            Rule::OtherAgent(_) | Rule::AboveRoot(_) | Rule::NoRoot | Rule::WrongPlace
-        )
+        !matches!(rule, Rule::OtherAgent(_) | Rule::AboveRoot(_) | Rule::NoRoot | Rule::WrongPlace)
     };
     // What another rule keeps out has its own diagnostic.
     let has_own =
@@ -122,10 +119,9 @@ fn parents(
         _ => format!("{} and {} more are", first.display(), count - 1),
     };
     let (code, message) = match (root, kind) {
-        (Some(_), Some(GitKind::Submodule)) => (
-            Code::SubmoduleOuter,
-            format!("{which} loaded from outside this submodule"),
-        ),
+        (Some(_), Some(GitKind::Submodule)) => {
+            (Code::SubmoduleOuter, format!("{which} loaded from outside this submodule"))
+        }
         (Some(_), _) => (
             Code::ParentsAboveRoot,
             format!("{which} loaded from above the repository {}", top.display()),
@@ -136,9 +132,7 @@ fn parents(
         ),
     };
     let diagnostic = Diagnostic::new(code, message).with_count(count as u64);
-    agent
-        .diagnostics
-        .push(diagnostic.at_path(first.to_string_lossy()));
+    agent.diagnostics.push(diagnostic.at_path(first.to_string_lossy()));
 }
 
 /// A `.git` in the wrong place moves the top of what Gemini CLI and Codex look at.
@@ -146,10 +140,7 @@ fn roots(agent: &mut AgentReport, session: &Session, root: Option<&Path>, kind: 
     let Some(root) = root.filter(|root| agent.search.top.as_deref() == Some(root)) else {
         return;
     };
-    let cut_off = agent
-        .ignored
-        .iter()
-        .find(|file| matches!(file.rule, Rule::AboveRoot(_)));
+    let cut_off = agent.ignored.iter().find(|file| matches!(file.rule, Rule::AboveRoot(_)));
     if let (Some(GitKind::Stray), Some(cut_off)) = (kind, cut_off) {
         let message = format!(
             "{} is no repository, and still cuts {} off",
@@ -164,10 +155,8 @@ fn roots(agent: &mut AgentReport, session: &Session, root: Option<&Path>, kind: 
             matches!(file.why, Why::Project | Why::Fallback) && file.path.parent() == Some(root)
         });
         if let Some(path) = leaked.map(|file| file.path.clone()) {
-            let message = format!(
-                "{} is loaded because the home directory is a repository",
-                path.display()
-            );
+            let message =
+                format!("{} is loaded because the home directory is a repository", path.display());
             agent.warn(Code::RootIsHome, &path, message);
         }
     }
@@ -187,21 +176,13 @@ fn closed_wrappers(agent: &mut AgentReport) {
     };
     let mut found = Vec::new();
     for file in agent.loaded.iter().filter(|file| !file.is_pasted) {
-        let mark = marks
-            .iter()
-            .find_map(|mark| Some((*mark, file.text.find(mark)?)));
+        let mark = marks.iter().find_map(|mark| Some((*mark, file.text.find(mark)?)));
         if let Some((mark, at)) = mark {
-            let message = format!(
-                "{} holds `{mark}`, which ends the instructions",
-                file.path.display()
-            );
+            let message =
+                format!("{} holds `{mark}`, which ends the instructions", file.path.display());
             let line = crate::text::line_at(&file.text, at);
             let diagnostic = Diagnostic::new(Code::TextClosesWrapper, message);
-            found.push(
-                diagnostic
-                    .at_path(file.path.to_string_lossy())
-                    .at_line(line),
-            );
+            found.push(diagnostic.at_path(file.path.to_string_lossy()).at_line(line));
         }
     }
     agent.diagnostics.extend(found);
@@ -219,11 +200,8 @@ fn repeated_text(agent: &mut AgentReport) {
             && file.text.len() >= WORTH_MENTIONING
             && let Some(first) = by_text.insert(&file.text, file)
         {
-            let message = format!(
-                "{} repeats {} word for word",
-                file.path.display(),
-                first.path.display()
-            );
+            let message =
+                format!("{} repeats {} word for word", file.path.display(), first.path.display());
             found.push((file.path.clone(), message));
         }
     }
@@ -257,9 +235,7 @@ fn versions_differ(
             None => codex::explain(files, session, edition),
         };
         let files = report.loaded.into_iter();
-        files
-            .map(|file| (file.path, file.bytes_loaded))
-            .collect::<Vec<_>>()
+        files.map(|file| (file.path, file.bytes_loaded)).collect::<Vec<_>>()
     };
     let (old, new) = (loaded(Edition::Codex098), loaded(Edition::Codex0166));
     let only = |left: &[(PathBuf, u64)], right: &[(PathBuf, u64)]| {
@@ -271,11 +247,7 @@ fn versions_differ(
         (None, Some(path)) => (path, false),
         (None, None) => return None,
     };
-    let (has, has_not) = if old_has_it {
-        ("0.98", "0.166")
-    } else {
-        ("0.166", "0.98")
-    };
+    let (has, has_not) = if old_has_it { ("0.98", "0.166") } else { ("0.166", "0.98") };
     let message = format!(
         "{} is loaded by Codex {has} and not, or not alike, by Codex {has_not}",
         path.display()

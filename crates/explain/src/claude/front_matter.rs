@@ -3,8 +3,6 @@
 //! The block is read by hand: what counts is one key, and it must be read in files that no YAML
 //! reader accepts (`paths: **/*.ts` is an alias to YAML and a pattern to Claude Code).
 
-use crate::text::is_space;
-
 /// A file's text, split after its front matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Split<'a> {
@@ -16,10 +14,7 @@ pub(crate) struct Split<'a> {
 
 /// Splits a text after its front matter.
 pub(crate) fn split(text: &str) -> Split<'_> {
-    inside(text).unwrap_or(Split {
-        front: None,
-        body: text,
-    })
+    inside(text).unwrap_or(Split { front: None, body: text })
 }
 
 fn inside(text: &str) -> Option<Split<'_>> {
@@ -81,11 +76,7 @@ fn value_of(front: &str, key: &str) -> Option<Vec<String>> {
         let items = lines
             .take_while(|line| line.trim().is_empty() || line.starts_with([' ', '\t', '-', '#']))
             .filter_map(|line| line.trim().strip_prefix('-'));
-        return Some(
-            items
-                .map(|item| unquoted(without_comment(item.trim())))
-                .collect(),
-        );
+        return Some(items.map(|item| unquoted(without_comment(item.trim()))).collect());
     }
     let Some(list) = first.strip_prefix('[') else {
         return Some(vec![unquoted(first)]);
@@ -101,12 +92,7 @@ fn value_of(front: &str, key: &str) -> Option<Vec<String>> {
         }
     }
     match joined.rsplit_once(']') {
-        Some((items, _)) => Some(
-            split_commas(items)
-                .iter()
-                .map(|item| unquoted(item))
-                .collect(),
-        ),
+        Some((items, _)) => Some(split_commas(items).iter().map(|item| unquoted(item)).collect()),
         // A list that never ends is taken as one odd pattern, which matches nothing.
         None => Some(vec![first.to_owned()]),
     }
@@ -128,10 +114,7 @@ fn unquoted(value: &str) -> String {
         let inner = value.strip_prefix(quote)?;
         inner.split(quote).next()
     };
-    quoted('"')
-        .or_else(|| quoted('\''))
-        .unwrap_or(value)
-        .to_owned()
+    quoted('"').or_else(|| quoted('\'')).unwrap_or(value).to_owned()
 }
 
 /// Splits at commas, but not inside braces or quotes.
@@ -162,6 +145,7 @@ fn split_commas(value: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use convoke_core::whitespace::is_space;
 
     #[test]
     fn front_matter_ends_at_the_next_mark_and_takes_the_white_space_after_it() {
@@ -188,14 +172,8 @@ mod tests {
         let cases = [
             ("title: x\n", Scope::Always),
             ("paths: \"src/**\"\n", matching(&["src"])),
-            (
-                "paths: src/*.{ts,tsx}, lib/**\n",
-                matching(&["src/*.{ts,tsx}", "lib"]),
-            ),
-            (
-                "paths:\n  - \"a/**\" \n  - 'b.md' # why\nother: x\n",
-                matching(&["a", "b.md"]),
-            ),
+            ("paths: src/*.{ts,tsx}, lib/**\n", matching(&["src/*.{ts,tsx}", "lib"])),
+            ("paths:\n  - \"a/**\" \n  - 'b.md' # why\nother: x\n", matching(&["a", "b.md"])),
             ("paths: [\"a.md\", b.md]\n", matching(&["a.md", "b.md"])),
             ("paths: [a.md,\n  b.md]\n", matching(&["a.md", "b.md"])),
             ("paths: **/*.ts\n", matching(&["**/*.ts"])),

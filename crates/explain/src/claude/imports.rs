@@ -44,13 +44,7 @@ pub(super) fn follow(loader: &mut Loader<'_>, importing: &Importing, imports: &[
             Ok(Kind::File) => follow_one(loader, importing, import, &path),
             Ok(Kind::Directory | Kind::Symlink | Kind::Special) => {
                 let message = format!("@{} is not a file", import.path);
-                warn(
-                    loader,
-                    Code::ImportNotTaken,
-                    importing,
-                    import.line,
-                    message,
-                );
+                warn(loader, Code::ImportNotTaken, importing, import.line, message);
             }
             Err(_) => report_missing(loader, importing, import),
         }
@@ -63,15 +57,10 @@ fn follow_one(loader: &mut Loader<'_>, importing: &Importing, import: &Import, p
     let cwd = &loader.session.cwd;
     let may_leave = importing.level == Level::User || loader.settings.outside_approved;
     if !path.starts_with(cwd) && !may_leave {
-        let message = format!(
-            "@{} is dropped in silence: it lies outside {}",
-            import.path,
-            cwd.display()
-        );
+        let message =
+            format!("@{} is dropped in silence: it lies outside {}", import.path, cwd.display());
         let allowed = cwd.clone();
-        loader
-            .report
-            .ignore(path, Rule::OutsideImport { by, allowed });
+        loader.report.ignore(path, Rule::OutsideImport { by, allowed });
         warn(loader, Code::ImportOutside, importing, line, message);
     } else if importing.depth >= MAX_HOPS {
         let message = format!("@{} is more than {MAX_HOPS} imports deep", import.path);
@@ -101,13 +90,7 @@ fn report_missing(loader: &mut Loader<'_>, importing: &Importing, import: &Impor
         if !loader.report.mentions(&path) {
             loader.report.ignore(&path, Rule::ImportForm(by));
         }
-        warn(
-            loader,
-            Code::ImportNotTaken,
-            importing,
-            import.line,
-            message,
-        );
+        warn(loader, Code::ImportNotTaken, importing, import.line, message);
     } else if bare.contains('/') && !bare.ends_with('/') || has_text_extension(Path::new(bare)) {
         let message = format!("@{} leads to no file", import.path);
         warn(loader, Code::ImportMissing, importing, import.line, message);
@@ -123,12 +106,7 @@ pub(super) fn report_near_misses(
     for miss in misses {
         let bare = miss.path.trim_end_matches(PUNCTUATION);
         let path = importing.resolve(loader, bare);
-        if bare.is_empty()
-            || !loader
-                .files
-                .kind(&path)
-                .is_ok_and(|kind| kind == Kind::File)
-        {
+        if bare.is_empty() || !loader.files.kind(&path).is_ok_and(|kind| kind == Kind::File) {
             continue;
         }
         let message = format!("@{bare} is not imported: white space must stand before the @");

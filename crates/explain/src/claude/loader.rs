@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::Code;
+use convoke_core::whitespace::{is_blank, trim};
 use convoke_thread::files::Files;
 
 use super::front_matter::{self, Scope};
@@ -13,7 +14,7 @@ use super::markdown::{self, Scan};
 use super::settings::Settings;
 use crate::report::{AgentReport, Loaded, Rule, Why};
 use crate::session::Session;
-use crate::text::{is_blank, line_at, looks_like_utf16, trim};
+use crate::text::{line_at, looks_like_utf16};
 
 /// The largest file that is loaded; one byte more and it is dropped whole.
 pub(super) const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
@@ -67,14 +68,7 @@ impl<'a> Loader<'a> {
         settings: Settings,
         report: AgentReport,
     ) -> Self {
-        Self {
-            files,
-            session,
-            settings,
-            report,
-            waiting: Vec::new(),
-            seen: HashMap::new(),
-        }
+        Self { files, session, settings, report, waiting: Vec::new(), seen: HashMap::new() }
     }
 
     /// Loads a file and what it imports, if it is there and nothing keeps it out.
@@ -107,10 +101,7 @@ impl<'a> Loader<'a> {
     }
 
     fn try_open(&mut self, path: &Path, level: Level) -> Result<Cleaned, Rule> {
-        let real_path = self
-            .files
-            .canonicalize(path)
-            .map_err(|error| unreadable(&error))?;
+        let real_path = self.files.canonicalize(path).map_err(|error| unreadable(&error))?;
         let first = self.seen.get(path).or_else(|| self.seen.get(&real_path));
         if let Some(first) = first {
             return Err(Rule::Duplicate(first.clone()));
@@ -168,9 +159,7 @@ impl<'a> Loader<'a> {
         let cleaned = Cleaned {
             text: trim(&without_comments).to_owned(),
             scope: front_matter::scope(front),
-            has_cursor_keys: cursor_keys
-                .iter()
-                .any(|key| front_matter::has_key(front, key)),
+            has_cursor_keys: cursor_keys.iter().any(|key| front_matter::has_key(front, key)),
             scan,
             real_path,
             size: head.size,

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 
+use convoke_core::whitespace::{is_blank, is_space};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use crate::text::{is_blank, is_space, line_at};
+use crate::text::line_at;
 
 /// An `@path` that counts as an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,10 +103,7 @@ fn whole_lines(text: &str, block: Range<usize>) -> Range<usize> {
     if !text[..end].ends_with('\n') {
         end += text[end..].find('\n').unwrap_or(text.len() - end);
     }
-    end += text[end..]
-        .bytes()
-        .take_while(|byte| *byte == b'\n')
-        .count();
+    end += text[end..].bytes().take_while(|byte| *byte == b'\n').count();
     start..end
 }
 
@@ -255,11 +253,7 @@ mod tests {
     use super::*;
 
     fn paths(text: &str) -> Vec<String> {
-        scan(text)
-            .imports
-            .into_iter()
-            .map(|import| import.path)
-            .collect()
+        scan(text).imports.into_iter().map(|import| import.path).collect()
     }
 
     #[test]
@@ -321,10 +315,7 @@ mod tests {
             ("<!-- a --><!-- b -->\nc\n", "c\n"),
             ("<!-- a --> kept\nc\n", " kept\nc\n"),
             ("<!-- never closed\nb\n", "<!-- never closed\nb\n"),
-            (
-                "- item\n  <!-- in a list -->\n",
-                "- item\n  <!-- in a list -->\n",
-            ),
+            ("- item\n  <!-- in a list -->\n", "- item\n  <!-- in a list -->\n"),
             ("<div>\n<!-- c -->\n</div>\n", "<div>\n<!-- c -->\n</div>\n"),
             ("<!-- only -->", ""),
             ("  <!-- a -->\n<!-- b -->\n\nx", "x"),

@@ -20,20 +20,11 @@ pub(super) fn load(loader: &mut Loader<'_>, repository: Option<&Path>) {
         GitKind::Worktree(main) => Some(main),
         _ => None,
     });
-    let project = main
-        .as_deref()
-        .or(repository)
-        .unwrap_or(&loader.session.cwd);
+    let project = main.as_deref().or(repository).unwrap_or(&loader.session.cwd);
     let key: String = project
         .to_string_lossy()
         .chars()
-        .map(|character| {
-            if character.is_ascii_alphanumeric() {
-                character
-            } else {
-                '-'
-            }
-        })
+        .map(|character| if character.is_ascii_alphanumeric() { character } else { '-' })
         .collect();
     let directory = loader.settings.config_dir.join("projects").join(key);
     let path = directory.join("memory/MEMORY.md");
@@ -59,10 +50,8 @@ pub(super) fn load(loader: &mut Loader<'_>, repository: Option<&Path>) {
             .at_path(path.to_string_lossy());
         loader.report.diagnostics.push(cut);
     } else {
-        let message = format!(
-            "{} is loaded too: {size} bytes that Claude Code wrote",
-            path.display()
-        );
+        let message =
+            format!("{} is loaded too: {size} bytes that Claude Code wrote", path.display());
         loader.report.warn(Code::MemoryLoaded, &path, message);
     }
 }

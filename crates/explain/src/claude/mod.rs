@@ -33,12 +33,10 @@ pub(crate) fn explain(files: &dyn Files, session: &Session) -> AgentReport {
 
     managed(&mut loader);
     user(&mut loader);
-    let main = repository
-        .as_deref()
-        .and_then(|root| match place::git_kind(files, root) {
-            GitKind::Worktree(main) => Some(main),
-            _ => None,
-        });
+    let main = repository.as_deref().and_then(|root| match place::git_kind(files, root) {
+        GitKind::Worktree(main) => Some(main),
+        _ => None,
+    });
     let nested_in = main.filter(|main| repository.as_ref().is_some_and(|it| it.starts_with(main)));
     project(&mut loader, repository.as_deref(), nested_in.as_deref());
     added_directories(&mut loader);

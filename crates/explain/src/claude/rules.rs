@@ -36,12 +36,7 @@ pub(super) fn load(loader: &mut Loader<'_>, directory: &Path, level: Level) {
                 let rule = Rule::Conditional(patterns.join(", "));
                 loader.report.ignore(&path, rule);
                 let base = base_of(loader, directory, level);
-                loader.waiting.push(Waiting {
-                    path,
-                    level,
-                    base,
-                    patterns,
-                });
+                loader.waiting.push(Waiting { path, level, base, patterns });
             }
         }
     }
@@ -63,11 +58,7 @@ pub(super) fn load_matching(loader: &mut Loader<'_>, file: &Path, level: Level) 
 
 /// Says what is peculiar about the rules that were found.
 pub(super) fn report(loader: &mut Loader<'_>) {
-    let rules = loader
-        .report
-        .loaded
-        .iter()
-        .filter(|file| file.why == Why::Rule);
+    let rules = loader.report.loaded.iter().filter(|file| file.why == Why::Rule);
     let directories = rules.filter_map(|file| file.path.parent());
     let mut once = HashSet::new();
     let shared: Vec<PathBuf> = directories
@@ -92,9 +83,8 @@ pub(super) fn report(loader: &mut Loader<'_>) {
             format!("{count} rules are absent until a file that matches their paths: is read")
         };
         let path = first.path.to_string_lossy();
-        let diagnostic = Diagnostic::new(Code::RulesConditional, message)
-            .with_count(count as u64)
-            .at_path(path);
+        let diagnostic =
+            Diagnostic::new(Code::RulesConditional, message).with_count(count as u64).at_path(path);
         loader.report.diagnostics.push(diagnostic);
     }
 }

@@ -68,11 +68,7 @@ impl Settings {
         let project = session.cwd.join(".claude");
         let managed = session.etc.join("claude-code/managed-settings.json");
         let layers = [
-            (
-                sources.user,
-                settings.config_dir.join("settings.json"),
-                false,
-            ),
+            (sources.user, settings.config_dir.join("settings.json"), false),
             (sources.project, project.join("settings.json"), true),
             (sources.local, project.join("settings.local.json"), false),
             (true, managed.clone(), false),
@@ -105,11 +101,7 @@ impl Settings {
         let patterns = value.get("claudeMdExcludes").map(config::strings);
         for pattern in patterns.unwrap_or_default() {
             let from = from.to_owned();
-            self.excludes.push(Exclude {
-                pattern,
-                from,
-                by_project,
-            });
+            self.excludes.push(Exclude { pattern, from, by_project });
         }
         if value.get("autoMemoryEnabled") == Some(&Value::Bool(false)) {
             self.has_memory = false;
@@ -141,18 +133,10 @@ impl Settings {
 impl Sources {
     fn given(session: &Session) -> Self {
         match session.values("--setting-sources").last() {
-            None => Self {
-                user: true,
-                project: true,
-                local: true,
-            },
+            None => Self { user: true, project: true, local: true },
             Some(list) => {
                 let has = |name| list.split(',').any(|given| given.trim() == name);
-                Self {
-                    user: has("user"),
-                    project: has("project"),
-                    local: has("local"),
-                }
+                Self { user: has("user"), project: has("project"), local: has("local") }
             }
         }
     }
@@ -186,13 +170,8 @@ fn outside_approved(files: &dyn Files, session: &Session, repository: Option<&Pa
     };
     let approved = |project: &Path| {
         let project = state.get("projects")?.get(project.to_str()?)?;
-        project
-            .get("hasClaudeMdExternalIncludesApproved")?
-            .as_bool()
+        project.get("hasClaudeMdExternalIncludesApproved")?.as_bool()
     };
     let places = [Some(session.cwd.as_path()), repository];
-    places
-        .into_iter()
-        .flatten()
-        .any(|place| approved(place) == Some(true))
+    places.into_iter().flatten().any(|place| approved(place) == Some(true))
 }

@@ -50,9 +50,7 @@ impl Config {
             }
         }
         lay_over(&mut merged, given);
-        let max_bytes = merged
-            .get("project_doc_max_bytes")
-            .and_then(Value::as_integer);
+        let max_bytes = merged.get("project_doc_max_bytes").and_then(Value::as_integer);
         let max_bytes = max_bytes.and_then(|bytes| u64::try_from(bytes).ok());
         let fallback_names = strings(&merged, "project_doc_fallback_filenames");
         Self {
@@ -86,12 +84,10 @@ impl Trusts {
     fn new(merged: &Table, files: &dyn Files, cwd: &Path) -> Self {
         let marked = place::nearest_with(files, cwd, &root_markers(merged));
         let git = place::git_root(files, cwd);
-        let main = git
-            .as_deref()
-            .and_then(|git| match place::git_kind(files, git) {
-                GitKind::Worktree(main) => Some(main),
-                _ => None,
-            });
+        let main = git.as_deref().and_then(|git| match place::git_kind(files, git) {
+            GitKind::Worktree(main) => Some(main),
+            _ => None,
+        });
         let projects = merged.get("projects").and_then(Value::as_table);
         Self {
             projects: projects.cloned().unwrap_or_default(),

@@ -31,10 +31,7 @@ pub(crate) fn explain(files: &dyn Files, session: &Session, edition: Edition) ->
     let codex_home = session.directory("CODEX_HOME", ".codex");
     let config = Config::read(files, session, &codex_home, &cwd, &mut report);
     report.limit = Some(Limit::Shared(config.max_bytes));
-    let fallbacks = config
-        .fallback_names
-        .iter()
-        .map(|name| name.trim().to_owned());
+    let fallbacks = config.fallback_names.iter().map(|name| name.trim().to_owned());
     let names = NAMES.map(str::to_owned).into_iter().chain(fallbacks);
     report.search.names = names.filter(|name| !name.is_empty()).collect();
 
@@ -55,22 +52,15 @@ pub(crate) fn explain(files: &dyn Files, session: &Session, edition: Edition) ->
         trust: config.trust,
     };
     let project = discover(files, &settings);
-    report.search.top = project
-        .chain
-        .first()
-        .filter(|_| config.has_root(files, &cwd, rules))
-        .cloned();
+    report.search.top =
+        project.chain.first().filter(|_| config.has_root(files, &cwd, rules)).cloned();
     report.diagnostics.extend(project.diagnostics);
     report_blank(&mut report, &project.ignored);
     take_ignored(&mut report, project.ignored);
     for document in project.documents {
         let name = document.path.file_name().and_then(|name| name.to_str());
         let is_default = name.is_some_and(|name| NAMES.contains(&name));
-        let why = if is_default {
-            Why::Project
-        } else {
-            Why::Fallback
-        };
+        let why = if is_default { Why::Project } else { Why::Fallback };
         take(files, &mut report, document, why);
     }
     report_added_directories(files, session, &mut report);
@@ -79,9 +69,7 @@ pub(crate) fn explain(files: &dyn Files, session: &Session, edition: Edition) ->
 
 /// The directory that `-C` names, or the session's.
 fn working_directory(files: &dyn Files, session: &Session) -> PathBuf {
-    let given = ["-C", "--cd"]
-        .into_iter()
-        .find_map(|name| session.values(name).pop());
+    let given = ["-C", "--cd"].into_iter().find_map(|name| session.values(name).pop());
     match given {
         None => session.cwd.clone(),
         Some(given) => {
@@ -93,10 +81,7 @@ fn working_directory(files: &dyn Files, session: &Session) -> PathBuf {
 
 fn take(files: &dyn Files, report: &mut AgentReport, document: Document, why: Why) {
     let path = &document.path;
-    if files
-        .read_head(path, 64)
-        .is_ok_and(|head| looks_like_utf16(&head.bytes))
-    {
+    if files.read_head(path, 64).is_ok_and(|head| looks_like_utf16(&head.bytes)) {
         let message = format!("{} is UTF-16 and arrives as garbage", path.display());
         report.warn(Code::FileUtf16, path, message);
     }

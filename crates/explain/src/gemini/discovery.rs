@@ -59,44 +59,19 @@ pub(super) fn at_start(
 ) -> Vec<Found> {
     let mut found = Vec::new();
     let user = |name: &String| settings.directory.join(name);
-    push_all(
-        files,
-        settings.names.iter().map(user),
-        Group::User,
-        &Why::User,
-        report,
-        &mut found,
-    );
+    push_all(files, settings.names.iter().map(user), Group::User, &Why::User, report, &mut found);
 
     for (name, path) in extension_files(files, settings, report) {
         let why = Why::Extension(name);
-        push_all(
-            files,
-            [path].into_iter(),
-            Group::Extension,
-            &why,
-            report,
-            &mut found,
-        );
+        push_all(files, [path].into_iter(), Group::Extension, &why, report, &mut found);
     }
 
     for root in workspace(session, settings) {
         let is_own = root == session.cwd;
-        let why = if is_own {
-            Why::Project
-        } else {
-            Why::ExtraDirectory
-        };
+        let why = if is_own { Why::Project } else { Why::ExtraDirectory };
         let top = place::nearest_with(files, &root, &settings.markers);
         let paths = upward(settings, &root, top.as_deref().unwrap_or(&root));
-        push_all(
-            files,
-            paths.into_iter(),
-            Group::Project,
-            &why,
-            report,
-            &mut found,
-        );
+        push_all(files, paths.into_iter(), Group::Project, &why, report, &mut found);
     }
 
     let notes = memory::directory(files, &settings.directory, &session.cwd);
@@ -105,14 +80,7 @@ pub(super) fn at_start(
         Ok(_) => vec![index],
         Err(_) => settings.names.iter().map(|name| notes.join(name)).collect(),
     };
-    push_all(
-        files,
-        paths.into_iter(),
-        Group::Memory,
-        &Why::Memory,
-        report,
-        &mut found,
-    );
+    push_all(files, paths.into_iter(), Group::Memory, &Why::Memory, report, &mut found);
     found
 }
 
@@ -125,31 +93,17 @@ pub(super) fn on_read(
 ) -> Vec<Found> {
     let mut roots = workspace(session, settings);
     roots.retain(|root| file.starts_with(root));
-    let Some(root) = roots
-        .into_iter()
-        .max_by_key(|root| root.components().count())
-    else {
+    let Some(root) = roots.into_iter().max_by_key(|root| root.components().count()) else {
         return Vec::new();
     };
     let top = place::nearest_with(files, &root, &settings.markers).unwrap_or(root);
     let is_directory = files.kind(file).is_ok_and(|kind| kind == Kind::Directory);
-    let start = if is_directory {
-        file
-    } else {
-        file.parent().unwrap_or(file)
-    };
+    let start = if is_directory { file } else { file.parent().unwrap_or(file) };
     let why = Why::Read(file.to_owned());
     let mut found = Vec::new();
     let mut unread = AgentReport::new(crate::edition::Edition::Gemini);
     let paths = upward(settings, start, &top);
-    push_all(
-        files,
-        paths.into_iter(),
-        Group::Project,
-        &why,
-        &mut unread,
-        &mut found,
-    );
+    push_all(files, paths.into_iter(), Group::Project, &why, &mut unread, &mut found);
     found
 }
 
@@ -184,12 +138,9 @@ fn push_all(
 ) {
     for path in paths {
         match files.kind(&path) {
-            Ok(Kind::File) => found.push(Found {
-                place: found.len(),
-                path,
-                why: why.clone(),
-                group,
-            }),
+            Ok(Kind::File) => {
+                found.push(Found { place: found.len(), path, why: why.clone(), group })
+            }
             Ok(_) => report.ignore(&path, Rule::Directory),
             Err(error) => {
                 if files.entry_kind(&path).is_ok() {

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::whitespace::trim;
 use convoke_thread::files::{Files, Kind, absolute};
 
 use super::settings::ImportFormat;
 use super::size;
 use crate::report::{AgentReport, Loaded, Rule, Why};
-use crate::text::{line_at, trim};
+use crate::text::line_at;
 use find::Mention;
 
 /// The deepest level at which imports are still followed.
@@ -114,14 +115,8 @@ impl<'a> Imports<'a> {
                     let line = line_at(source.text, mention.start);
                     self.note(source.path, &path, line, above.len() + 1, true);
                     above.push(path.clone());
-                    let imported = self.expand_tree(
-                        Source {
-                            path: &path,
-                            text: &text,
-                        },
-                        above,
-                        report,
-                    );
+                    let imported =
+                        self.expand_tree(Source { path: &path, text: &text }, above, report);
                     above.pop();
                     self.written += imported.len();
                     let name = mention.path;
@@ -156,14 +151,7 @@ impl<'a> Imports<'a> {
                 let line = line_at(source.text, mention.start);
                 self.note(source.path, &path, line, depth + 1, false);
                 self.fill(index, size, trim(&text).to_owned());
-                self.expand_flat(
-                    Source {
-                        path: &path,
-                        text: &text,
-                    },
-                    done,
-                    depth + 1,
-                );
+                self.expand_flat(Source { path: &path, text: &text }, done, depth + 1);
             }
         }
     }
@@ -198,10 +186,7 @@ impl<'a> Imports<'a> {
         if let Some(text) = self.texts.get(path) {
             return text.clone();
         }
-        let text = match self
-            .files
-            .read_head(path, size::MORE_THAN_ANY_REQUEST as u64)
-        {
+        let text = match self.files.read_head(path, size::MORE_THAN_ANY_REQUEST as u64) {
             Ok(head) => {
                 let text = String::from_utf8_lossy(&head.bytes);
                 Ok((Rc::from(&*text), head.size))
@@ -221,10 +206,7 @@ impl<'a> Imports<'a> {
             whole: true,
             why: Why::Import { by, line },
             text: String::new(),
-            real_path: self
-                .files
-                .canonicalize(path)
-                .unwrap_or_else(|_| path.to_owned()),
+            real_path: self.files.canonicalize(path).unwrap_or_else(|_| path.to_owned()),
             depth,
             is_pasted,
         });
@@ -333,10 +315,7 @@ fn report_failure(source: Source<'_>, mention: &Mention<'_>, report: &mut AgentR
 /// An import that stands where Claude Code would not take it for one.
 fn report_place(source: Source<'_>, mention: &Mention<'_>, report: &mut AgentReport) {
     if let Some(place) = find::odd_place(source.text, mention.start) {
-        let message = format!(
-            "@{} is expanded although it stands in {place}",
-            mention.path
-        );
+        let message = format!("@{} is expanded although it stands in {place}", mention.path);
         warn(Code::ImportInComment, source, mention, message, report);
     }
 }

@@ -25,16 +25,10 @@ pub(super) fn directory(files: &dyn Files, gemini: &Path, project: &Path) -> Pat
 
 fn registered(files: &dyn Files, gemini: &Path) -> Vec<(String, String)> {
     let read = files.read_head(&gemini.join("projects.json"), 4 * 1024 * 1024);
-    let value = read
-        .ok()
-        .and_then(|head| serde_json::from_slice::<Value>(&head.bytes).ok());
-    let projects = value
-        .as_ref()
-        .and_then(|value| value.get("projects")?.as_object());
+    let value = read.ok().and_then(|head| serde_json::from_slice::<Value>(&head.bytes).ok());
+    let projects = value.as_ref().and_then(|value| value.get("projects")?.as_object());
     let names = projects.into_iter().flatten();
-    names
-        .filter_map(|(path, name)| Some((path.clone(), name.as_str()?.to_owned())))
-        .collect()
+    names.filter_map(|(path, name)| Some((path.clone(), name.as_str()?.to_owned()))).collect()
 }
 
 /// The places where a name may be marked with the project that owns it.
@@ -77,9 +71,7 @@ fn unclaimed(files: &dyn Files, gemini: &Path, project: &Path, taken: &HashSet<&
 }
 
 fn slug(project: &Path) -> String {
-    let name = project
-        .file_name()
-        .map(|name| name.to_string_lossy().to_lowercase());
+    let name = project.file_name().map(|name| name.to_string_lossy().to_lowercase());
     let mut slug = String::new();
     for character in name.unwrap_or_default().chars() {
         match character {
@@ -112,21 +104,14 @@ mod tests {
         tree.write("/g/tmp/odd/.project_root", "/w/My Repo!\n");
         assert_eq!(directory(&tree), Path::new("/g/tmp/odd/memory"));
 
-        tree.write(
-            "/g/projects.json",
-            r#"{"projects": {"/w/My Repo!": "listed"}}"#,
-        );
+        tree.write("/g/projects.json", r#"{"projects": {"/w/My Repo!": "listed"}}"#);
         assert_eq!(directory(&tree), Path::new("/g/tmp/listed/memory"));
     }
 
     #[test]
     fn a_name_is_made_of_letters_digits_and_single_dashes() {
-        let cases = [
-            ("/a/Repo", "repo"),
-            ("/a/.x__y.", "x-y"),
-            ("/", "project"),
-            ("/a/世界", "project"),
-        ];
+        let cases =
+            [("/a/Repo", "repo"), ("/a/.x__y.", "x-y"), ("/", "project"), ("/a/世界", "project")];
         for (path, expected) in cases {
             assert_eq!(slug(path.as_ref()), expected, "{path}");
         }

@@ -11,13 +11,14 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::Code;
+use convoke_core::whitespace::trim;
 use convoke_thread::files::{Files, absolute};
 
 use crate::edition::Edition;
 use crate::place;
 use crate::report::{AgentReport, Limit, Loaded, Rule, Why};
 use crate::session::Session;
-use crate::text::{looks_like_utf16, trim};
+use crate::text::looks_like_utf16;
 
 use discovery::Found;
 use imports::Imports;
@@ -31,13 +32,8 @@ pub(crate) fn explain(files: &dyn Files, session: &Session) -> AgentReport {
     let is_trusted = trust::is_trusted(files, session, &settings, &mut report);
     report.search.names.clone_from(&settings.names);
     report.search.top = place::nearest_with(files, &session.cwd, &settings.markers);
-    let mut loader = Loader {
-        files,
-        settings,
-        report,
-        seen: HashMap::new(),
-        roots: HashMap::new(),
-    };
+    let mut loader =
+        Loader { files, settings, report, seen: HashMap::new(), roots: HashMap::new() };
 
     let found = discovery::at_start(files, session, &loader.settings, &mut loader.report);
     for found in loader.without_duplicates(found) {
@@ -97,28 +93,18 @@ impl Loader<'_> {
 
     fn load(&mut self, found: Found) {
         let Found { path, why, .. } = found;
-        let head = match self
-            .files
-            .read_head(&path, size::MORE_THAN_ANY_REQUEST as u64)
-        {
+        let head = match self.files.read_head(&path, size::MORE_THAN_ANY_REQUEST as u64) {
             Ok(head) => head,
             Err(error) => {
                 self.report.ignore(&path, discovery::unreadable(&error));
                 return;
             }
         };
-        let real_path = self
-            .files
-            .canonicalize(&path)
-            .unwrap_or_else(|_| path.clone());
+        let real_path = self.files.canonicalize(&path).unwrap_or_else(|_| path.clone());
         self.seen.insert(real_path.clone(), path.clone());
         let raw = String::from_utf8_lossy(&head.bytes);
         let is_jit = matches!(why, Why::Read(_));
-        let format = if is_jit {
-            ImportFormat::Tree
-        } else {
-            self.settings.import_format
-        };
+        let format = if is_jit { ImportFormat::Tree } else { self.settings.import_format };
         let root = self.project_of(path.parent().unwrap_or(&path));
         let mut imports = Imports::new(self.files, &root);
         let text = imports.expand(&path, &raw, format, &mut self.report);
@@ -189,15 +175,9 @@ impl Loader<'_> {
             let mut nested = nested.filter(|earlier| {
                 directory(earlier).is_some_and(|it| it != above && it.starts_with(&above))
             });
-            nested
-                .next()
-                .map(|nested| (nested.path.clone(), later.path.clone()))
+            nested.next().map(|nested| (nested.path.clone(), later.path.clone()))
         });
-        let added = self
-            .report
-            .loaded
-            .iter()
-            .position(|file| file.why == Why::ExtraDirectory);
+        let added = self.report.loaded.iter().position(|file| file.why == Why::ExtraDirectory);
         let added = added.filter(|added| own.iter().any(|(index, _)| index > added));
         let added = added.and_then(|index| self.report.loaded.get(index));
         let added = added.map(|file| file.path.clone());
@@ -211,8 +191,7 @@ impl Loader<'_> {
         }
         if let Some(added) = added {
             let message = format!("{} comes before the project's own files", added.display());
-            self.report
-                .warn(Code::AddedDirectorySorted, &added, message);
+            self.report.warn(Code::AddedDirectorySorted, &added, message);
         }
     }
 
@@ -222,11 +201,7 @@ impl Loader<'_> {
             return;
         }
         let is_default = |file: &&Loaded| {
-            file.depth == 0
-                && file
-                    .path
-                    .file_name()
-                    .is_some_and(|it| it == settings::DEFAULT_NAME)
+            file.depth == 0 && file.path.file_name().is_some_and(|it| it == settings::DEFAULT_NAME)
         };
         let mut defaults = self.report.loaded.iter().filter(is_default);
         let beside = defaults.find_map(|default| {
@@ -249,37 +224,26 @@ impl Loader<'_> {
     fn withhold_if_refused(&mut self, session: &Session, is_trusted: bool) {
         if !is_trusted {
             let listed = trust::is_distrusted(self.files, session, &self.settings);
-            let why = if listed {
-                "is listed as not trusted"
-            } else {
-                "is not trusted yet"
-            };
+            let why = if listed { "is listed as not trusted" } else { "is not trusted yet" };
             let message = format!(
                 "{} {why}: a headless run ends with exit code 55 before any request",
                 session.cwd.display()
             );
             self.report.diagnostics.clear();
-            self.report
-                .warn(Code::FolderUntrusted, &session.cwd, message);
-            self.report
-                .withhold(&Rule::NoRequest("the folder is not trusted"));
+            self.report.warn(Code::FolderUntrusted, &session.cwd, message);
+            self.report.withhold(&Rule::NoRequest("the folder is not trusted"));
             return;
         }
         let texts = self.report.loaded.iter().filter(|file| !file.is_pasted);
         if size::is_too_long(texts.map(|file| &*file.text)) {
-            let largest = self
-                .report
-                .loaded
-                .iter()
-                .max_by_key(|file| file.bytes_loaded);
+            let largest = self.report.loaded.iter().max_by_key(|file| file.bytes_loaded);
             let largest = largest.map(|file| file.path.clone()).unwrap_or_default();
             let message = format!(
                 "{} bytes do not fit the model's window: Gemini CLI makes no request and still reports success",
                 self.report.bytes_loaded()
             );
             self.report.warn(Code::FileTooLarge, &largest, message);
-            self.report
-                .withhold(&Rule::NoRequest("the files do not fit the model's window"));
+            self.report.withhold(&Rule::NoRequest("the files do not fit the model's window"));
         }
     }
 }

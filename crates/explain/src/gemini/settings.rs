@@ -77,9 +77,7 @@ impl Settings {
         // A project cannot switch the question of its own trust off.
         if is_trusted {
             let enabled = value.pointer("/security/folderTrust/enabled");
-            self.folder_trust = enabled
-                .and_then(Value::as_bool)
-                .unwrap_or(self.folder_trust);
+            self.folder_trust = enabled.and_then(Value::as_bool).unwrap_or(self.folder_trust);
         }
         let Some(context) = value.get("context") else {
             return;
@@ -91,10 +89,7 @@ impl Settings {
             let usable = |marker: &String| {
                 !marker.is_empty() && !marker.starts_with('/') && !marker.contains("..")
             };
-            self.markers = config::strings(markers)
-                .into_iter()
-                .filter(usable)
-                .collect();
+            self.markers = config::strings(markers).into_iter().filter(usable).collect();
         }
         if let Some(directories) = context.get("includeDirectories") {
             let paths = config::strings(directories);

@@ -34,9 +34,7 @@ mod tests {
         let four = "x".repeat(4 * 1024 * 1024);
         assert!(is_too_long([&*four].into_iter()));
         assert!(!is_too_long([&four[..1024 * 1024]].into_iter()));
-        assert!(!is_too_long(
-            [&four[..usize::try_from(LIMIT_BYTES).unwrap()]].into_iter()
-        ));
+        assert!(!is_too_long([&four[..usize::try_from(LIMIT_BYTES).unwrap()]].into_iter()));
         let wide = "世".repeat(900_000);
         assert!(is_too_long([&*wide].into_iter()));
     }

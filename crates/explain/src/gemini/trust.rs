@@ -51,13 +51,8 @@ fn listed(
             Entry::Parent => folder.parent().unwrap_or(folder),
             Entry::Folder | Entry::Distrust => folder,
         };
-        let real: PathBuf = files
-            .canonicalize(applies_to)
-            .unwrap_or_else(|_| applies_to.into());
-        session
-            .cwd
-            .starts_with(&real)
-            .then(|| (real.components().count(), entry))
+        let real: PathBuf = files.canonicalize(applies_to).unwrap_or_else(|_| applies_to.into());
+        session.cwd.starts_with(&real).then(|| (real.components().count(), entry))
     });
     let (_, nearest) = entries.max()?;
     Some(nearest != Entry::Distrust)
@@ -82,19 +77,10 @@ mod tests {
             (r"{}", None),
             (r#"{"/a": "TRUST_FOLDER"}"#, Some(true)),
             (r#"{"/a/b/c": "TRUST_FOLDER"}"#, None),
-            (
-                r#"{"/a/b": "DO_NOT_TRUST", "/a": "TRUST_FOLDER"}"#,
-                Some(false),
-            ),
-            (
-                r#"{"/a": "DO_NOT_TRUST", "/a/b": "TRUST_FOLDER"}"#,
-                Some(true),
-            ),
+            (r#"{"/a/b": "DO_NOT_TRUST", "/a": "TRUST_FOLDER"}"#, Some(false)),
+            (r#"{"/a": "DO_NOT_TRUST", "/a/b": "TRUST_FOLDER"}"#, Some(true)),
             (r#"{"/a/b/x": "TRUST_PARENT"}"#, Some(true)),
-            (
-                r#"{"/a/b/x": "TRUST_PARENT", "/a/b": "DO_NOT_TRUST"}"#,
-                Some(false),
-            ),
+            (r#"{"/a/b/x": "TRUST_PARENT", "/a/b": "DO_NOT_TRUST"}"#, Some(false)),
             (r#"{"/ab": "TRUST_FOLDER"}"#, None),
             (r#"{"/a": "nonsense"}"#, None),
         ];

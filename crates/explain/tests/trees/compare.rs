@@ -33,10 +33,7 @@ pub fn compare(
             .map_err(|what| format!("file {}: {what}", index + 1))?;
     }
     if let Some(further) = found_files.get(expected_files.len()) {
-        return Err(format!(
-            "{} is loaded and should not be",
-            further.path.display()
-        ));
+        return Err(format!("{} is loaded and should not be", further.path.display()));
     }
     same_ignored(laid, scenario, agent, expected, report)
 }
@@ -49,52 +46,29 @@ fn same_file(
 ) -> Result<(), String> {
     let path = laid.path(&expected.path);
     if found.path != path && found.real_path != path {
-        return Err(format!(
-            "expected {}, found {}",
-            expected.path,
-            found.path.display()
-        ));
+        return Err(format!("expected {}, found {}", expected.path, found.path.display()));
     }
     let named = format!("{}: ", expected.path);
-    let is_settings = path
-        .extension()
-        .is_some_and(|extension| extension == "json");
+    let is_settings = path.extension().is_some_and(|extension| extension == "json");
     if !is_settings && found.bytes != expected.bytes {
-        return Err(format!(
-            "{named}the file has {} bytes, found {}",
-            expected.bytes, found.bytes
-        ));
+        return Err(format!("{named}the file has {} bytes, found {}", expected.bytes, found.bytes));
     }
     // What is marked as trimmed was measured without its outer white space.
-    let text = if expected.is_trimmed {
-        found.text.trim_matches(is_space)
-    } else {
-        &found.text
-    };
+    let text = if expected.is_trimmed { found.text.trim_matches(is_space) } else { &found.text };
     if !expected.is_trimmed && found.bytes_loaded != found.text.len() as u64 {
         return Err(format!("{named}the bytes do not count the text"));
     }
     if let Some(arrived) = &expected.arrived
         && laid.moved(arrived) != found.text
     {
-        return Err(format!(
-            "{named}{}",
-            first_difference(&laid.moved(arrived), &found.text)
-        ));
+        return Err(format!("{named}{}", first_difference(&laid.moved(arrived), &found.text)));
     }
     let is_moved = laid.is_disk() && expected.arrived.is_some();
     if !is_moved && text.len() as u64 != expected.bytes_seen {
-        return Err(format!(
-            "{named}{} bytes arrived, found {}",
-            expected.bytes_seen,
-            text.len()
-        ));
+        return Err(format!("{named}{} bytes arrived, found {}", expected.bytes_seen, text.len()));
     }
     if found.whole != expected.is_whole {
-        return Err(format!(
-            "{named}whole is {}, found {}",
-            expected.is_whole, found.whole
-        ));
+        return Err(format!("{named}whole is {}, found {}", expected.is_whole, found.whole));
     }
     same_heading(laid, agent, expected, found).map_err(|what| format!("{named}{what}"))
 }
@@ -143,11 +117,7 @@ fn same_heading(
         label if label.starts_with("user's auto-memory") => found.why == Why::Memory,
         _ => true,
     };
-    if is_right {
-        Ok(())
-    } else {
-        Err(format!("labelled `{label}`, found `{}`", found.why))
-    }
+    if is_right { Ok(()) } else { Err(format!("labelled `{label}`, found `{}`", found.why)) }
 }
 
 /// What did not arrive must not be loaded; and what stands where the agent looks must be accounted
@@ -164,30 +134,19 @@ fn same_ignored(
         "gemini" => &["GEMINI.md"],
         _ => &["AGENTS.md", "AGENTS.override.md"],
     };
-    let given = if agent.starts_with("codex") {
-        scenario.settings.get("codex")
-    } else {
-        None
-    };
+    let given = if agent.starts_with("codex") { scenario.settings.get("codex") } else { None };
     let is_elsewhere = given.is_some_and(|start| start.arguments.iter().any(|it| it == "-C"));
     let cwd = PathBuf::from(laid.moved(&scenario.cwd));
     let cwd = cwd.canonicalize().unwrap_or(cwd);
     for path in &expected.ignored {
         let full = laid.path(path);
-        if scenario
-            .files
-            .iter()
-            .any(|entry| entry.path == *path && entry.is_utf16())
-        {
+        if scenario.files.iter().any(|entry| entry.path == *path && entry.is_utf16()) {
             continue;
         }
         if report.loaded.iter().any(|file| file.path == full) {
             return Err(format!("{path} is loaded and should be ignored"));
         }
-        let name = full
-            .file_name()
-            .and_then(|name| name.to_str())
-            .unwrap_or_default();
+        let name = full.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let is_above = full.parent().is_some_and(|parent| cwd.starts_with(parent));
         let is_accounted = report.ignored.iter().any(|file| file.path == full);
         if own.contains(&name) && is_above && !is_elsewhere && !is_accounted {
@@ -195,20 +154,10 @@ fn same_ignored(
         }
     }
     for ignored in &report.ignored {
-        let is_loaded = expected
-            .loaded
-            .iter()
-            .any(|file| laid.path(&file.path) == ignored.path);
-        let is_loaded_too = report
-            .loaded
-            .iter()
-            .any(|file| file.real_path == ignored.path);
+        let is_loaded = expected.loaded.iter().any(|file| laid.path(&file.path) == ignored.path);
+        let is_loaded_too = report.loaded.iter().any(|file| file.real_path == ignored.path);
         if is_loaded && !is_loaded_too {
-            return Err(format!(
-                "{} is loaded, found `{}`",
-                ignored.path.display(),
-                ignored.rule
-            ));
+            return Err(format!("{} is loaded, found `{}`", ignored.path.display(), ignored.rule));
         }
     }
     Ok(())
@@ -224,10 +173,9 @@ fn sort_within_rules<T>(files: &mut [T], path: impl Fn(&T) -> PathBuf) {
     while start < files.len() {
         let length = match tree(&files[start]) {
             None => 1,
-            Some(first) => files[start..]
-                .iter()
-                .take_while(|file| tree(file).as_ref() == Some(&first))
-                .count(),
+            Some(first) => {
+                files[start..].iter().take_while(|file| tree(file).as_ref() == Some(&first)).count()
+            }
         };
         files[start..start + length].sort_by_key(|file| path(file));
         start += length;
@@ -235,22 +183,15 @@ fn sort_within_rules<T>(files: &mut [T], path: impl Fn(&T) -> PathBuf) {
 }
 
 fn first_difference(expected: &str, found: &str) -> String {
-    let same = expected
-        .bytes()
-        .zip(found.bytes())
-        .take_while(|(left, right)| left == right)
-        .count();
+    let same =
+        expected.bytes().zip(found.bytes()).take_while(|(left, right)| left == right).count();
     let around = |text: &str| {
         String::from_utf8_lossy(
             &text.as_bytes()[same.saturating_sub(20).min(text.len())..(same + 60).min(text.len())],
         )
         .into_owned()
     };
-    format!(
-        "differs at byte {same}: expected {:?}, found {:?}",
-        around(expected),
-        around(found)
-    )
+    format!("differs at byte {same}: expected {:?}, found {:?}", around(expected), around(found))
 }
 
 fn is_space(character: char) -> bool {

@@ -55,11 +55,7 @@ pub fn in_memory(scenario: &Scenario) -> Laid {
             None => tree.create_directory(path),
         }
     }
-    Laid {
-        place: Place::Memory(tree),
-        _directory: None,
-        lab: PathBuf::from(LAB),
-    }
+    Laid { place: Place::Memory(tree), _directory: None, lab: PathBuf::from(LAB) }
 }
 
 /// Lays the tree out in a temporary directory, unless its text or its modes stand against it.
@@ -75,17 +71,11 @@ pub fn on_disk(scenario: &Scenario) -> Result<Laid, Skipped> {
             && !entry.is_settings
             && String::from_utf8_lossy(bytes).contains(LAB)
         {
-            return Err(Skipped(
-                "a file holds the path /lab, and so its length would change",
-            ));
+            return Err(Skipped("a file holds the path /lab, and so its length would change"));
         }
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let lab = directory
-        .path()
-        .canonicalize()
-        .expect("its real path")
-        .join("lab");
+    let lab = directory.path().canonicalize().expect("its real path").join("lab");
     let text_lab = lab.to_str().expect("a path that is text").to_owned();
     let moved = |text: &str| text.replace(LAB, &text_lab);
     let created = |path: &Path| std::fs::create_dir_all(path).expect("a directory");
@@ -119,11 +109,7 @@ pub fn on_disk(scenario: &Scenario) -> Result<Laid, Skipped> {
             created(&path);
         }
     }
-    Ok(Laid {
-        place: Place::Disk,
-        _directory: Some(directory),
-        lab,
-    })
+    Ok(Laid { place: Place::Disk, _directory: Some(directory), lab })
 }
 
 impl Laid {
@@ -135,21 +121,13 @@ impl Laid {
             Place::Memory(_) => PathBuf::from("/etc"),
             Place::Disk => self.lab.join("etc"),
         };
-        session
-            .variables
-            .insert("GEMINI_CLI_TRUST_WORKSPACE".into(), "true".into());
+        session.variables.insert("GEMINI_CLI_TRUST_WORKSPACE".into(), "true".into());
         let codex_home = format!("{}/.codex", self.moved(&scenario.home));
         session.variables.insert("CODEX_HOME".into(), codex_home);
         let starts = [agent, edition.agent()];
-        for start in starts
-            .iter()
-            .filter_map(|name| scenario.settings.get(*name))
-        {
-            session.arguments = start
-                .arguments
-                .iter()
-                .map(|argument| self.moved(argument))
-                .collect();
+        for start in starts.iter().filter_map(|name| scenario.settings.get(*name)) {
+            session.arguments =
+                start.arguments.iter().map(|argument| self.moved(argument)).collect();
             for (name, value) in &start.variables {
                 match value {
                     Some(value) => session.variables.insert(name.clone(), self.moved(value)),
@@ -157,11 +135,7 @@ impl Laid {
                 };
             }
         }
-        session.reads = scenario
-            .reads
-            .iter()
-            .map(|path| self.moved(path).into())
-            .collect();
+        session.reads = scenario.reads.iter().map(|path| self.moved(path).into()).collect();
         let files: &dyn Files = match &self.place {
             Place::Memory(tree) => tree,
             Place::Disk => &Disk,
@@ -186,20 +160,12 @@ impl Laid {
     }
 
     pub fn title(&self) -> &'static str {
-        if self.is_disk() {
-            "on disk"
-        } else {
-            "in memory"
-        }
+        if self.is_disk() { "on disk" } else { "in memory" }
     }
 }
 
 fn rooted(lab: &str, path: &str) -> String {
-    if path.starts_with('/') {
-        path.to_owned()
-    } else {
-        format!("{lab}/{path}")
-    }
+    if path.starts_with('/') { path.to_owned() } else { format!("{lab}/{path}") }
 }
 
 /// What git would have put there: paths with their text, or directories.

@@ -22,20 +22,11 @@ fn main() -> ExitCode {
         println!("skipped: neither CONVOKE_EXPLAIN nor CONVOKE_SHARED names the scenarios");
         return ExitCode::SUCCESS;
     };
-    let filter = std::env::args()
-        .skip(1)
-        .find(|argument| !argument.starts_with('-'));
+    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let mut counts = Counts::default();
     for path in scenario_files(&directory) {
-        let name = path
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        if filter
-            .as_ref()
-            .is_some_and(|filter| !name.contains(filter.as_str()))
-        {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if filter.as_ref().is_some_and(|filter| !name.contains(filter.as_str())) {
             continue;
         }
         match Scenario::read(&path) {
@@ -54,15 +45,8 @@ fn main() -> ExitCode {
         println!("{count} in memory only: {reason}");
     }
     let failed = counts.failed + (counts.mutated - counts.noticed);
-    println!(
-        "{} passed, {failed} failed, {} skipped",
-        counts.passed, counts.skipped
-    );
-    if failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    println!("{} passed, {failed} failed, {} skipped", counts.passed, counts.skipped);
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 #[derive(Default)]
@@ -87,11 +71,7 @@ fn run(name: &str, scenario: &Scenario, counts: &mut Counts) {
     for laid in &layouts {
         for (agent, expected) in &scenario.results {
             let report = laid.explain(scenario, agent);
-            *(if laid.is_disk() {
-                &mut counts.on_disk
-            } else {
-                &mut counts.in_memory
-            }) += 1;
+            *(if laid.is_disk() { &mut counts.on_disk } else { &mut counts.in_memory }) += 1;
             if let Err(difference) = compare::compare(laid, scenario, agent, expected, &report) {
                 failure.get_or_insert(format!("{agent} ({}): {difference}", laid.title()));
             }
@@ -134,10 +114,7 @@ fn scenario_files(directory: &PathBuf) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries
         .map(|entry| entry.path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "json")
-        })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
         .collect();
     paths.sort();
     paths

@@ -16,15 +16,11 @@ pub fn mutations(expected: &Expected, order_is_free: bool) -> Vec<(&'static str,
     change("a byte more arrived", &|it| it.loaded[0].bytes_seen += 1);
     change("a file grew", &|it| it.loaded[0].bytes += 1);
     change("a whole file was cut", &|it| it.loaded[0].is_whole ^= true);
-    change("a file came under another name", &|it| {
-        it.loaded[0].path.push('x')
-    });
+    change("a file came under another name", &|it| it.loaded[0].path.push('x'));
     change("the last file was left out", &|it| {
         it.loaded.pop();
     });
-    change("a file arrived once more", &|it| {
-        it.loaded.push(it.loaded[0].clone())
-    });
+    change("a file arrived once more", &|it| it.loaded.push(it.loaded[0].clone()));
     if first.arrived.is_some() {
         change("a character of the text changed", &|it| {
             if let Some(arrived) = &mut it.loaded[0].arrived {

@@ -81,29 +81,16 @@ impl Scenario {
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
         let value: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-        let files = list(&value, "files")
-            .iter()
-            .map(entry)
-            .collect::<Result<_, _>>()?;
-        let repositories = list(&value, "gitRepos")
-            .iter()
-            .map(|repository| Repository {
-                path: text_of(repository, "path"),
-                kind: text_of(repository, "kind"),
-                main: repository
-                    .get("main")
-                    .and_then(Value::as_str)
-                    .map(str::to_owned),
-            });
+        let files = list(&value, "files").iter().map(entry).collect::<Result<_, _>>()?;
+        let repositories = list(&value, "gitRepos").iter().map(|repository| Repository {
+            path: text_of(repository, "path"),
+            kind: text_of(repository, "kind"),
+            main: repository.get("main").and_then(Value::as_str).map(str::to_owned),
+        });
         let settings = value.get("settings").and_then(Value::as_object);
-        let settings = settings
-            .into_iter()
-            .flatten()
-            .map(|(agent, start)| (agent.clone(), started(start)));
-        let results = value
-            .get("results")
-            .and_then(Value::as_object)
-            .ok_or("it has no results")?;
+        let settings =
+            settings.into_iter().flatten().map(|(agent, start)| (agent.clone(), started(start)));
+        let results = value.get("results").and_then(Value::as_object).ok_or("it has no results")?;
         let reads = match value.get("readsFile") {
             Some(Value::String(path)) => vec![path.clone()],
             Some(Value::Array(_)) => strings(&value, "readsFile"),
@@ -162,10 +149,9 @@ fn bytes(value: &Value) -> Option<Vec<u8>> {
     match (content, encoding) {
         (Value::String(text), Some("base64")) => from_base64(text),
         (Value::String(text), Some("hex")) => from_hex(text),
-        (Value::String(text), Some("latin1" | "binary" | "iso-8859-1")) => text
-            .chars()
-            .map(|character| u8::try_from(u32::from(character)).ok())
-            .collect(),
+        (Value::String(text), Some("latin1" | "binary" | "iso-8859-1")) => {
+            text.chars().map(|character| u8::try_from(u32::from(character)).ok()).collect()
+        }
         (Value::String(text), _) => Some(text.clone().into_bytes()),
         (Value::Array(bytes), _) => bytes
             .iter()
@@ -182,13 +168,7 @@ fn bytes(value: &Value) -> Option<Vec<u8>> {
 
 fn repeated(content: &Value) -> Option<Vec<u8>> {
     let size = usize::try_from(content.get("bytes")?.as_u64()?).ok()?;
-    let text = |key| {
-        content
-            .get(key)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .as_bytes()
-    };
+    let text = |key| content.get(key).and_then(Value::as_str).unwrap_or_default().as_bytes();
     let (head, tail, filler) = (text("head"), text("tail"), text("repeat"));
     let mut bytes = head.to_vec();
     let length = size.checked_sub(head.len() + tail.len())?;
@@ -201,10 +181,7 @@ fn from_base64(text: &str) -> Option<Vec<u8>> {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut bytes = Vec::new();
     let (mut bits, mut count) = (0_u32, 0);
-    for byte in text
-        .bytes()
-        .filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=')
-    {
+    for byte in text.bytes().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=') {
         let value = ALPHABET.iter().position(|letter| *letter == byte)?;
         bits = bits << 6 | u32::try_from(value).ok()?;
         count += 6;
@@ -217,14 +194,9 @@ fn from_base64(text: &str) -> Option<Vec<u8>> {
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<_> = text
-        .chars()
-        .filter(|digit| !digit.is_whitespace())
-        .collect();
+    let digits: Vec<_> = text.chars().filter(|digit| !digit.is_whitespace()).collect();
     let pairs = digits.chunks(2).map(|pair| pair.iter().collect::<String>());
-    pairs
-        .map(|pair| u8::from_str_radix(&pair, 16).ok())
-        .collect()
+    pairs.map(|pair| u8::from_str_radix(&pair, 16).ok()).collect()
 }
 
 fn started(value: &Value) -> Start {
@@ -247,37 +219,20 @@ fn expected(value: &Value) -> Expected {
         bytes_seen: number(file, "bytes_seen"),
         is_whole: truth(file, "whole"),
         is_trimmed: truth(file, "trimmed"),
-        arrived: file
-            .get("arrived")
-            .and_then(Value::as_str)
-            .map(str::to_owned),
+        arrived: file.get("arrived").and_then(Value::as_str).map(str::to_owned),
         heading: text_of(file, "heading"),
     });
-    Expected {
-        loaded: loaded.collect(),
-        ignored: strings(value, "ignored"),
-    }
+    Expected { loaded: loaded.collect(), ignored: strings(value, "ignored") }
 }
 
 fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
-    value
-        .get(key)
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
+    value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 fn strings(value: &Value, key: &str) -> Vec<String> {
-    list(value, key)
-        .iter()
-        .filter_map(Value::as_str)
-        .map(str::to_owned)
-        .collect()
+    list(value, key).iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 fn text_of(value: &Value, key: &str) -> String {
-    value
-        .get(key)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-        .to_owned()
+    value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
 }

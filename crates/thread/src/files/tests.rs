@@ -35,10 +35,7 @@ fn a_link_is_seen_as_itself_and_as_what_it_leads_to() {
         assert_eq!(files.entry_kind(&link).unwrap(), Kind::Symlink);
         assert_eq!(files.kind(&link).unwrap(), Kind::File);
         assert_eq!(files.canonicalize(&link).unwrap(), base.join("dir/file"));
-        assert_eq!(
-            files.canonicalize(&base.join("up/file")).unwrap(),
-            base.join("dir/file")
-        );
+        assert_eq!(files.canonicalize(&base.join("up/file")).unwrap(), base.join("dir/file"));
     });
 }
 

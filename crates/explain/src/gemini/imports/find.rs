@@ -29,22 +29,14 @@ pub(super) fn mentions(text: &str) -> Vec<Mention<'_>> {
             continue;
         }
         let rest = &bytes[start + 1..];
-        let length = rest
-            .iter()
-            .position(|byte| is_space(*byte))
-            .unwrap_or(rest.len());
+        let length = rest.iter().position(|byte| is_space(*byte)).unwrap_or(rest.len());
         let end = start + 1 + length;
         let path = &text[start + 1..end];
         if path.starts_with(|first: char| first.is_ascii_alphabetic() || matches!(first, '.' | '/'))
         {
             let region = code.partition_point(|region| region.end <= start);
             let in_code = code.get(region).is_some_and(|region| region.start <= start);
-            found.push(Mention {
-                start,
-                end,
-                path,
-                in_code,
-            });
+            found.push(Mention { start, end, path, in_code });
         }
         at = end;
     }
@@ -54,9 +46,7 @@ pub(super) fn mentions(text: &str) -> Vec<Mention<'_>> {
 /// Returns the odd place that a mention stands in: a comment or indented code.
 pub(super) fn odd_place(text: &str, at: usize) -> Option<&'static str> {
     let before = &text[..at];
-    let comment = before
-        .rfind("<!--")
-        .is_some_and(|start| !before[start..].contains("-->"));
+    let comment = before.rfind("<!--").is_some_and(|start| !before[start..].contains("-->"));
     if comment {
         return Some("a comment");
     }
@@ -82,10 +72,7 @@ fn code_regions(text: &str) -> Vec<Range<usize>> {
     let mut at = 0;
     while let Some(offset) = memchr::memchr(b'`', &bytes[at..]) {
         let start = at + offset;
-        let run = bytes[start..]
-            .iter()
-            .take_while(|byte| **byte == b'`')
-            .count();
+        let run = bytes[start..].iter().take_while(|byte| **byte == b'`').count();
         let closed = (1..=run).rev().find_map(|length| {
             if gone.contains(&length) {
                 return None;
