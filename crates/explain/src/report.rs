@@ -16,6 +16,9 @@ pub struct Report {
     /// The directory, without links.
     #[serde(serialize_with = "as_text")]
     pub cwd: PathBuf,
+    /// The root of the repository around it.
+    #[serde(skip)]
+    pub repository: Option<PathBuf>,
     /// One entry for each agent that was asked about.
     pub agents: Vec<AgentReport>,
 }

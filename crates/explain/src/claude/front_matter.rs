@@ -3,6 +3,8 @@
 //! The block is read by hand: what counts is one key, and it must be read in files that no YAML
 //! reader accepts (`paths: **/*.ts` is an alias to YAML and a pattern to Claude Code).
 
+use convoke_core::whitespace::is_space;
+
 /// A file's text, split after its front matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Split<'a> {
@@ -145,7 +147,6 @@ fn split_commas(value: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use convoke_core::whitespace::is_space;
 
     #[test]
     fn front_matter_ends_at_the_next_mark_and_takes_the_white_space_after_it() {
