@@ -70,7 +70,8 @@ pub fn explain(files: &dyn Files, session: &Session, editions: &[Edition]) -> Re
         survey.account(&session, report);
     }
     traps::report(&listed, &session, &survey, &mut agents);
-    Report { version: FORMAT, cwd: session.cwd, agents }
+    let repository = place::git_root(&listed, &session.cwd);
+    Report { version: FORMAT, cwd: session.cwd, repository, agents }
 }
 
 fn explain_one(files: &dyn Files, session: &Session, edition: Edition) -> AgentReport {
