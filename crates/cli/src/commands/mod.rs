@@ -3,6 +3,7 @@
 mod assemble;
 mod capture;
 mod doctor;
+mod explain;
 mod prompt;
 mod rpc;
 
@@ -15,6 +16,7 @@ use crate::outcome::Outcome;
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Explain(explain::Explain),
     /// Show the exact prompt that a member would get now; nothing is sent
     Prompt(prompt::Arguments),
     /// Assemble prompts for other programs: JSON lines in, JSON lines out
@@ -35,6 +37,7 @@ pub fn run(command: Command) -> anyhow::Result<Outcome> {
         _ => LevelFilter::OFF,
     });
     match command {
+        Command::Explain(arguments) => explain::run(&arguments),
         Command::Prompt(arguments) => prompt::run(&arguments),
         Command::Assemble(arguments) => assemble::run(&arguments),
         Command::Rpc(arguments) => rpc::run(&arguments),

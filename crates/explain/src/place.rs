@@ -1,0 +1,240 @@
+//! The directories around a working directory, each listed once, and the repository they lie in.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use convoke_thread::files::{Files, Head, Kind, absolute};
+
+/// Files of which some directories are listed once and then answered from memory.
+///
+/// Every agent asks for a dozen names in every directory up to the root, and almost none exist; a
+/// listing answers all of them. Only directories that were [watched](Listed::watch) are listed, so
+/// that a large directory that nobody looks into costs nothing.
+pub(crate) struct Listed<'a> {
+    files: &'a dyn Files,
+    /// By the bytes of the path: comparing it piece by piece would cost more than the listing saves.
+    listings: RefCell<HashMap<OsString, Vec<OsString>>>,
+}
+
+impl<'a> Listed<'a> {
+    pub(crate) fn new(files: &'a dyn Files) -> Self {
+        let listings = RefCell::default();
+        Self { files, listings }
+    }
+
+    /// Lists a directory, which must be free of links; one that cannot be listed is asked name by
+    /// name.
+    pub(crate) fn watch(&self, directory: &Path) {
+        if let Ok(names) = self.files.names(directory) {
+            let mut listings = self.listings.borrow_mut();
+            listings.insert(directory.as_os_str().to_owned(), names);
+        }
+    }
+
+    /// Returns the watched names of a directory that meet a condition.
+    pub(crate) fn listed(&self, directory: &Path, wanted: impl Fn(&str) -> bool) -> Vec<String> {
+        let listings = self.listings.borrow();
+        let names = listings.get(directory.as_os_str()).into_iter().flatten();
+        let names = names.filter_map(|name| name.to_str());
+        names.filter(|name| wanted(name)).map(str::to_owned).collect()
+    }
+
+    /// Returns an error when a listing already tells that nothing stands at the path.
+    fn known_absent(&self, path: &Path) -> io::Result<()> {
+        let listings = self.listings.borrow();
+        // Names are looked for at most a few levels below a directory of the chain.
+        let mut below = path;
+        for directory in path.ancestors().skip(1).take(4) {
+            if let Some(names) = listings.get(directory.as_os_str()) {
+                let known = below.file_name().is_none_or(|name| {
+                    names.binary_search_by(|other| other.as_os_str().cmp(name)).is_ok()
+                });
+                return if known { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) };
+            }
+            below = directory;
+        }
+        Ok(())
+    }
+}
+
+impl Files for Listed<'_> {
+    fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
+        self.known_absent(path)?;
+        self.files.entry_kind(path)
+    }
+
+    fn kind(&self, path: &Path) -> io::Result<Kind> {
+        self.known_absent(path)?;
+        self.files.kind(path)
+    }
+
+    fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
+        self.known_absent(path)?;
+        self.files.read_head(path, limit)
+    }
+
+    fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        self.known_absent(directory)?;
+        self.files.names(directory)
+    }
+
+    fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
+        // Watched directories are free of links, so only the last name can be one. Asking the system
+        // would look at every directory of the path again.
+        let in_watched = path.parent().is_some_and(|parent| {
+            let listings = self.listings.borrow();
+            listings.contains_key(parent.as_os_str())
+        });
+        match in_watched.then(|| self.entry_kind(path)) {
+            Some(Ok(Kind::File | Kind::Directory)) => Ok(path.to_owned()),
+            Some(Err(error)) => Err(error),
+            _ => self.files.canonicalize(path),
+        }
+    }
+}
+
+/// Returns the directories from just below the file system's root down to this one.
+pub(crate) fn chain(directory: &Path) -> Vec<PathBuf> {
+    let above = directory.ancestors().filter(|it| it.parent().is_some());
+    let mut chain: Vec<_> = above.map(Path::to_owned).collect();
+    chain.reverse();
+    chain
+}
+
+/// Returns the nearest directory, going up, in which one of the markers stands.
+pub(crate) fn nearest_with(
+    files: &dyn Files,
+    directory: &Path,
+    markers: &[String],
+) -> Option<PathBuf> {
+    let holds = |directory: &&Path| {
+        let mut markers = markers.iter();
+        markers.any(|marker| files.kind(&directory.join(marker)).is_ok())
+    };
+    directory.ancestors().find(holds).map(Path::to_owned)
+}
+
+/// Returns the root of the git repository around a directory: the nearest with a `.git`.
+pub(crate) fn git_root(files: &dyn Files, directory: &Path) -> Option<PathBuf> {
+    nearest_with(files, directory, &[".git".to_owned()])
+}
+
+/// What stands at the `.git` of a repository's root.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum GitKind {
+    /// A repository of its own.
+    Repository,
+    /// A linked worktree of the repository at this root.
+    Worktree(PathBuf),
+    /// A submodule of another repository.
+    Submodule,
+    /// A `.git` that no repository lies behind.
+    Stray,
+}
+
+/// Finds out what kind of repository has its root in a directory.
+pub(crate) fn git_kind(files: &dyn Files, root: &Path) -> GitKind {
+    let dot_git = root.join(".git");
+    if files.kind(&dot_git).is_ok_and(|kind| kind == Kind::Directory) {
+        return match files.kind(&dot_git.join("HEAD")) {
+            Ok(_) => GitKind::Repository,
+            Err(_) => GitKind::Stray,
+        };
+    }
+    let Some(git_dir) = linked_git_dir(files, root, &dot_git) else {
+        return GitKind::Stray;
+    };
+    match main_root(files, &git_dir) {
+        Some(main) => GitKind::Worktree(main),
+        None if files.kind(&git_dir.join("HEAD")).is_ok() => GitKind::Submodule,
+        None => GitKind::Stray,
+    }
+}
+
+/// The directory that a `.git` file names.
+fn linked_git_dir(files: &dyn Files, root: &Path, dot_git: &Path) -> Option<PathBuf> {
+    let text = small_text(files, dot_git)?;
+    let named = text.trim().strip_prefix("gitdir:")?.trim();
+    Some(absolute(root, Path::new(named)))
+}
+
+/// The root of the main checkout that a worktree's git directory belongs to.
+fn main_root(files: &dyn Files, git_dir: &Path) -> Option<PathBuf> {
+    let common = small_text(files, &git_dir.join("commondir"))?;
+    let common = absolute(git_dir, Path::new(common.trim()));
+    if git_dir.parent()? != common.join("worktrees") {
+        return None;
+    }
+    let main = common.parent()?;
+    Some(files.canonicalize(main).unwrap_or_else(|_| main.to_owned()))
+}
+
+fn small_text(files: &dyn Files, path: &Path) -> Option<String> {
+    const ENOUGH: u64 = 16 * 1024;
+    let head = files.read_head(path, ENOUGH).ok()?;
+    String::from_utf8(head.bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use convoke_thread::files::MemoryTree;
+
+    use super::*;
+
+    #[test]
+    fn a_listing_answers_for_names_that_are_absent() {
+        let mut tree = MemoryTree::default();
+        tree.write("/r/a.md", "a");
+        let listed = Listed::new(&tree);
+        listed.watch("/r".as_ref());
+        assert!(listed.kind("/r/a.md".as_ref()).is_ok());
+        let absent = ["/r/b.md", "/r/.claude/CLAUDE.md", "/r/.claude/rules"];
+        for path in absent {
+            let failed = listed.kind(path.as_ref()).unwrap_err();
+            assert_eq!(failed.kind(), io::ErrorKind::NotFound, "{path}");
+        }
+        assert!(listed.kind("/elsewhere".as_ref()).is_err());
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_listed_is_asked_name_by_name() {
+        let mut tree = MemoryTree::default();
+        tree.write("/r/a.md", "a");
+        let listed = Listed::new(&tree);
+        listed.watch("/r/a.md".as_ref());
+        listed.watch("/missing".as_ref());
+        assert!(listed.kind("/r/a.md".as_ref()).is_ok());
+    }
+
+    #[test]
+    fn repositories_worktrees_submodules_and_strays_are_told_apart() {
+        let mut tree = MemoryTree::default();
+        tree.write("/main/.git/HEAD", "ref: refs/heads/main");
+        tree.write("/main/.git/worktrees/w/commondir", "../..\n");
+        tree.write("/main/.git/worktrees/w/HEAD", "x");
+        tree.write("/main/w/.git", "gitdir: /main/.git/worktrees/w\n");
+        tree.write("/main/.git/modules/s/HEAD", "x");
+        tree.write("/main/s/.git", "gitdir: ../.git/modules/s\n");
+        tree.write("/broken/.git", "nonsense");
+        tree.create_directory("/empty/.git");
+        let cases = [
+            ("/main", GitKind::Repository),
+            ("/main/w", GitKind::Worktree("/main".into())),
+            ("/main/s", GitKind::Submodule),
+            ("/broken", GitKind::Stray),
+            ("/empty", GitKind::Stray),
+        ];
+        for (root, expected) in cases {
+            assert_eq!(git_kind(&tree, root.as_ref()), expected, "{root}");
+        }
+    }
+
+    #[test]
+    fn the_chain_leaves_the_root_of_the_file_system_out() {
+        let expected: Vec<PathBuf> = vec!["/a".into(), "/a/b".into()];
+        assert_eq!(chain("/a/b".as_ref()), expected);
+    }
+}
