@@ -24,6 +24,10 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    // Agents are held by a process of their own, which is this program in another mode.
+    if let Some(code) = convoke_agent::process::guardian::run_if_asked() {
+        return code;
+    }
     let arguments = Arguments::parse();
     match commands::run(arguments.command) {
         Ok(outcome) => outcome.into(),

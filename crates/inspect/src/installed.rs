@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::asking::ask;
 use crate::surroundings::Surroundings;
-use crate::vendor::Vendor;
+use convoke_agent::Vendor;
 
 /// A CLI that is installed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

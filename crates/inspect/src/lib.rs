@@ -7,10 +7,7 @@
 mod asking;
 pub mod capture;
 pub mod doctor;
-pub mod endpoint;
 pub mod installed;
 pub mod surroundings;
-pub mod vendor;
 
 pub use surroundings::Surroundings;
-pub use vendor::Vendor;

@@ -5,10 +5,12 @@ use std::io::Write as _;
 use std::path::Path;
 
 use clap::Args;
+use convoke_agent::Vendor;
+use convoke_agent::vendor::SaysOfItself;
+use convoke_inspect::Surroundings;
 use convoke_inspect::doctor::{
-    AgentReport, Depth, Evidence, Finding, Level, Limit, Report, SaysOfItself, examine,
+    AgentReport, Depth, Evidence, Finding, Level, Limit, Report, examine,
 };
-use convoke_inspect::{Surroundings, Vendor};
 use serde_json::json;
 
 use crate::diagnostics::Deny;
@@ -67,7 +69,7 @@ fn vendors(names: &[String]) -> Result<Vec<Vendor>, UsageError> {
 }
 
 fn show(report: &Report, surroundings: &Surroundings, paint: Paint) -> String {
-    let page = Page { home: &surroundings.home, paint };
+    let page = Page { surroundings, paint };
     let mut text = String::new();
     for agent in &report.agents {
         text += &page.agent(agent);
@@ -110,7 +112,7 @@ fn verdict(report: &Report, paint: Paint) -> String {
 }
 
 struct Page<'a> {
-    home: &'a Path,
+    surroundings: &'a Surroundings,
     paint: Paint,
 }
 
@@ -126,6 +128,7 @@ impl Page<'_> {
         let mut text = format!("{name} {version}\n");
         text += &self.line("program", &self.path(&program.path));
         text += &self.line("sign-in", &self.sign_in(report));
+        text += &self.line("reads", &self.instructions(report));
         text += &self.line("reaches", &report.hosts.join(", "));
         for finding in &report.findings {
             text += &self.finding(finding);
@@ -154,6 +157,21 @@ impl Page<'_> {
         found + says
     }
 
+    fn instructions(&self, report: &AgentReport) -> String {
+        let files = report.instructions.files.iter().map(|file| {
+            let cut = if file.whole { "" } else { ", cut" };
+            format!("{} ({} bytes{cut})", self.path(&file.path), number(file.bytes))
+        });
+        let files: Vec<String> = files.collect();
+        let files =
+            if files.is_empty() { "no instruction files".to_owned() } else { files.join(", ") };
+        match report.instructions.diagnostics.len() {
+            0 => files,
+            1 => format!("{files}; see 1 remark in `convoke explain`"),
+            odd => format!("{files}; see {odd} remarks in `convoke explain`"),
+        }
+    }
+
     fn limit(&self, limit: &Limit) -> String {
         let most = limit.most.map_or("no limit".to_owned(), number);
         self.line("limit", &format!("{most} {}: {}", limit.what, limit.meaning))
@@ -176,9 +194,11 @@ impl Page<'_> {
     }
 
     fn path(&self, path: &Path) -> String {
-        match path.strip_prefix(self.home) {
-            Ok(rest) => format!("~/{}", rest.display()),
-            Err(_) => path.display().to_string(),
+        let Surroundings { home, cwd, .. } = self.surroundings;
+        match (path.strip_prefix(cwd), path.strip_prefix(home)) {
+            (Ok(rest), _) => rest.display().to_string(),
+            (_, Ok(rest)) => format!("~/{}", rest.display()),
+            _ => path.display().to_string(),
         }
     }
 }

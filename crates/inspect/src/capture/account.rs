@@ -68,9 +68,13 @@ pub struct Share {
 impl Capture {
     /// Returns the account of the turn's own request.
     pub fn account(&self) -> Result<Account, CaptureError> {
-        let request = self.turn().ok_or_else(|| match &self.ended {
-            Ended::Exited { last_words, .. } => CaptureError::NoCall(last_words.clone()),
-            Ended::TimedOut => CaptureError::NoCall(String::new()),
+        let request = self.turn().ok_or_else(|| {
+            CaptureError::NoCall(match &self.ended {
+                Ended::Done { output } => output.clone(),
+                Ended::Failed { reason } => reason.clone(),
+                Ended::TimedOut => "nothing, until it was killed".to_owned(),
+                Ended::Interrupted => "nothing, until it was interrupted".to_owned(),
+            })
         })?;
         self.account_of(request)
     }

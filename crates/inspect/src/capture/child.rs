@@ -1,99 +1,81 @@
-//! One run of a program: fed, drained, bounded in time, and ended with all of its process group.
+//! One run of a program, by the supervision that agents have: fed, drained, bounded in time, and ended
+//! with everything that it started.
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use convoke_agent::adapter::{Host, agent};
+use convoke_agent::config::{Definition, Kind};
+use convoke_agent::process::guardian::Guardian;
+use convoke_agent::{Delivery, Verdict};
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::Command;
 
 pub(super) struct Child<'a> {
-    pub program: &'a Path,
-    pub arguments: &'a [OsString],
+    pub program: &'a str,
+    pub arguments: Vec<String>,
     pub environment: Vec<(OsString, OsString)>,
     pub cwd: &'a Path,
-    pub stdin: &'a [u8],
+    /// Where its temporary files lie.
+    pub temporary: &'a Path,
+    pub stdin: String,
     pub patience: Duration,
 }
 
 /// How a program ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "how")]
+#[serde(rename_all = "camelCase", tag = "how")]
 pub enum Ended {
-    /// By itself, or by somebody else's signal.
-    Exited {
-        /// Its exit code; none after a signal.
-        code: Option<i32>,
-        /// The end of what it wrote, to its standard error if there was anything.
-        last_words: String,
+    /// With exit code 0.
+    Done {
+        /// What it wrote to its standard output.
+        output: String,
     },
-    /// By ours, because it took too long.
+    /// In another way.
+    Failed {
+        /// The end of what it said about it.
+        reason: String,
+    },
+    /// By us, because it took too long.
     TimedOut,
+    /// By us, because the user wanted so.
+    Interrupted,
 }
 
-pub(super) async fn run(child: Child<'_>) -> std::io::Result<Ended> {
-    let mut running = Command::new(child.program)
-        .args(child.arguments)
-        .env_clear()
-        .envs(child.environment)
-        .current_dir(child.cwd)
-        .stdin(if child.stdin.is_empty() { Stdio::null() } else { Stdio::piped() })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true)
-        .spawn()?;
-    let group = Group(running.id());
-    let (stdin, stdout, stderr) =
-        (running.stdin.take(), running.stdout.take(), running.stderr.take());
-    let feeding = async {
-        if let Some(mut stdin) = stdin {
-            // A program that does not read to the end has its reasons.
-            let _ = stdin.write_all(child.stdin).await;
+/// The output is shown to nobody, and kept only to tell what went wrong.
+const OUTPUT_KEPT: usize = 64 << 10;
+
+pub(super) async fn run(child: Child<'_>, guardian: Guardian) -> Ended {
+    let definition = Definition {
+        command: Some(child.program.to_owned()),
+        args: child.arguments,
+        ..Definition::built_in(Kind::Plain)
+    };
+    let host = Host {
+        guardian,
+        env: child.environment,
+        temp_root: child.temporary.to_owned(),
+        state_dir: child.temporary.to_owned(),
+    };
+    let mut delivery = Delivery::new(child.stdin, child.cwd);
+    delivery.limits.turn = child.patience;
+    delivery.limits.silence = child.patience;
+    delivery.limits.reply_bytes = OUTPUT_KEPT;
+    let turn = agent(definition, host).start(delivery);
+    let canceller = turn.canceller();
+    let outcome = turn.outcome();
+    let mut outcome = std::pin::pin!(outcome);
+    let outcome = tokio::select! {
+        outcome = &mut outcome => outcome,
+        _ = tokio::signal::ctrl_c() => {
+            canceller.cancel();
+            outcome.await
         }
     };
-    let ended = async {
-        let ((), out, error, status) =
-            tokio::join!(feeding, tail(stdout), tail(stderr), running.wait());
-        let last_words = if error.trim().is_empty() { out } else { error };
-        status.map(|status| Ended::Exited { code: status.code(), last_words })
-    };
-    let ended = tokio::select! {
-        ended = ended => ended,
-        () = tokio::time::sleep(child.patience) => Ok(Ended::TimedOut),
-        _ = tokio::signal::ctrl_c() => Err(std::io::ErrorKind::Interrupted.into()),
-    };
-    drop(group);
-    ended
-}
-
-/// The process group of the program; whatever of it is left ends with this.
-struct Group(Option<u32>);
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        if let Some(id) = self.0.and_then(|id| i32::try_from(id).ok()) {
-            let _ = killpg(Pid::from_raw(id), Signal::SIGKILL);
-        }
+    match outcome.verdict {
+        Verdict::Done => Ended::Done { output: outcome.reply },
+        Verdict::Failed(failure) => Ended::Failed { reason: failure.message },
+        Verdict::TimedOut => Ended::TimedOut,
+        Verdict::Cancelled => Ended::Interrupted,
     }
-}
-
-/// Reads everything and returns the last 4 KiB of it.
-async fn tail(pipe: Option<impl AsyncRead + Unpin>) -> String {
-    const KEPT: usize = 4096;
-    let Some(mut pipe) = pipe else {
-        return String::new();
-    };
-    let mut kept = Vec::new();
-    let mut chunk = vec![0; 64 * 1024];
-    while let Ok(read @ 1..) = pipe.read(&mut chunk).await {
-        kept.extend_from_slice(&chunk[..read]);
-        let surplus = kept.len().saturating_sub(KEPT);
-        kept.drain(..surplus);
-    }
-    String::from_utf8_lossy(&kept).into_owned()
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::vendor::Vendor;
+use convoke_agent::Vendor;
 
 /// More than this is no configuration.
 const MOST_FILES: usize = 2000;

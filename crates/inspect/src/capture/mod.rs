@@ -8,13 +8,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use convoke_agent::Vendor;
+use convoke_agent::endpoint::{self, EndpointError};
+use convoke_agent::process::guardian::Guardian;
 use convoke_core::{Code, Diagnostic};
 use convoke_rehearsal::{Kind, Recorded, Script, StartError, start};
 
-use crate::endpoint::{self, EndpointError};
 use crate::installed::Installed;
 use crate::surroundings::Surroundings;
-use crate::vendor::Vendor;
 
 mod account;
 mod child;
@@ -38,7 +39,7 @@ pub struct Order {
     /// Which CLI it is, where its name does not say so.
     pub vendor: Option<Vendor>,
     /// What it reads from its standard input.
-    pub stdin: Vec<u8>,
+    pub stdin: String,
     /// Variables that it gets beside its own.
     pub environment: Vec<(OsString, OsString)>,
     /// A home whose configuration of this CLI is copied into the private one.
@@ -47,6 +48,8 @@ pub struct Order {
     pub script: Script,
     /// The time that it may take.
     pub patience: Duration,
+    /// What holds it, so that nothing of it is left behind.
+    pub guardian: Guardian,
 }
 
 /// Everything that a CLI sent.
@@ -85,31 +88,37 @@ pub async fn capture(order: Order, surroundings: &Surroundings) -> Result<Captur
     endpoint::configure(vendor, &server.base_url(), home.path())?;
 
     let arguments = endpoint::headless(vendor, arguments);
+    let arguments = arguments.iter().map(as_text).collect::<Result<Vec<_>, _>>()?;
     let environment = environment(vendor, &server.base_url(), home.path(), surroundings);
-    let ended = child::run(child::Child {
-        program: &path,
-        arguments: &arguments,
+    let child = child::Child {
+        program: &as_text(&path.clone().into())?,
+        arguments: arguments.clone(),
         environment: environment.into_iter().chain(order.environment).collect(),
         cwd: &surroundings.cwd,
-        stdin: &order.stdin,
+        temporary: &home.path().join("tmp"),
+        stdin: order.stdin.clone(),
         patience: order.patience,
-    })
-    .await
-    .map_err(|source| CaptureError::Start { path: path.clone(), source })?;
+    };
+    let ended = child::run(child, order.guardian).await;
 
     let requests = server.shutdown().await;
     let yours =
         ownership::candidates(&arguments, &order.stdin, &requests, surroundings, home.path());
-    let words = std::iter::once(name).chain(&arguments);
+    let words = std::iter::once(as_text(name)?).chain(arguments);
     Ok(Capture {
         program: Installed::at(&path, vendor, surroundings),
-        command: words.map(|word| word.to_string_lossy().into_owned()).collect(),
+        command: words.collect(),
         cwd: surroundings.cwd.clone(),
         home: home.path().to_owned(),
         ended,
         requests,
         yours,
     })
+}
+
+fn as_text(word: &OsString) -> Result<String, CaptureError> {
+    let text = word.to_str().map(str::to_owned);
+    text.ok_or_else(|| CaptureError::NotText(word.to_string_lossy().into_owned()))
 }
 
 fn environment(
@@ -149,18 +158,19 @@ impl Capture {
     /// Returns what a user should know about the run.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let mut diagnostics = Vec::new();
-        match self.ended {
+        match &self.ended {
+            Ended::Done { .. } => {}
             Ended::TimedOut => diagnostics.push(Diagnostic::new(
                 Code::CaptureTimedOut,
                 "the program did not end in time and was killed",
             )),
-            Ended::Exited { code, ref last_words } if code != Some(0) => {
-                let code = code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
-                let said = last_words.lines().last().unwrap_or_default();
-                let message = format!("the program ended with {code}; its last words: {said:?}");
+            Ended::Failed { reason } => {
+                let reason = reason.trim_end();
+                let message = format!("the program ended with an error: {reason}");
                 diagnostics.push(Diagnostic::new(Code::CaptureFailed, message));
             }
-            Ended::Exited { .. } => {}
+            Ended::Interrupted => diagnostics
+                .push(Diagnostic::new(Code::CaptureFailed, "the program was interrupted")),
         }
         let elsewhere = self.elsewhere();
         if !elsewhere.is_empty() {
@@ -197,16 +207,11 @@ pub enum CaptureError {
     /// The server could not start.
     #[error(transparent)]
     Server(#[from] StartError),
-    /// The program could not be started.
-    #[error("cannot run {}", path.display())]
-    Start {
-        /// The program.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    /// A word of the command is not UTF-8.
+    #[error("`{0}` is not UTF-8")]
+    NotText(String),
     /// The program ended and had called no model.
-    #[error("the program called no model{}", .0.lines().last().map(|line| format!("; its last words: {line:?}")).unwrap_or_default())]
+    #[error("the program called no model{}", .0.lines().last().map(|line| format!("; it said: {line}")).unwrap_or_default())]
     NoCall(String),
     /// What it sent is no JSON.
     #[error("request {number} is not JSON")]

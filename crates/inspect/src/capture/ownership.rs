@@ -2,7 +2,6 @@
 //! that instruct an agent) is searched for in the request; what is found is the user's, and the rest
 //! is the program's own.
 
-use std::ffi::OsString;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
 use crate::surroundings::Surroundings;
-use crate::vendor::Vendor;
+use convoke_agent::Vendor;
 
 /// A text that the user gave.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,21 +51,21 @@ const LARGEST_FILE: u64 = 8 << 20;
 
 /// Returns the texts that can be the user's.
 pub(super) fn candidates(
-    arguments: &[OsString],
-    stdin: &[u8],
+    arguments: &[String],
+    stdin: &str,
     requests: &[Recorded],
     surroundings: &Surroundings,
     private_home: &Path,
 ) -> Vec<Yours> {
     let mut yours = Vec::new();
     if !stdin.is_empty() {
-        let text = String::from_utf8_lossy(stdin).into_owned();
+        let text = stdin.to_owned();
         yours.push(Yours { origin: Origin::Stdin, text });
     }
     let mut files = Vec::new();
-    for argument in arguments.iter().filter_map(|argument| argument.to_str()) {
+    for argument in arguments {
         if !argument.starts_with('-') {
-            let text = argument.to_owned();
+            let text = argument.clone();
             yours.push(Yours { origin: Origin::Argument, text });
         }
         files.push(surroundings.cwd.join(argument));

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Capture, Ended, Yours};
 use crate::installed::Installed;
-use crate::vendor::Vendor;
+use convoke_agent::Vendor;
 
 const VERSION: u64 = 1;
 const MANIFEST: &str = "capture.json";

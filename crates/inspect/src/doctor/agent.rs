@@ -2,11 +2,11 @@
 
 use convoke_core::Code;
 
-use super::sign_in;
 use super::{AgentReport, Depth, Finding, Level};
+use super::{instructions, sign_in};
 use crate::installed::Installed;
 use crate::surroundings::Surroundings;
-use crate::vendor::{Facts, Vendor};
+use convoke_agent::vendor::{Facts, Vendor};
 
 pub(super) fn examine(vendor: Vendor, surroundings: &Surroundings, depth: Depth) -> AgentReport {
     let facts = vendor.facts();
@@ -29,7 +29,9 @@ pub(super) fn examine(vendor: Vendor, surroundings: &Surroundings, depth: Depth)
     if first.is_some() {
         sign_in::judge(vendor, &sign_in, surroundings, &mut findings);
     }
-    AgentReport { agent: vendor, installed, sign_in, hosts: facts.hosts, findings }
+    let version = first.and_then(|program| program.version.as_deref());
+    let instructions = instructions::examine(vendor, version, surroundings);
+    AgentReport { agent: vendor, installed, sign_in, instructions, hosts: facts.hosts, findings }
 }
 
 fn not_installed(facts: &Facts) -> Finding {

@@ -7,18 +7,20 @@ use serde::Serialize;
 
 use crate::installed::Installed;
 use crate::surroundings::Surroundings;
-use crate::vendor::Vendor;
+use convoke_agent::Vendor;
 
 mod agent;
 mod finding;
+mod instructions;
 mod machine;
 mod network;
 mod sign_in;
 
 pub use finding::{Finding, Level};
+pub use instructions::{InstructionFile, Instructions};
 pub use machine::Limit;
 pub use network::{Network, Proxy, Redirect};
-pub use sign_in::{Evidence, SaysOfItself, SignInReport};
+pub use sign_in::{Evidence, SignInReport};
 
 /// How far an examination goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +55,8 @@ pub struct AgentReport {
     pub installed: Vec<Installed>,
     /// How it is signed in.
     pub sign_in: SignInReport,
+    /// The instruction files that it will read here.
+    pub instructions: Instructions,
     /// The hosts that it must reach.
     pub hosts: &'static [&'static str],
     /// What there is to say of it.

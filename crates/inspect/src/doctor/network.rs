@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{Finding, Level};
 use crate::surroundings::Surroundings;
-use crate::vendor::Vendor;
+use convoke_agent::Vendor;
 
 /// The way to the network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -44,12 +44,6 @@ pub struct Redirect {
 const PROXIES: [&str; 6] =
     ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
 
-const REDIRECTS: [(Vendor, &str); 3] = [
-    (Vendor::Claude, "ANTHROPIC_BASE_URL"),
-    (Vendor::Codex, "OPENAI_BASE_URL"),
-    (Vendor::Gemini, "GOOGLE_GEMINI_BASE_URL"),
-];
-
 pub(super) fn examine(surroundings: &Surroundings, findings: &mut Vec<Finding>) -> Network {
     let value = |name: &str| {
         let value = surroundings.variable(name)?;
@@ -59,7 +53,8 @@ pub(super) fn examine(surroundings: &Surroundings, findings: &mut Vec<Finding>) 
         let address = without_user(&value(variable)?);
         Some(Proxy { variable, address })
     });
-    let redirects = REDIRECTS.into_iter().filter_map(|(agent, variable)| {
+    let redirects = Vendor::ALL.into_iter().filter_map(|agent| {
+        let variable = agent.facts().address_variable;
         let address = without_user(&value(variable)?);
         Some(Redirect { agent, variable, address })
     });

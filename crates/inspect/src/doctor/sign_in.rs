@@ -4,6 +4,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use convoke_agent::Vendor;
+use convoke_agent::vendor::SaysOfItself;
 use convoke_core::Code;
 use serde::Serialize;
 
@@ -11,7 +13,6 @@ use super::{Finding, Level};
 use crate::asking::ask;
 use crate::installed::Installed;
 use crate::surroundings::Surroundings;
-use crate::vendor::Vendor;
 
 /// How an agent is signed in, as far as can be seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -43,18 +44,6 @@ pub enum Evidence {
         /// The file.
         path: PathBuf,
     },
-}
-
-/// What a program says of its own sign-in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum SaysOfItself {
-    /// It has something to sign in with; whether the vendor takes it, only a call would tell.
-    SignedIn,
-    /// It has nothing.
-    NotSignedIn,
-    /// It says something that is not understood, or nothing.
-    Unclear,
 }
 
 pub(super) fn examine(
@@ -160,58 +149,7 @@ fn self_report(
     let arguments = vendor.facts().sign_in.status?;
     let environment = surroundings.environment.clone();
     let answer = ask(&program.path, arguments, environment, &surroundings.home);
-    Some(
-        answer
-            .map_or(SaysOfItself::Unclear, |answer| understand(vendor, answer.code, &answer.said)),
-    )
-}
-
-/// Reads an answer by its exact form. Searching it for words is how "not logged in" comes to be read
-/// as "logged in".
-fn understand(vendor: Vendor, code: Option<i32>, said: &str) -> SaysOfItself {
-    let is_signed_in = match vendor {
-        Vendor::Claude => {
-            let start = said.find('{').unwrap_or(said.len());
-            let answer = serde_json::Deserializer::from_str(&said[start..]);
-            let answer = answer.into_iter::<serde_json::Value>().next();
-            answer.and_then(Result::ok).and_then(|answer| answer["loggedIn"].as_bool())
-        }
-        Vendor::Codex => match code {
-            Some(0) => Some(true),
-            Some(1) if said.lines().any(|line| line.trim() == "Not logged in") => Some(false),
-            _ => None,
-        },
-        Vendor::Gemini => None,
-    };
-    match is_signed_in {
-        Some(true) => SaysOfItself::SignedIn,
-        Some(false) => SaysOfItself::NotSignedIn,
-        None => SaysOfItself::Unclear,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::SaysOfItself::{NotSignedIn, SignedIn, Unclear};
-    use super::*;
-
-    #[test]
-    fn an_answer_is_read_by_its_form_and_not_by_a_word_in_it() {
-        for (vendor, code, said, understood) in [
-            (Vendor::Claude, 0, r#"{"loggedIn": true, "authMethod": "claude.ai"}"#, SignedIn),
-            (Vendor::Claude, 1, r#"{"loggedIn": false, "authMethod": "none"}"#, NotSignedIn),
-            (Vendor::Claude, 0, "warning: x\n{\"loggedIn\": true}\nbye", SignedIn),
-            (Vendor::Claude, 0, "You are logged in.", Unclear),
-            (Vendor::Claude, 0, r#"{"loggedIn": "yes"}"#, Unclear),
-            (Vendor::Claude, 1, "not authenticated", Unclear),
-            (Vendor::Codex, 0, "Logged in using an API key - ***", SignedIn),
-            (Vendor::Codex, 0, "API key configured - ***", SignedIn),
-            (Vendor::Codex, 1, "WARNING: y\nNot logged in\n", NotSignedIn),
-            (Vendor::Codex, 1, "Logged in, but the token expired", Unclear),
-            (Vendor::Codex, 2, "error: unrecognized subcommand 'login'", Unclear),
-            (Vendor::Gemini, 0, "authenticated", Unclear),
-        ] {
-            assert_eq!(understand(vendor, Some(code), said), understood, "{vendor}: {said}");
-        }
-    }
+    Some(answer.map_or(SaysOfItself::Unclear, |answer| {
+        vendor.understand_status(answer.code, &answer.said)
+    }))
 }

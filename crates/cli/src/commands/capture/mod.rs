@@ -1,14 +1,14 @@
 //! `convoke capture`: what a CLI really sends to its model.
 
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::Args;
+use convoke_agent::Vendor;
+use convoke_agent::process::guardian::Guardian;
 use convoke_core::{Code, Diagnostic};
-use convoke_inspect::Vendor;
 use convoke_inspect::capture::{
     self, Capture, CaptureError, Order, SavedError, compare, load, save,
 };
@@ -101,17 +101,17 @@ fn order(arguments: &Arguments) -> anyhow::Result<Order> {
         configuration_from: arguments.home.clone(),
         script: script.map_err(|error| UsageError(with_causes(&error)))?.unwrap_or_default(),
         patience: Duration::from_secs(arguments.timeout),
+        guardian: Guardian::this_program()?,
     })
 }
 
-fn read_stdin(path: &Path) -> anyhow::Result<Vec<u8>> {
-    if path == Path::new("-") {
-        let mut bytes = Vec::new();
-        std::io::stdin().read_to_end(&mut bytes).context("cannot read the standard input")?;
-        return Ok(bytes);
-    }
-    let read = std::fs::read(path);
-    Ok(read.map_err(|error| UsageError(format!("cannot read {}: {error}", path.display())))?)
+fn read_stdin(path: &Path) -> anyhow::Result<String> {
+    let read = if path == Path::new("-") {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(path)
+    };
+    Ok(read.map_err(|error| UsageError(format!("--stdin {}: {error}", path.display())))?)
 }
 
 fn variable(given: &OsString) -> Result<(OsString, OsString), UsageError> {
@@ -180,6 +180,7 @@ fn explain(error: CaptureError) -> anyhow::Error {
         CaptureError::NoCommand
         | CaptureError::NotFound(_)
         | CaptureError::Unknown(_)
+        | CaptureError::NotText(_)
         | CaptureError::Copy(_)
         | CaptureError::Endpoint(_) => UsageError(with_causes(&error)).into(),
         error => error.into(),

@@ -37,6 +37,8 @@ pub struct Facts {
     pub configuration: &'static [&'static str],
     /// The hosts that it must reach to work.
     pub hosts: &'static [&'static str],
+    /// A variable that sends its calls to another address.
+    pub address_variable: &'static str,
     /// How it is signed in.
     pub sign_in: SignIn,
 }
@@ -83,6 +85,44 @@ impl Vendor {
     }
 }
 
+/// What a program says of its own sign-in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SaysOfItself {
+    /// It has something to sign in with; whether the vendor takes it, only a call would tell.
+    SignedIn,
+    /// It has nothing.
+    NotSignedIn,
+    /// It says something that is not understood, or nothing.
+    Unclear,
+}
+
+impl Vendor {
+    /// Reads the answer to [`SignIn::status`] by its exact form. Searching it for words is how "not
+    /// logged in" comes to be read as "logged in".
+    pub fn understand_status(self, code: Option<i32>, said: &str) -> SaysOfItself {
+        let is_signed_in = match self {
+            Vendor::Claude => {
+                let start = said.find('{').unwrap_or(said.len());
+                let answer = serde_json::Deserializer::from_str(&said[start..]);
+                let answer = answer.into_iter::<serde_json::Value>().next();
+                answer.and_then(Result::ok).and_then(|answer| answer["loggedIn"].as_bool())
+            }
+            Vendor::Codex => match code {
+                Some(0) => Some(true),
+                Some(1) if said.lines().any(|line| line.trim() == "Not logged in") => Some(false),
+                _ => None,
+            },
+            Vendor::Gemini => None,
+        };
+        match is_signed_in {
+            Some(true) => SaysOfItself::SignedIn,
+            Some(false) => SaysOfItself::NotSignedIn,
+            None => SaysOfItself::Unclear,
+        }
+    }
+}
+
 impl fmt::Display for Vendor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.facts().command)
@@ -120,6 +160,7 @@ static CLAUDE: Facts = Facts {
         "output-styles",
     ],
     hosts: &["api.anthropic.com"],
+    address_variable: "ANTHROPIC_BASE_URL",
     sign_in: SignIn {
         keys: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
         ignored_keys: &[],
@@ -146,6 +187,7 @@ static CODEX: Facts = Facts {
         "skills",
     ],
     hosts: &["api.openai.com", "chatgpt.com"],
+    address_variable: "OPENAI_BASE_URL",
     sign_in: SignIn {
         keys: &["CODEX_API_KEY"],
         ignored_keys: &["OPENAI_API_KEY"],
@@ -165,6 +207,7 @@ static GEMINI: Facts = Facts {
     directory_variable: None,
     configuration: &["GEMINI.md", "settings.json", "commands", "extensions", "skills"],
     hosts: &["generativelanguage.googleapis.com"],
+    address_variable: "GOOGLE_GEMINI_BASE_URL",
     sign_in: SignIn {
         keys: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
         ignored_keys: &[],
@@ -174,3 +217,29 @@ static GEMINI: Facts = Facts {
         how: "Set GEMINI_API_KEY, or start `gemini` once and sign in.",
     },
 };
+
+#[cfg(test)]
+mod tests {
+    use super::SaysOfItself::{NotSignedIn, SignedIn, Unclear};
+    use super::*;
+
+    #[test]
+    fn an_answer_is_read_by_its_form_and_not_by_a_word_in_it() {
+        for (vendor, code, said, understood) in [
+            (Vendor::Claude, 0, r#"{"loggedIn": true, "authMethod": "claude.ai"}"#, SignedIn),
+            (Vendor::Claude, 1, r#"{"loggedIn": false, "authMethod": "none"}"#, NotSignedIn),
+            (Vendor::Claude, 0, "warning: x\n{\"loggedIn\": true}\nbye", SignedIn),
+            (Vendor::Claude, 0, "You are logged in.", Unclear),
+            (Vendor::Claude, 0, r#"{"loggedIn": "yes"}"#, Unclear),
+            (Vendor::Claude, 1, "not authenticated", Unclear),
+            (Vendor::Codex, 0, "Logged in using an API key - ***", SignedIn),
+            (Vendor::Codex, 0, "API key configured - ***", SignedIn),
+            (Vendor::Codex, 1, "WARNING: y\nNot logged in\n", NotSignedIn),
+            (Vendor::Codex, 1, "Logged in, but the token expired", Unclear),
+            (Vendor::Codex, 2, "error: unrecognized subcommand 'login'", Unclear),
+            (Vendor::Gemini, 0, "authenticated", Unclear),
+        ] {
+            assert_eq!(vendor.understand_status(Some(code), said), understood, "{vendor}: {said}");
+        }
+    }
+}

@@ -203,8 +203,13 @@ mod tests {
         for vendor in Vendor::ALL {
             configure(vendor, "http://127.0.0.1:1", home.path()).unwrap();
         }
-        insta::assert_snapshot!(
-            [read(".codex/config.toml"), read(".gemini/settings.json")].join("\n"),
+        assert_eq!(
+            read(".codex/config.toml"),
+            "model = \"x\"\nopenai_base_url = \"http://127.0.0.1:1/v1\"\n\n[a]\nb = 1\n"
+        );
+        assert_eq!(
+            read(".gemini/settings.json"),
+            r#"{"ui":{"theme":"dark"},"security":{"auth":{"selectedType":"gemini-api-key"}}}"#
         );
     }
 
