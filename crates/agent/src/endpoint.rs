@@ -165,6 +165,18 @@ pub enum EndpointError {
     },
 }
 
+impl EndpointError {
+    /// Names the file by its place in another home.
+    #[must_use]
+    pub fn seen_from(mut self, home: &Path, other: &Path) -> Self {
+        let (Self::File { path, .. } | Self::Invalid { path, .. }) = &mut self;
+        if let Ok(rest) = path.strip_prefix(home) {
+            *path = other.join(rest);
+        }
+        self
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

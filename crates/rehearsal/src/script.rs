@@ -4,35 +4,7 @@
 //! whose `when` fits; when none is left, the default answer is given, as often as it takes.
 //!
 //! ```toml
-//! [[answer]]
-//! say = "Hello."                       # the shortest answer there is
-//!
-//! [[answer]]
-//! delay = "200ms"                      # before the first byte
-//! steps = [
-//!     { think = "The user wants a listing." },
-//!     { say = "I look" },              # each `say` is one chunk of the stream
-//!     { wait = "50ms" },
-//!     { say = " around." },
-//!     { call = { name = "Bash", input = { command = "ls" } } },
-//! ]
-//! usage = { input = 1200, output = 34, cached = 1000 }
-//!
-//! [[answer]]
-//! say = "This is cut off in the mid"
-//! end = "cut"                          # done, max-tokens, refused, failed, cut or hang
-//!
-//! [[answer]]
-//! status = 429
-//! message = "slow down"
-//! headers = { retry-after = "1" }
-//!
-//! [[answer]]
-//! when = { wire = "messages", model = "claude-haiku", contains = "title" }
-//! say = "A title"
-//!
-//! [default]
-//! say = "Nothing more to say."
+#![doc = include_str!("../examples/script.toml")]
 //! ```
 //!
 //! An aside, a question of the program's own that wants JSON of a given schema and offers no tools,

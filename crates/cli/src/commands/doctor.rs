@@ -11,7 +11,6 @@ use convoke_inspect::Surroundings;
 use convoke_inspect::doctor::{
     AgentReport, Depth, Evidence, Finding, Level, Limit, Report, examine,
 };
-use serde_json::json;
 
 use crate::diagnostics::Deny;
 use crate::figures::number;
@@ -44,13 +43,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let surroundings = surroundings::of_process()?;
     let depth = if arguments.ask { Depth::Ask } else { Depth::Look };
     let report = examine(&vendors, &surroundings, depth);
+    let paint = Paint::for_stream(&std::io::stdout());
     let mut out = std::io::stdout().lock();
     if arguments.json {
-        let mut value = serde_json::to_value(&report)?;
-        value["version"] = json!(1);
-        writeln!(out, "{value}")?;
+        serde_json::to_writer(&mut out, &report)?;
+        writeln!(out)?;
     } else {
-        write!(out, "{}", show(&report, &surroundings, Paint::for_stream(&std::io::stdout())))?;
+        write!(out, "{}", show(&report, &surroundings, depth, paint))?;
     }
     let given = report.all_findings().map(|found| found.diagnostic.code);
     let has_problem = report.findings.iter().any(|found| found.level == Level::Problem);
@@ -68,7 +67,7 @@ fn vendors(names: &[String]) -> Result<Vec<Vendor>, UsageError> {
     vendors.collect::<Result<_, _>>().map_err(|error| UsageError(error.to_string()))
 }
 
-fn show(report: &Report, surroundings: &Surroundings, paint: Paint) -> String {
+fn show(report: &Report, surroundings: &Surroundings, depth: Depth, paint: Paint) -> String {
     let page = Page { surroundings, paint };
     let mut text = String::new();
     for agent in &report.agents {
@@ -87,10 +86,10 @@ fn show(report: &Report, surroundings: &Surroundings, paint: Paint) -> String {
     for finding in &report.findings {
         text += &page.finding(finding);
     }
-    text + "\n" + &verdict(report, paint)
+    text + "\n" + &verdict(report, depth, paint)
 }
 
-fn verdict(report: &Report, paint: Paint) -> String {
+fn verdict(report: &Report, depth: Depth, paint: Paint) -> String {
     let usable: Vec<String> = report
         .agents
         .iter()
@@ -105,10 +104,11 @@ fn verdict(report: &Report, paint: Paint) -> String {
             paint.good(&format!("{first} and {last} would run a turn, as far as can be seen."))
         }
     };
-    format!(
-        "{sentence}\n{}",
-        paint.faint("Nothing was sent, no secret was read, and nothing was paid.\n")
-    )
+    let done = match depth {
+        Depth::Look => "Nothing was sent, no secret was read, and nothing was paid.\n",
+        Depth::Ask => "Each program was asked about itself; nothing was paid.\n",
+    };
+    format!("{sentence}\n{}", paint.faint(done))
 }
 
 struct Page<'a> {

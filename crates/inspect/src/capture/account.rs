@@ -1,7 +1,7 @@
 //! The account of a turn's request: each part, its size, and whose it is. It adds up to the body.
 
 use convoke_core::ledger::estimate_tokens;
-use convoke_rehearsal::{Anatomy, PartKind, Recorded, Wire};
+use convoke_rehearsal::{Anatomy, Kind, PartKind, Recorded, Wire};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
@@ -68,20 +68,10 @@ pub struct Share {
 impl Capture {
     /// Returns the account of the turn's own request.
     pub fn account(&self) -> Result<Account, CaptureError> {
-        let request = self.turn().ok_or_else(|| {
-            CaptureError::NoCall(match &self.ended {
-                Ended::Done { output } => output.clone(),
-                Ended::Failed { reason } => reason.clone(),
-                Ended::TimedOut => "nothing, until it was killed".to_owned(),
-                Ended::Interrupted => "nothing, until it was interrupted".to_owned(),
-            })
-        })?;
-        self.account_of(request)
-    }
-
-    fn account_of(&self, request: &Recorded) -> Result<Account, CaptureError> {
-        let call = request.model_call();
-        let call = call.ok_or_else(|| CaptureError::NoCall(String::new()))?;
+        let (request, call) = self
+            .turn()
+            .and_then(|turn| Some((turn, turn.model_call()?)))
+            .ok_or_else(|| self.no_call())?;
         let anatomy = Anatomy::of(call.wire, &request.body)
             .map_err(|source| CaptureError::NotJson { number: request.number, source })?;
         let spans = attribute(&anatomy.parts, &self.yours);
@@ -116,6 +106,19 @@ impl Capture {
             envelope_bytes,
             parts: parts.collect(),
         })
+    }
+
+    fn no_call(&self) -> CaptureError {
+        let is_elsewhere = |request: &&Recorded| matches!(request.kind, Kind::Elsewhere { .. });
+        let sent = self.requests.iter().filter(|request| !is_elsewhere(request));
+        let said = match &self.ended {
+            Ended::Done { output } => output.clone(),
+            Ended::Failed { reason } => reason.clone(),
+            Ended::TimedOut => "nothing, until its time was over".to_owned(),
+            Ended::Interrupted => "nothing, until it was interrupted".to_owned(),
+        };
+        let sent = sent.map(|request| format!("{} {}", request.method, request.target));
+        CaptureError::NoCall { sent: sent.collect(), said }
     }
 }
 

@@ -17,6 +17,8 @@ use super::{Capture, CaptureError};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
+    /// The version of the report's format.
+    pub version: u32,
     /// The first capture.
     pub a: Side,
     /// The second capture.
@@ -100,6 +102,7 @@ pub fn compare(a: &Capture, b: &Capture) -> Result<Difference, CaptureError> {
     let (side_b, new, envelope_b) = take_apart(b)?;
     let pairs = pair(&old, &new);
     let mut difference = Difference {
+        version: 1,
         a: side_a,
         b: side_b,
         changes: Vec::new(),

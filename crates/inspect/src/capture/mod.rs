@@ -85,7 +85,11 @@ pub async fn capture(order: Order, surroundings: &Surroundings) -> Result<Captur
         home::copy_configuration(vendor, from, home.path())?;
     }
     let server = start(order.script).await?;
-    endpoint::configure(vendor, &server.base_url(), home.path())?;
+    endpoint::configure(vendor, &server.base_url(), home.path()).map_err(|error| {
+        // The user knows the file by the place that it was copied from.
+        let from = order.configuration_from.as_deref().unwrap_or(home.path());
+        CaptureError::Endpoint(error.seen_from(home.path(), from))
+    })?;
 
     let arguments = endpoint::headless(vendor, arguments);
     let arguments = arguments.iter().map(as_text).collect::<Result<Vec<_>, _>>()?;
@@ -203,7 +207,7 @@ pub enum CaptureError {
     Copy(#[from] HomeError),
     /// The CLI could not be pointed to the server.
     #[error(transparent)]
-    Endpoint(#[from] EndpointError),
+    Endpoint(EndpointError),
     /// The server could not start.
     #[error(transparent)]
     Server(#[from] StartError),
@@ -211,8 +215,13 @@ pub enum CaptureError {
     #[error("`{0}` is not UTF-8")]
     NotText(String),
     /// The program ended and had called no model.
-    #[error("the program called no model{}", .0.lines().last().map(|line| format!("; it said: {line}")).unwrap_or_default())]
-    NoCall(String),
+    #[error("the program called no model{}", because(sent, said))]
+    NoCall {
+        /// What it sent instead.
+        sent: Vec<String>,
+        /// What it said.
+        said: String,
+    },
     /// What it sent is no JSON.
     #[error("request {number} is not JSON")]
     NotJson {
@@ -221,4 +230,11 @@ pub enum CaptureError {
         /// Why.
         source: serde_json::Error,
     },
+}
+
+fn because(sent: &[String], said: &str) -> String {
+    let sent =
+        if sent.is_empty() { String::new() } else { format!("; it sent {}", sent.join(", ")) };
+    let said = said.trim_end().lines().last().map(|line| format!("; it said: {line}"));
+    sent + &said.unwrap_or_default()
 }

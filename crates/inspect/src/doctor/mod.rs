@@ -35,6 +35,8 @@ pub enum Depth {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
+    /// The version of the report's format.
+    pub version: u32,
     /// The agents.
     pub agents: Vec<AgentReport>,
     /// The limits that apply here.
@@ -90,5 +92,5 @@ pub fn examine(vendors: &[Vendor], surroundings: &Surroundings, depth: Depth) ->
     }
     let limits = machine::limits(surroundings, &mut findings);
     let network = network::examine(surroundings, &mut findings);
-    Report { agents, limits, network, findings }
+    Report { version: 1, agents, limits, network, findings }
 }

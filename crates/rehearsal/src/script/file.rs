@@ -207,6 +207,12 @@ mod tests {
     }
 
     #[test]
+    fn the_script_of_the_documentation_is_one() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/script.toml");
+        assert_eq!(Script::load(path.as_ref()).unwrap().answers.len(), 5);
+    }
+
+    #[test]
     fn an_empty_script_has_the_usual_default() {
         assert_eq!(Script::from_toml("").unwrap(), Script::default());
     }

@@ -159,9 +159,8 @@ fn show_difference(a: &Path, b: &Path, arguments: &Arguments) -> anyhow::Result<
     let difference = compare(&a, &b)?;
     let mut out = std::io::stdout().lock();
     if arguments.json {
-        let mut report = serde_json::to_value(&difference)?;
-        report["version"] = json!(1);
-        writeln!(out, "{report}")?;
+        serde_json::to_writer(&mut out, &difference)?;
+        writeln!(out)?;
     } else {
         let lines =
             if arguments.full { difference::Lines::Shown } else { difference::Lines::Counted };
