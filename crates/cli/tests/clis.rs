@@ -87,22 +87,27 @@ impl Place {
         stdin: &str,
         script: Script,
     ) -> Capture {
-        let command = std::iter::once(program.into()).chain(arguments.iter().map(Into::into));
-        let order = Order {
-            command: command.collect(),
-            vendor: None,
-            stdin: stdin.into(),
-            environment: Vec::new(),
-            configuration_from: None,
-            script,
-            patience: Duration::from_mins(2),
-            guardian: Guardian::from_program(env!("CARGO_BIN_EXE_convoke")),
-        };
+        let order = order(program, arguments, stdin, script);
         let before = self.files();
         let captured = capture(order, &self.surroundings()).await.unwrap();
         assert_eq!(self.files(), before, "nothing was written into the project or the home");
         assert!(!captured.home.exists(), "the private home is gone");
         captured
+    }
+}
+
+/// Describes a run with nothing out of the ordinary.
+fn order(program: &Path, arguments: &[&str], stdin: &str, script: Script) -> Order {
+    let command = std::iter::once(program.into()).chain(arguments.iter().map(Into::into));
+    Order {
+        command: command.collect(),
+        vendor: None,
+        stdin: stdin.into(),
+        environment: Vec::new(),
+        configuration_from: None,
+        script,
+        patience: Duration::from_mins(2),
+        guardian: Guardian::from_program(env!("CARGO_BIN_EXE_convoke")),
     }
 }
 
@@ -226,4 +231,24 @@ async fn two_captures_of_one_program_differ_in_what_was_asked() {
     let difference = compare(&a, &b).unwrap();
     assert_eq!(difference.changes.len(), 1, "{:?}", difference.changes);
     assert!(compare(&a, &a).unwrap().changes.is_empty());
+}
+
+#[tokio::test]
+async fn a_users_own_configuration_is_copied_and_what_it_says_is_the_users() {
+    let Some(program) = installed("codex-0.98.0") else {
+        return;
+    };
+    let place = Place::new();
+    let configuration = TempDir::new().unwrap();
+    std::fs::create_dir(configuration.path().join(".codex")).unwrap();
+    let file = |name: &str| configuration.path().join(".codex").join(name);
+    std::fs::write(file("config.toml"), "model = \"gpt-5.1\"\n").unwrap();
+    std::fs::write(file("AGENTS.md"), "Be kind.\n").unwrap();
+    let mut order = order(&program, &["Say one."], "", Script::default());
+    order.configuration_from = Some(configuration.path().to_owned());
+    let account = capture(order, &place.surroundings()).await.unwrap().account().unwrap();
+    assert_eq!(account.model, "gpt-5.1");
+    let yours = account.yours();
+    let origins = yours.iter().map(|share| share.origin.to_string());
+    assert!(origins.into_iter().any(|origin| origin == file("AGENTS.md").to_string_lossy()));
 }

@@ -106,8 +106,13 @@ pub async fn capture(order: Order, surroundings: &Surroundings) -> Result<Captur
     let ended = child::run(child, order.guardian).await;
 
     let requests = server.shutdown().await;
-    let yours =
-        ownership::candidates(&arguments, &order.stdin, &requests, surroundings, home.path());
+    let given = ownership::Given {
+        arguments: &arguments,
+        stdin: &order.stdin,
+        cwd: &surroundings.cwd,
+        configuration_from: order.configuration_from.as_deref(),
+    };
+    let yours = ownership::candidates(&given, vendor, &requests, home.path());
     let words = std::iter::once(as_text(name)?).chain(arguments);
     Ok(Capture {
         program: Installed::at(&path, vendor, surroundings),

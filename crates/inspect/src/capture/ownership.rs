@@ -10,7 +10,6 @@ use convoke_rehearsal::{Anatomy, Part, PartKind, Recorded};
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
-use crate::surroundings::Surroundings;
 use convoke_agent::Vendor;
 
 /// A text that the user gave.
@@ -49,30 +48,47 @@ impl fmt::Display for Origin {
 
 const LARGEST_FILE: u64 = 8 << 20;
 
+/// What the user gave to a run.
+pub(super) struct Given<'a> {
+    pub arguments: &'a [String],
+    pub stdin: &'a str,
+    pub cwd: &'a Path,
+    /// The home that the configuration was copied from.
+    pub configuration_from: Option<&'a Path>,
+}
+
 /// Returns the texts that can be the user's.
 pub(super) fn candidates(
-    arguments: &[String],
-    stdin: &str,
+    given: &Given<'_>,
+    vendor: Vendor,
     requests: &[Recorded],
-    surroundings: &Surroundings,
     private_home: &Path,
 ) -> Vec<Yours> {
     let mut yours = Vec::new();
-    if !stdin.is_empty() {
-        let text = stdin.to_owned();
+    if !given.stdin.is_empty() {
+        let text = given.stdin.to_owned();
         yours.push(Yours { origin: Origin::Stdin, text });
     }
     let mut files = Vec::new();
-    for argument in arguments {
+    for argument in given.arguments {
         if !argument.starts_with('-') {
             let text = argument.clone();
             yours.push(Yours { origin: Origin::Argument, text });
         }
-        files.push(surroundings.cwd.join(argument));
+        files.push(given.cwd.join(argument));
     }
-    files.extend(instruction_files(&surroundings.cwd));
+    files.extend(instruction_files(given.cwd));
+    if let Some(home) = given.configuration_from {
+        let facts = vendor.facts();
+        let names = facts.configuration.iter();
+        files.extend(names.map(|name| home.join(facts.directory).join(name)));
+    }
+    // What lies in the private home is the program's own, or a copy of the user's.
     let named = requests.iter().flat_map(named_files);
-    files.extend(named.filter(|path| !path.starts_with(private_home)));
+    files.extend(named.filter_map(|path| match path.strip_prefix(private_home) {
+        Ok(rest) => given.configuration_from.map(|home| home.join(rest)),
+        Err(_) => Some(path),
+    }));
     files.sort();
     files.dedup();
     for path in files {
@@ -144,8 +160,8 @@ pub(super) fn attribute(parts: &[Part], yours: &[Yours]) -> Vec<Vec<Span>> {
     found
 }
 
-/// An argument or the standard input stands as a whole: it is a part of the conversation, or stands
-/// in one, or, if it is so long that this can be no accident, in any part.
+/// An argument or the standard input stands as a whole: it is a part of the conversation, or whole
+/// lines of one, or, if it is so long that this can be no accident, stands in any part.
 fn find_said(text: &str, index: usize, parts: &[Part], found: &mut [Vec<Span>]) {
     const NO_ACCIDENT: usize = 24;
     let is_message = |part: &Part| part.kind == PartKind::Message;
@@ -153,14 +169,20 @@ fn find_said(text: &str, index: usize, parts: &[Part], found: &mut [Vec<Span>]) 
     let place = whole.map(|part| (part, 0)).or_else(|| {
         let mut places = parts.iter().enumerate().rev();
         places.find_map(|(number, part)| {
-            let searched = text.len() >= NO_ACCIDENT || (text.len() >= 4 && is_message(part));
-            let start = searched.then(|| memmem::rfind(part.text.as_bytes(), text.as_bytes()));
-            start.flatten().map(|start| (number, start))
+            let start = memmem::rfind(part.text.as_bytes(), text.as_bytes())?;
+            let is_lines = is_message(part) && is_whole_lines(&part.text, start, text.len());
+            (text.len() >= NO_ACCIDENT || is_lines).then_some((number, start))
         })
     });
     if let Some((part, start)) = place {
         add(&mut found[part], start..start + text.len(), index);
     }
+}
+
+fn is_whole_lines(part: &str, start: usize, length: usize) -> bool {
+    let (before, after) = (&part[..start], &part[start + length..]);
+    let begins = before.is_empty() || before.ends_with('\n');
+    begins && length > 0 && (after.is_empty() || after.starts_with('\n'))
 }
 
 /// A file that arrives whole may be trimmed. Says whether it was found.
@@ -262,6 +284,16 @@ mod tests {
             [vec![], vec!["hello".to_owned()], vec![]]
         );
         assert_eq!(found(&parts, Origin::Argument, "Say"), [[""; 0]; 3]);
+    }
+
+    #[test]
+    fn a_short_argument_counts_only_as_whole_lines() {
+        let parts = [
+            part(PartKind::Message, "the exec tool"),
+            part(PartKind::Message, "sum up\nlong input"),
+        ];
+        assert_eq!(found(&parts, Origin::Argument, "exec"), [[""; 0]; 2]);
+        assert_eq!(found(&parts, Origin::Argument, "sum up")[1], ["sum up"]);
     }
 
     #[test]
