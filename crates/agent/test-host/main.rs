@@ -34,10 +34,7 @@ fn play_convoke() -> Option<()> {
         temp_root: dir.clone(),
         state_dir: dir.clone(),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .ok()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     runtime.block_on(async {
         let turn = agent(definition, host).start(Delivery::new("", dir));
         turn.outcome().await;

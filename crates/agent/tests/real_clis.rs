@@ -55,6 +55,7 @@ impl Cli {
             // The window of others is smaller than the prompt.
             Kind::Claude => "claude-opus-4-8[1m]",
             Kind::Gemini => "gemini-2.5-flash",
+            _ if matches!(self, Cli::Codex98 | Cli::Codex98Exec) => "gpt-5.2-codex",
             _ => "gpt-5.5",
         }
     }
@@ -62,18 +63,13 @@ impl Cli {
     /// Returns a call of its shell, as its model would make it.
     fn shell(self, command: &str) -> Answer {
         let (tool, input) = match self.kind() {
-            Kind::Claude => (
-                "Bash",
-                json!({"command": command, "description": "test", "timeout": 600_000}),
-            ),
-            Kind::Gemini => (
-                "run_shell_command",
-                json!({"command": command, "description": "test"}),
-            ),
-            _ => (
-                "exec_command",
-                json!({"cmd": command, "yield_time_ms": 60_000}),
-            ),
+            Kind::Claude => {
+                ("Bash", json!({"command": command, "description": "test", "timeout": 600_000}))
+            }
+            Kind::Gemini => {
+                ("run_shell_command", json!({"command": command, "description": "test"}))
+            }
+            _ => ("exec_command", json!({"cmd": command, "yield_time_ms": 60_000})),
         };
         Answer::call(tool, input)
     }
@@ -83,23 +79,13 @@ impl Cli {
         let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/clis");
         let cache = std::env::var_os("CONVOKE_CLIS").map_or(target, PathBuf::from);
         let name = self.kind().name();
-        let program = cache
-            .join(self.label())
-            .join("node_modules/.bin")
-            .join(name);
+        let program = cache.join(self.label()).join("node_modules/.bin").join(name);
         if program.exists() {
             return Some(program);
         }
         let required = std::env::var("CI").is_ok_and(|ci| ci == "true");
-        assert!(
-            !required,
-            "{} is not installed: run scripts/install-clis",
-            self.label()
-        );
-        println!(
-            "skipped: {} is not installed; scripts/install-clis does that",
-            self.label()
-        );
+        assert!(!required, "{} is not installed: run scripts/install-clis", self.label());
+        println!("skipped: {} is not installed; scripts/install-clis does that", self.label());
         None
     }
 }
@@ -131,11 +117,8 @@ impl Stage {
         if cli == Cli::Gemini {
             let settings = json!({"security": {"auth": {"selectedType": "gemini-api-key"}}});
             std::fs::create_dir(home.path().join(".gemini")).unwrap();
-            std::fs::write(
-                home.path().join(".gemini/settings.json"),
-                settings.to_string(),
-            )
-            .unwrap();
+            std::fs::write(home.path().join(".gemini/settings.json"), settings.to_string())
+                .unwrap();
         }
         let host = Host {
             guardian: Guardian::from_program(env!("CARGO_BIN_EXE_convoke-test-host")),
@@ -143,13 +126,7 @@ impl Stage {
             temp_root: home.path().to_owned(),
             state_dir: home.path().join("state"),
         };
-        Some(Self {
-            cli,
-            home,
-            work,
-            server,
-            agent: agent(definition, host),
-        })
+        Some(Self { cli, home, work, server, agent: agent(definition, host) })
     }
 
     fn delivery(&self, prompt: &str) -> Delivery {
@@ -195,9 +172,7 @@ impl Stage {
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
         let ours = pids.filter(|pid| {
             let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environ
-                .split(|&byte| byte == 0)
-                .any(|variable| variable == mark.as_bytes())
+            environ.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes())
         });
         ours.filter(|&pid| runs(pid)).collect()
     }
@@ -216,10 +191,7 @@ fn codex_settings(cli: Cli, base_url: &str) -> Vec<String> {
         "model_providers.rehearsal.request_max_retries=1".to_owned(),
         "model_providers.rehearsal.stream_max_retries=2".to_owned(),
     ];
-    settings
-        .into_iter()
-        .flat_map(|setting| ["-c".to_owned(), setting])
-        .collect()
+    settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting]).collect()
 }
 
 fn environment(base_url: &str, home: &Path) -> Vec<(OsString, OsString)> {
@@ -236,12 +208,7 @@ fn environment(base_url: &str, home: &Path) -> Vec<(OsString, OsString)> {
     for name in ["ANTHROPIC_API_KEY", "GEMINI_API_KEY", "REHEARSAL_KEY"] {
         env.push((name.into(), "rehearsal-key".into()));
     }
-    for name in [
-        "ANTHROPIC_BASE_URL",
-        "GOOGLE_GEMINI_BASE_URL",
-        "HTTPS_PROXY",
-        "HTTP_PROXY",
-    ] {
+    for name in ["ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL", "HTTPS_PROXY", "HTTP_PROXY"] {
         env.push((name.into(), base_url.into()));
     }
     env
@@ -249,16 +216,11 @@ fn environment(base_url: &str, home: &Path) -> Vec<(OsString, OsString)> {
 
 fn runs(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ")
-        .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 fn codes(outcome: &Outcome) -> Vec<&'static str> {
-    outcome
-        .diagnostics
-        .iter()
-        .map(|diagnostic| diagnostic.code.name())
-        .collect()
+    outcome.diagnostics.iter().map(|diagnostic| diagnostic.code.name()).collect()
 }
 
 fn reason(outcome: &Outcome) -> Option<Reason> {
@@ -320,19 +282,32 @@ async fn delivers_byte_for_byte(cli: Cli) {
         assert!(whole, "the system text did not arrive");
     }
     let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
-    let leaked = texts
-        .iter()
-        .any(|text| !host.trim().is_empty() && text.contains(host.trim()));
+    let leaked = texts.iter().any(|text| !host.trim().is_empty() && text.contains(host.trim()));
     assert!(!leaked, "a file was read");
     assert_eq!(stage.elsewhere(), [""; 0]);
     assert_eq!(stage.processes(), [0; 0]);
 }
 
+async fn never_reads_a_file_that_is_named(cli: Cli) {
+    let Some(stage) = Stage::new(cli, Script::default()).await else {
+        return;
+    };
+    let file = stage.work.path().join("secret.txt");
+    std::fs::write(&file, "the horse is correct").unwrap();
+    let path = file.display();
+    let prompt = format!(
+        "see @secret.txt, @./secret.txt @{path} @\"secret.txt\" (@secret.txt) @. @secret\n\
+         !cat secret.txt\n/secret.txt !{{cat secret.txt}} @{{secret.txt}} $(cat secret.txt)"
+    );
+    let outcome = stage.run(stage.delivery(&prompt)).await;
+    assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
+    for text in stage.texts() {
+        assert!(!text.contains("horse is correct"), "{text}");
+    }
+}
+
 async fn runs_a_tool(cli: Cli) {
-    let script = Script::new([
-        cli.shell("echo made by a tool >made.txt"),
-        Answer::say("Done."),
-    ]);
+    let script = Script::new([cli.shell("echo made by a tool >made.txt"), Answer::say("Done.")]);
     let Some(stage) = Stage::new(cli, script).await else {
         return;
     };
@@ -348,16 +323,45 @@ async fn runs_a_tool(cli: Cli) {
         }
     }
     let outcome = turn.outcome().await;
-    assert_eq!(
-        (outcome.verdict, outcome.reply.as_str()),
-        (Verdict::Done, "Done.")
-    );
+    assert_eq!((outcome.verdict, outcome.reply.as_str()), (Verdict::Done, "Done."));
     assert_eq!((started, finished), (1, 1));
     let made = std::fs::read_to_string(stage.work.path().join("made.txt")).unwrap();
     assert_eq!(made, "made by a tool\n");
+    assert_eq!(stage.processes(), [0; 0]);
+}
+
+async fn edits_a_file(cli: Cli) {
+    let file = |work: &Path| work.join("made.txt").display().to_string();
+    let work = TempDir::new().unwrap();
+    let content = "made by an edit\n";
+    let (tool, input) = match cli.kind() {
+        Kind::Claude => ("Write", json!({"file_path": file(work.path()), "content": content})),
+        Kind::Gemini => ("write_file", json!({"file_path": file(work.path()), "content": content})),
+        _ => (
+            "apply_patch",
+            json!("*** Begin Patch\n*** Add File: made.txt\n+made by an edit\n*** End Patch\n"),
+        ),
+    };
+    let script = Script::new([Answer::call(tool, input), Answer::say("Done.")]);
+    let Some(mut stage) = Stage::new(cli, script).await else {
+        return;
+    };
+    stage.work = work;
+    let mut delivery = stage.delivery("make a file");
+    delivery.permissions = Permissions::Edit;
+    let mut turn = stage.agent.start(delivery);
+    let mut changed = Vec::new();
+    while let Some(event) = turn.next().await {
+        if let EventKind::FileChange { changes } = event.kind {
+            changed.extend(changes.into_iter().map(|change| change.path.into_owned()));
+        }
+    }
+    let outcome = turn.outcome().await;
+    assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
+    assert_eq!(std::fs::read_to_string(file(stage.work.path())).unwrap(), content);
+    assert_eq!(changed, [file(stage.work.path())]);
     let config = std::fs::read_to_string(stage.home.path().join("codex/config.toml"));
     assert!(config.is_err(), "it wrote to its configuration: {config:?}");
-    assert_eq!(stage.processes(), [0; 0]);
 }
 
 async fn reads_without_permission_to_write(cli: Cli) {
@@ -377,11 +381,7 @@ async fn tells_failures_apart(cli: Cli) {
         ("403", Answer::error(403), &[Reason::Auth]),
         ("429", Answer::error(429), &[Reason::RateLimit]),
         ("500", Answer::error(500), &[Reason::Server]),
-        (
-            "cut",
-            cut(),
-            &[Reason::Network, Reason::Server, Reason::Other],
-        ),
+        ("cut", cut(), &[Reason::Network, Reason::Server, Reason::Other]),
     ] {
         let Some(stage) = Stage::new(cli, Script::default().with_default(answer)).await else {
             return;
@@ -428,12 +428,7 @@ async fn cancels_without_a_trace(cli: Cli) {
         let mut turn = stage.agent.start(stage.delivery("hello"));
         if matches!(cli, Cli::Codex98Exec | Cli::Codex166Exec) {
             // Nothing is streamed here.
-            assert!(
-                stage
-                    .server
-                    .has_model_calls(1, Duration::from_mins(1))
-                    .await
-            );
+            assert!(stage.server.has_model_calls(1, Duration::from_mins(1)).await);
         } else {
             until_text(&mut turn).await;
         }
@@ -474,14 +469,11 @@ async fn resumes_its_session(cli: Cli) {
     let sent = |mark: &str| texts.iter().any(|text| text.contains(mark));
     assert!(sent("FIRSTMARK") && sent("SECONDMARK"));
     let used = |outcome: &Outcome| outcome.usage.map_or(0, |usage| usage.output);
-    assert!(
-        used(&second) < used(&first) * 4,
-        "tokens of the session were counted twice"
-    );
+    assert!(used(&second) < used(&first) * 4, "tokens of the session were counted twice");
 
     let mut delivery = stage.delivery("hello");
     delivery.resume = first.resume.map(|mut handle| {
-        handle.session = "00000000-0000-4000-8000-000000000000".to_owned();
+        "00000000-0000-4000-8000-000000000000".clone_into(&mut handle.session);
         handle
     });
     let lost = stage.run(delivery).await;
@@ -504,10 +496,10 @@ macro_rules! for_each_cli {
 }
 
 for_each_cli! {
-    claude: Cli::Claude => [delivers_byte_for_byte, runs_a_tool, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
-    gemini: Cli::Gemini => [delivers_byte_for_byte, runs_a_tool, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
-    codex_098: Cli::Codex98 => [delivers_byte_for_byte, runs_a_tool, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
-    codex_166: Cli::Codex166 => [delivers_byte_for_byte, runs_a_tool, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
-    codex_098_exec: Cli::Codex98Exec => [delivers_byte_for_byte, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
-    codex_166_exec: Cli::Codex166Exec => [delivers_byte_for_byte, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
+    claude: Cli::Claude => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
+    gemini: Cli::Gemini => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
+    codex_098: Cli::Codex98 => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
+    codex_166: Cli::Codex166 => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
+    codex_098_exec: Cli::Codex98Exec => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
+    codex_166_exec: Cli::Codex166Exec => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
 }

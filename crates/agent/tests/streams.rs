@@ -4,12 +4,7 @@
 //! `CONVOKE_SHARED` the one that holds it. `streams.expected` is the reviewed result for those that we
 //! know; `UPDATE_EXPECTED=1` writes it anew. Any other recording is judged by the general rules alone.
 
-#![allow(
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic
-)]
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -60,11 +55,7 @@ fn main() -> ExitCode {
         std::fs::write(EXPECTED, results).expect("the expected results can be written");
     }
     println!("{passed} passed, {failed} failed, 0 skipped");
-    if failed == 0 && passed > 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if failed == 0 && passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn streams_directory() -> Option<PathBuf> {
@@ -87,9 +78,7 @@ fn result_line(name: &str, account: &Account) -> String {
     for byte in Sha256::digest(account.reply.as_bytes()) {
         write!(hash, "{byte:02x}").unwrap();
     }
-    let usage = account
-        .usage
-        .map_or("-".to_owned(), |usage| usage.to_string());
+    let usage = account.usage.map_or("-".to_owned(), |usage| usage.to_string());
     format!("{name} {} {hash} {usage}", account.verdict.word())
 }
 
@@ -124,10 +113,7 @@ fn recordings(root: &Path) -> Vec<Recording> {
         }
     }
     paths.sort();
-    paths
-        .iter()
-        .map(|path| Recording::open(root, path))
-        .collect()
+    paths.iter().map(|path| Recording::open(root, path)).collect()
 }
 
 impl Recording {
@@ -136,12 +122,7 @@ impl Recording {
         let meta: Value = serde_json::from_slice(&meta).expect("a meta.json that is JSON");
         let arguments = meta["argv"].as_array().into_iter().flatten();
         Self {
-            name: path
-                .strip_prefix(root)
-                .unwrap()
-                .with_extension("")
-                .display()
-                .to_string(),
+            name: path.strip_prefix(root).unwrap().with_extension("").display().to_string(),
             output: std::fs::read(path).unwrap(),
             arguments: arguments
                 .filter_map(|argument| argument.as_str().map(str::to_owned))

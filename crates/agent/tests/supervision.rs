@@ -25,9 +25,7 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
-        Self {
-            dir: tempfile::tempdir().unwrap(),
-        }
+        Self { dir: tempfile::tempdir().unwrap() }
     }
 
     fn path(&self) -> &Path {
@@ -60,10 +58,7 @@ impl Stage {
     }
 
     async fn run(&self, script: &str, prompt: &str) -> Outcome {
-        self.agent(script)
-            .start(self.delivery(prompt))
-            .outcome()
-            .await
+        self.agent(script).start(self.delivery(prompt)).outcome().await
     }
 
     /// Returns the processes whose ids the script has written to `pids`.
@@ -86,8 +81,7 @@ impl Stage {
 /// Returns whether a process runs; one that is dead and not yet reaped does not.
 fn runs(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ")
-        .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 fn codes(outcome: &Outcome) -> Vec<&'static str> {
@@ -161,9 +155,7 @@ async fn a_line_without_end_is_left_out_and_the_rest_is_read() {
 #[tokio::test]
 async fn half_a_character_is_replaced_and_a_split_one_rejoined() {
     let stage = Stage::new();
-    let outcome = stage
-        .run("printf '\\344'; sleep .05; printf '\\275\\240'", "")
-        .await;
+    let outcome = stage.run("printf '\\344'; sleep .05; printf '\\275\\240'", "").await;
     assert_eq!((outcome.reply.as_str(), codes(&outcome).len()), ("你", 0));
     let outcome = stage.run("printf 'a\\344\\275'", "").await;
     assert_eq!(outcome.reply, "a\u{fffd}");
@@ -187,11 +179,7 @@ async fn a_child_that_falls_silent_runs_out_of_time() {
     let stage = Stage::new();
     let mut delivery = stage.delivery("");
     delivery.limits.silence = Duration::from_millis(300);
-    let outcome = stage
-        .agent("echo one; sleep 1000")
-        .start(delivery)
-        .outcome()
-        .await;
+    let outcome = stage.agent("echo one; sleep 1000").start(delivery).outcome().await;
     assert_eq!(outcome.verdict, Verdict::TimedOut);
 }
 
@@ -210,10 +198,7 @@ async fn what_a_child_detaches_ends_with_the_turn() {
     let script = "(setsid sh -c 'echo $$ >>pids; exec sleep 1000' >/dev/null 2>&1 &) ; \
                   while [ ! -s pids ]; do sleep .01; done; echo done";
     let outcome = stage.run(script, "").await;
-    assert_eq!(
-        (outcome.verdict.word(), outcome.reply.as_str()),
-        ("done", "done")
-    );
+    assert_eq!((outcome.verdict.word(), outcome.reply.as_str()), ("done", "done"));
     assert_eq!(codes(&outcome), ["agent.processes-left"]);
     assert!(!runs(stage.pids()[0]));
 }
@@ -222,23 +207,15 @@ async fn what_a_child_detaches_ends_with_the_turn() {
 async fn a_detached_child_that_holds_the_output_open_does_not_hold_the_turn() {
     let stage = Stage::new();
     let outcome = stage.run("setsid sleep 1000 & echo done", "").await;
-    assert_eq!(
-        (outcome.verdict.word(), outcome.reply.as_str()),
-        ("done", "done")
-    );
+    assert_eq!((outcome.verdict.word(), outcome.reply.as_str()), ("done", "done"));
 }
 
 #[tokio::test]
 async fn a_failing_command_fails_with_its_last_words() {
     let stage = Stage::new();
     let outcome = stage.run("echo the disk is full >&2; exit 3", "").await;
-    let Verdict::Failed(failure) = &outcome.verdict else {
-        panic!("it failed")
-    };
-    assert_eq!(
-        failure.message,
-        "it ended with exit code 3: the disk is full"
-    );
+    let Verdict::Failed(failure) = &outcome.verdict else { panic!("it failed") };
+    assert_eq!(failure.message, "it ended with exit code 3: the disk is full");
 }
 
 #[tokio::test]
@@ -254,10 +231,7 @@ async fn a_program_that_is_not_there_is_named() {
         temp_root: stage.path().to_owned(),
         state_dir: stage.path().to_owned(),
     };
-    let outcome = agent(definition, host)
-        .start(stage.delivery(""))
-        .outcome()
-        .await;
+    let outcome = agent(definition, host).start(stage.delivery("")).outcome().await;
     assert_eq!(reason(&outcome), Some(Reason::Start));
     assert!(outcome.verdict.to_string().contains("no-such-agent"));
 }
@@ -277,10 +251,7 @@ async fn secrets_of_the_environment_are_not_in_error_messages() {
         temp_root: stage.path().to_owned(),
         state_dir: stage.path().to_owned(),
     };
-    let outcome = agent(definition, host)
-        .start(stage.delivery(""))
-        .outcome()
-        .await;
+    let outcome = agent(definition, host).start(stage.delivery("")).outcome().await;
     let text = format!("{outcome:?}");
     assert!(text.contains("key [redacted] refused"), "{text}");
     assert!(!text.contains("correct-horse"));
@@ -347,11 +318,8 @@ async fn two_hundred_cancelled_turns_leave_no_process() {
 #[tokio::test]
 async fn when_convoke_is_killed_its_agents_and_their_tools_end() {
     let stage = Stage::new();
-    let mut convoke = Command::new(HOST)
-        .arg(stage.path())
-        .args(["/bin/sh", "-c", WITH_TOOLS])
-        .spawn()
-        .unwrap();
+    let mut convoke =
+        Command::new(HOST).arg(stage.path()).args(["/bin/sh", "-c", WITH_TOOLS]).spawn().unwrap();
     let pids = stage.has_pids(3).await;
     convoke.kill().unwrap();
     convoke.wait().unwrap();
@@ -363,9 +331,7 @@ async fn when_convoke_is_killed_its_agents_and_their_tools_end() {
     // The guardian clears the turn's directory away, which Convoke no longer can.
     let left = || {
         let entries = std::fs::read_dir(stage.path()).unwrap().flatten();
-        entries
-            .filter(|entry| entry.file_name().to_string_lossy().starts_with("convoke-"))
-            .count()
+        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("convoke-")).count()
     };
     while left() > 0 {
         assert!(Instant::now() < patience, "a private directory is left");
@@ -378,10 +344,7 @@ async fn the_stand_in_answers_from_its_script_and_then_with_an_account() {
     let stage = Stage::new();
     let stand_in = StandIn::new(Script::replies(["First."]));
     let first = stand_in.start(stage.delivery("hello")).outcome().await;
-    assert_eq!(
-        (first.reply.as_str(), first.verdict),
-        ("First.", Verdict::Done)
-    );
+    assert_eq!((first.reply.as_str(), first.verdict), ("First.", Verdict::Done));
     let mut delivery = stage.delivery("hello\nthere");
     delivery.system = Some("Be kind.".to_owned());
     delivery.resume = first.resume;

@@ -24,7 +24,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    // Agents are held by a process of their own, which is this program in another mode.
+    // The same program holds the agents that it starts, as a process of its own.
     if let Some(code) = convoke_agent::process::guardian::run_if_asked() {
         return code;
     }

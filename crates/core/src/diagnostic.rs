@@ -234,9 +234,6 @@ codes! {
     AgentSettingRefused = "agent.setting-refused",
         "A project's file sets something that only the user may set until the project is trusted.",
         "Trust the directory, or set it in your own configuration.";
-    AgentProjectSettings = "agent.project-settings",
-        "The agent's program reads settings of this project that can run commands.",
-        "Read them, then trust the directory; or remove them.";
     CaptureElsewhere = "capture.elsewhere",
         "The captured program wanted to reach hosts beside its model; nothing was let out.",
         "Nothing to do; the program's own settings say whether it may report to its vendor.";

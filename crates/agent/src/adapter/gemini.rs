@@ -51,17 +51,8 @@ pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
     }
     let (prompt, notes) = inert::inert(&delivery.prompt, &delivery.cwd);
     diagnostics.extend(notes);
-    let dialogue = OneShot::new(
-        Gemini::new(delivery.limits.reply_bytes),
-        prompt.into_owned(),
-    );
-    Ok(Call {
-        args,
-        env,
-        dialogue: Box::new(dialogue),
-        diagnostics,
-        counts_sessions: false,
-    })
+    let dialogue = OneShot::new(Gemini::new(delivery.limits.reply_bytes), prompt.into_owned());
+    Ok(Call { args, env, dialogue: Box::new(dialogue), diagnostics, counts_sessions: false })
 }
 
 fn approval(permissions: Permissions) -> &'static str {
@@ -98,9 +89,7 @@ fn refuse_project_settings(cwd: &Path) -> Result<(), Failure> {
     if let Some(path) = found.find(|path| path.exists()) {
         return Err(untrusted(&path));
     }
-    let above = cwd
-        .ancestors()
-        .flat_map(|dir| [dir.join(".gemini/.env"), dir.join(".env")]);
+    let above = cwd.ancestors().flat_map(|dir| [dir.join(".gemini/.env"), dir.join(".env")]);
     for path in above {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         let mut names = text.lines().filter_map(|line| line.split('=').next());

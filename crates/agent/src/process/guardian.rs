@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
-use nix::sys::wait::{WaitStatus, waitpid};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{self, Pid};
 
 use super::platform;
@@ -47,25 +47,18 @@ pub struct Guardian {
 impl Guardian {
     /// Uses the running program, whose `main` must begin with [`run_if_asked`].
     pub fn this_program() -> io::Result<Self> {
-        Ok(Self::from_program(std::env::current_exe()?))
+        Ok(Self::from_program(platform::this_program()?))
     }
 
     /// Uses another program, whose `main` must begin with [`run_if_asked`].
     pub fn from_program(program: impl Into<PathBuf>) -> Self {
-        Self {
-            program: program.into(),
-        }
+        Self { program: program.into() }
     }
 
     /// Returns the command that starts the guardian; it connects to `socket` before anything else.
     pub(super) fn command(&self, socket: &Path, program: &Path, args: &[OsString]) -> Command {
         let mut command = Command::new(&self.program);
-        command
-            .arg(GUARDIAN)
-            .arg(socket)
-            .arg(program)
-            .args(args)
-            .process_group(0);
+        command.arg(GUARDIAN).arg(socket).arg(program).args(args).process_group(0);
         command
     }
 }
@@ -133,7 +126,7 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
             }
         }
     }
-    let left = sweep(agent);
+    let left = if exit.is_some() && has_no_children() { 0 } else { sweep(agent) };
     while exit.is_none() {
         match news.recv_timeout(SWEEP_LIMIT) {
             Ok(News::Ended(pid, status)) if pid == agent => exit = Some(status),
@@ -159,23 +152,18 @@ fn tell(convoke: &mut UnixStream, line: &str) {
 }
 
 fn start_agent(program: &OsStr, args: impl Iterator<Item = OsString>) -> io::Result<Pid> {
-    let child = Command::new(std::env::current_exe()?)
+    let child = Command::new(platform::this_program()?)
         .arg(AGENT)
         .arg(std::process::id().to_string())
         .arg(program)
         .args(args)
         .spawn()?;
     // The agent alone holds the pipes to Convoke; else their end would never be seen.
-    let nothing = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/null")?;
+    let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     unistd::dup2_stdin(&nothing)?;
     unistd::dup2_stdout(&nothing)?;
     unistd::dup2_stderr(&nothing)?;
-    i32::try_from(child.id())
-        .map(Pid::from_raw)
-        .map_err(io::Error::other)
+    i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
 }
 
 /// Passes on what Convoke says, to the end of the connection.
@@ -205,6 +193,11 @@ fn reap(sender: &mpsc::Sender<News>) {
     }
 }
 
+/// Returns whether nothing hangs from the guardian any more: whatever the agent left behind would.
+fn has_no_children() -> bool {
+    waitpid(None, Some(WaitPidFlag::WNOHANG)) == Err(Errno::ECHILD)
+}
+
 /// Ends everything that descends from the guardian and returns how many there were beside the agent.
 ///
 /// What forks while it is being ended is found in the next round.
@@ -230,10 +223,7 @@ fn sweep(agent: Pid) -> usize {
 
 /// Removes the turn's directory, which Convoke can no longer do.
 fn remove_private_dir(socket: &Path) {
-    if let Some(dir) = socket
-        .parent()
-        .filter(|dir| super::held::is_private_dir(dir))
-    {
+    if let Some(dir) = socket.parent().filter(|dir| super::held::is_private_dir(dir)) {
         let _ = std::fs::remove_dir_all(dir);
     }
 }

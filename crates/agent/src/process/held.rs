@@ -47,9 +47,7 @@ pub fn private_dir(root: &Path) -> io::Result<tempfile::TempDir> {
 
 /// Returns whether a directory is one of ours, which may be removed.
 pub fn is_private_dir(dir: &Path) -> bool {
-    dir.file_name()
-        .and_then(|name| name.to_str())
-        .is_some_and(|name| name.starts_with(PREFIX))
+    dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PREFIX))
 }
 
 /// A child that a guardian holds. When this is dropped, the guardian ends the child.
@@ -101,9 +99,8 @@ impl Held {
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped());
-        let mut guardian = tokio::process::Command::from(command)
-            .spawn()
-            .map_err(StartError::Guardian)?;
+        let mut guardian =
+            tokio::process::Command::from(command).spawn().map_err(StartError::Guardian)?;
         let pipes = take_pipes(&mut guardian).ok_or(StartError::Silent)?;
         let connected = tokio::select! {
             connected = timeout(START_LIMIT, listener.accept()) => connected,
@@ -150,11 +147,7 @@ impl Held {
             }
         }
         let _ = self.guardian.wait().await;
-        Report {
-            exit: self.exit,
-            left: self.left,
-            problem: self.problem.clone(),
-        }
+        Report { exit: self.exit, left: self.left, problem: self.problem.clone() }
     }
 }
 

@@ -2,10 +2,18 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io;
+use std::path::PathBuf;
 
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
+
+/// Returns the running program: the file itself, also when another was installed over its name.
+#[expect(clippy::unnecessary_wraps, reason = "other systems may not know")]
+pub fn this_program() -> io::Result<PathBuf> {
+    Ok(PathBuf::from("/proc/self/exe"))
+}
 
 /// Makes orphans among our descendants our children, whatever session they are in.
 pub fn adopt_orphans() -> nix::Result<()> {

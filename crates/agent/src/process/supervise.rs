@@ -14,6 +14,7 @@ use super::held::{Held, Pipes, Report, StartError};
 use super::{Dialogue, Input, Launch};
 use crate::delivery::Limits;
 use crate::event::{Event, EventKind};
+use crate::redact::Redactor;
 use crate::stream::Account;
 use crate::stream::lines::Lines;
 use crate::turn::TurnSide;
@@ -48,12 +49,8 @@ pub async fn supervise(
     side: &TurnSide,
 ) -> Result<Ended, StartError> {
     let (held, pipes) = Held::start(launch, guardian).await?;
-    let Pipes {
-        stdin,
-        mut stdout,
-        mut stderr,
-    } = pipes;
-    let mut watch = Watch::new(held, stdin, dialogue, *limits);
+    let Pipes { stdin, mut stdout, mut stderr } = pipes;
+    let mut watch = Watch::new(held, stdin, dialogue, side.redactor(), *limits);
     let mut out = vec![0; 64 << 10];
     let mut err = vec![0; 8 << 10];
     let (mut out_open, mut err_open) = (true, true);
@@ -70,7 +67,7 @@ pub async fn supervise(
                     break report;
                 }
             }
-            permit = side.reserve(), if !watch.waiting.is_empty() => watch.hand_on(permit),
+            () = side.has_room(), if !watch.waiting.is_empty() => side.hand_on(&mut watch.waiting),
             count = read(&mut stdout, &mut out), if out_open && room => {
                 out_open = count > 0;
                 watch.output(&out[..count]).await;
@@ -105,6 +102,7 @@ struct Watch<'d> {
     held: Held,
     input: Option<mpsc::Sender<Input>>,
     dialogue: &'d mut dyn Dialogue,
+    redactor: &'d Redactor,
     limits: Limits,
     lines: Lines,
     waiting: VecDeque<Event<'static>>,
@@ -117,7 +115,13 @@ struct Watch<'d> {
 }
 
 impl<'d> Watch<'d> {
-    fn new(held: Held, stdin: ChildStdin, dialogue: &'d mut dyn Dialogue, limits: Limits) -> Self {
+    fn new(
+        held: Held,
+        stdin: ChildStdin,
+        dialogue: &'d mut dyn Dialogue,
+        redactor: &'d Redactor,
+        limits: Limits,
+    ) -> Self {
         let (input, inputs) = mpsc::channel(WAITING_WRITES);
         // A task of its own, so that a child that does not read never keeps us from reading it.
         tokio::spawn(feed(stdin, inputs));
@@ -127,6 +131,7 @@ impl<'d> Watch<'d> {
             held,
             input: Some(input),
             dialogue,
+            redactor,
             limits,
             lines: Lines::new(limits.line_bytes),
             waiting: VecDeque::new(),
@@ -141,7 +146,7 @@ impl<'d> Watch<'d> {
 
     fn say(&mut self, input: Input) {
         let last = input.last;
-        if !input.bytes.is_empty() {
+        if !input.bytes.is_empty() || last {
             // Full only when a child asks and asks and never reads; its time limit ends it.
             let _ = self.input.as_ref().map(|sender| sender.try_send(input));
         }
@@ -172,19 +177,15 @@ impl<'d> Watch<'d> {
     fn line(&mut self, line: &[u8]) {
         let waiting = &mut self.waiting;
         let stop = &mut self.stop;
+        let redactor = self.redactor;
         let input = self.dialogue.line(line, &mut |event| {
-            if let EventKind::Retry {
-                attempt,
-                status: Some(status),
-                ..
-            } = event.kind
-            {
+            if let EventKind::Retry { attempt, status: Some(status), .. } = event.kind {
                 // The first refusal can be an old token, which the agent renews.
                 if attempt > 1 && Reason::from_status(status).is_final() {
                     stop.get_or_insert(Stop::Hopeless(status));
                 }
             }
-            waiting.push_back(event.into_owned());
+            waiting.push_back(redactor.redact_notice(event.into_owned()));
         });
         self.say(input);
     }
@@ -271,18 +272,6 @@ impl<'d> Watch<'d> {
         None
     }
 
-    /// Hands on one event. When nobody reads any more, the turn is cancelled elsewhere.
-    fn hand_on(&mut self, permit: Option<mpsc::Permit<'_, Event<'static>>>) {
-        match permit {
-            Some(permit) => {
-                if let Some(event) = self.waiting.pop_front() {
-                    permit.send(event);
-                }
-            }
-            None => self.waiting.clear(),
-        }
-    }
-
     /// Takes what is left of the error output, when every writer is gone.
     async fn drain(&mut self, stderr: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) {
         let end = Instant::now() + Duration::from_secs(1);
@@ -297,15 +286,12 @@ impl<'d> Watch<'d> {
             bytes.extend_from_slice(problem.as_bytes());
         }
         let stderr = String::from_utf8_lossy(&bytes).into_owned();
-        let stderr = side.redactor().redact(&stderr).into_owned();
-        let ending = Ending {
-            exit: report.exit,
-            stop: self.stop,
-            stderr: &stderr,
-        };
+        let stderr = self.redactor.redact(&stderr).into_owned();
+        let ending = Ending { exit: report.exit, stop: self.stop, stderr: &stderr };
         let waiting = &mut self.waiting;
+        let redactor = self.redactor;
         let mut account = self.dialogue.finish(&ending, &mut |event| {
-            waiting.push_back(event.into_owned());
+            waiting.push_back(redactor.redact_notice(event.into_owned()));
         });
         let mut notes = Vec::new();
         if report.left > 0 {

@@ -156,9 +156,7 @@ impl Tally {
     /// Takes a line that does not read as an event: one of an unknown form, or none at all.
     pub fn unreadable(&mut self, line: &str, sink: &mut Sink<'_>) {
         match serde_json::from_str::<Kind<'_>>(line) {
-            Ok(Kind {
-                kind: Text(Some(kind)),
-            }) => self.unknown(&kind, line, sink),
+            Ok(Kind { kind: Text(Some(kind)) }) => self.unknown(&kind, line, sink),
             _ => self.noise(line),
         }
     }
@@ -195,10 +193,7 @@ impl Tally {
             && ending.stop.is_none()
             && !matches!(ending.exit, Exit::Code(0) | Exit::Unseen)
         {
-            let message = format!(
-                "the turn is done, and the program ended with {}",
-                ending.exit
-            );
+            let message = format!("the turn is done, and the program ended with {}", ending.exit);
             self.warn(Diagnostic::new(Code::AgentExitDisagrees, message), sink);
         }
         Account {
@@ -284,10 +279,7 @@ pub(crate) fn reason_in_words(words: &str) -> Option<Reason> {
     if let Some(status) = status_in_words(&words) {
         return Some(Reason::from_status(status));
     }
-    SIGNS
-        .iter()
-        .find(|(sign, _)| words.contains(sign))
-        .map(|&(_, reason)| reason)
+    SIGNS.iter().find(|(sign, _)| words.contains(sign)).map(|&(_, reason)| reason)
 }
 
 /// Finds the HTTP status in the two forms that the CLIs use: `status 401` and `"code":401`.
@@ -299,15 +291,9 @@ pub(crate) fn status_in_words(words: &str) -> Option<u16> {
         let ends = !rest[3..].starts_with(|c: char| c.is_ascii_digit());
         ((400..600).contains(&status) && ends).then_some(status)
     };
-    [
-        "unexpected status",
-        "\"code\"",
-        "last status",
-        "with status",
-        "http",
-    ]
-    .iter()
-    .find_map(|mark| digits_after(mark))
+    ["unexpected status", "\"code\"", "last status", "with status", "http"]
+        .iter()
+        .find_map(|mark| digits_after(mark))
 }
 
 #[cfg(test)]
@@ -318,14 +304,8 @@ mod tests {
     fn a_status_is_found_in_the_words_of_every_cli() {
         for (words, status) in [
             ("unexpected status 401 unauthorized: x", Some(401)),
-            (
-                r#"[api error: {"error":{"code":403,"message":"x"}}]"#,
-                Some(403),
-            ),
-            (
-                "exceeded retry limit, last status: 429 too many requests",
-                Some(429),
-            ),
+            (r#"[api error: {"error":{"code":403,"message":"x"}}]"#, Some(403)),
+            ("exceeded retry limit, last status: 429 too many requests", Some(429)),
             ("http://127.0.0.1:4000/v1", None),
             ("we have 500 files", None),
         ] {

@@ -53,11 +53,7 @@ fn with_ours(mut settings: Value, attempts: u32) -> Value {
     set(["telemetry", "enabled"], json!(false));
     set(["context", "includeDirectories"], json!([]));
     let filtering = settings["context"]["fileFiltering"].take();
-    let mut filtering = if filtering.is_object() {
-        filtering
-    } else {
-        json!({})
-    };
+    let mut filtering = if filtering.is_object() { filtering } else { json!({}) };
     filtering["enableRecursiveFileSearch"] = json!(false);
     settings["context"]["fileFiltering"] = filtering;
     settings
@@ -85,9 +81,7 @@ fn link_all(users: &Path, ours: &Path) -> io::Result<()> {
 /// Writes a file whole or not at all: another turn may be reading it.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let dir = path.parent().unwrap_or(path);
-    let unique = tempfile::Builder::new()
-        .prefix(".settings-")
-        .tempdir_in(dir)?;
+    let unique = tempfile::Builder::new().prefix(".settings-").tempdir_in(dir)?;
     let file = unique.path().join("new");
     write_private(&file, bytes)?;
     std::fs::rename(&file, path)
