@@ -199,7 +199,7 @@ impl<'a> Loader<'a> {
         for seen in [path, &cleaned.real_path] {
             self.seen.insert(seen.to_owned(), path.to_owned());
         }
-        report.ignored.retain(|ignored| ignored.path != path);
+        report.unignore(path);
         if let Some(dropped) = cleaned.dropped {
             let message = format!("{} arrives without {dropped}", path.display());
             report.warn(Code::TextDropped, path, message);

@@ -125,7 +125,7 @@ impl Loader<'_> {
             );
             self.report.warn(Code::MemoryLoaded, &path, message);
         }
-        self.report.ignored.retain(|ignored| ignored.path != path);
+        self.report.unignore(&path);
         self.report.loaded.push(Loaded {
             path,
             bytes: head.size,
@@ -161,35 +161,39 @@ impl Loader<'_> {
 
     /// Says when a nested file comes before the one above it, and when an added directory's does.
     fn report_order(&mut self) {
-        let own: Vec<(usize, &Loaded)> = self
-            .report
-            .loaded
-            .iter()
-            .enumerate()
-            .filter(|(_, file)| file.why == Why::Project)
-            .collect();
-        let directory = |file: &Loaded| file.path.parent().map(Path::to_owned);
-        let above = own.iter().enumerate().find_map(|(index, (_, later))| {
-            let above = directory(later)?;
-            let nested = own[..index].iter().map(|(_, earlier)| *earlier);
-            let mut nested = nested.filter(|earlier| {
-                directory(earlier).is_some_and(|it| it != above && it.starts_with(&above))
-            });
-            nested.next().map(|nested| (nested.path.clone(), later.path.clone()))
-        });
-        let added = self.report.loaded.iter().position(|file| file.why == Why::ExtraDirectory);
-        let added = added.filter(|added| own.iter().any(|(index, _)| index > added));
-        let added = added.and_then(|index| self.report.loaded.get(index));
-        let added = added.map(|file| file.path.clone());
-        if let Some((nested, above)) = above {
+        let mut added = None;
+        let mut deepest: Option<(usize, &Path)> = None;
+        let mut overruled = None;
+        let mut added_first = None;
+        for file in &self.report.loaded {
+            match file.why {
+                Why::ExtraDirectory => added = added.or(Some(&file.path)),
+                Why::Project => {
+                    added_first = added_first.or(added);
+                    // All of these lie in directories above the working directory, so that of two the
+                    // one with the longer path is the nested one.
+                    let depth = file.path.components().count();
+                    match deepest {
+                        Some((nested, path)) if nested > depth => {
+                            overruled = overruled.or(Some((path.to_owned(), file.path.clone())));
+                        }
+                        Some((nested, _)) if nested == depth => {}
+                        _ => deepest = Some((depth, &file.path)),
+                    }
+                }
+                _ => {}
+            }
+        }
+        let added_first = added_first.cloned();
+        if let Some((nested, above)) = overruled {
             let message = format!(
-                "{} comes before {}, which the model reads as overruled by nothing",
+                "{} comes before {}, although the nested file should have the last word",
                 nested.display(),
                 above.display()
             );
             self.report.warn(Code::OrderByName, &nested, message);
         }
-        if let Some(added) = added {
+        if let Some(added) = added_first {
             let message = format!("{} comes before the project's own files", added.display());
             self.report.warn(Code::AddedDirectorySorted, &added, message);
         }
