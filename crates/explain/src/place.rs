@@ -18,7 +18,6 @@ const MAX_KEPT: u64 = 256 * 1024;
 /// nobody looks into costs nothing.
 pub(crate) struct Listed<'a> {
     files: &'a dyn Files,
-    kinds: RefCell<HashMap<OsString, Kind>>,
     heads: RefCell<HashMap<OsString, Head>>,
     /// The watched directories, found by the length of their path: of a chain no two are equally
     /// long, and comparing once is cheaper than hashing a long path.
@@ -27,7 +26,7 @@ pub(crate) struct Listed<'a> {
 
 struct Listing {
     directory: PathBuf,
-    names: Vec<OsString>,
+    entries: Vec<(OsString, Kind)>,
 }
 
 impl<'a> Listed<'a> {
@@ -39,59 +38,55 @@ impl<'a> Listed<'a> {
     ) -> Self {
         let mut listings: HashMap<usize, Vec<Listing>> = HashMap::new();
         for directory in directories {
-            if let Ok(names) = files.names(directory) {
-                let listing = Listing { directory: directory.to_owned(), names };
+            if let Ok(entries) = files.entries(directory) {
+                let listing = Listing { directory: directory.to_owned(), entries };
                 listings.entry(directory.as_os_str().len()).or_default().push(listing);
             }
         }
-        Self { files, kinds: RefCell::default(), heads: RefCell::default(), listings }
+        Self { files, heads: RefCell::default(), listings }
     }
 
-    /// Returns the names in a directory, if it was listed.
-    pub(crate) fn listed(&self, directory: &Path) -> Option<&[OsString]> {
+    /// Returns what stands in a directory, sorted by name, if it was listed.
+    pub(crate) fn listed(&self, directory: &Path) -> Option<&[(OsString, Kind)]> {
         let listings = self.listings.get(&directory.as_os_str().len())?;
         let same = |listing: &&Listing| listing.directory.as_os_str() == directory.as_os_str();
-        listings.iter().find(same).map(|listing| listing.names.as_slice())
+        listings.iter().find(same).map(|listing| listing.entries.as_slice())
     }
 
-    /// Returns an error when a listing already tells that nothing stands at the path.
-    fn known_absent(&self, path: &Path) -> io::Result<()> {
+    /// Returns what the listings tell about a path: an error when nothing stands there, a kind when
+    /// it is an entry of a listed directory, and nothing when the system must be asked.
+    fn known(&self, path: &Path) -> io::Result<Option<Kind>> {
         // Names are looked for at most a few levels below a directory of the chain.
         let mut below = path;
-        for directory in path.ancestors().skip(1).take(4) {
-            if let Some(names) = self.listed(directory) {
-                let known = below.file_name().is_none_or(|name| {
-                    names.binary_search_by(|other| other.as_os_str().cmp(name)).is_ok()
-                });
-                return if known { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) };
+        for (level, directory) in path.ancestors().skip(1).take(4).enumerate() {
+            if let (Some(entries), Some(name)) = (self.listed(directory), below.file_name()) {
+                let found = entries.binary_search_by(|(other, _)| other.as_os_str().cmp(name));
+                let index = found.map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
+                return Ok((level == 0).then(|| entries[index].1));
             }
             below = directory;
         }
-        Ok(())
+        Ok(None)
     }
 }
 
 impl Files for Listed<'_> {
     fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
-        self.known_absent(path)?;
-        if let Some(kind) = self.kinds.borrow().get(path.as_os_str()) {
-            return Ok(*kind);
+        match self.known(path)? {
+            Some(kind) => Ok(kind),
+            None => self.files.entry_kind(path),
         }
-        let kind = self.files.entry_kind(path)?;
-        let path = path.as_os_str().to_owned();
-        self.kinds.borrow_mut().insert(path, kind);
-        Ok(kind)
     }
 
     fn kind(&self, path: &Path) -> io::Result<Kind> {
-        match self.entry_kind(path)? {
-            Kind::Symlink => self.files.kind(path),
-            kind => Ok(kind),
+        match self.known(path)? {
+            None | Some(Kind::Symlink) => self.files.kind(path),
+            Some(kind) => Ok(kind),
         }
     }
 
     fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
-        self.known_absent(path)?;
+        self.known(path)?;
         if let Some(head) = self.heads.borrow().get(path.as_os_str()) {
             let end = usize::try_from(limit).unwrap_or(usize::MAX).min(head.bytes.len());
             return Ok(Head { bytes: head.bytes[..end].to_vec(), size: head.size });
@@ -105,17 +100,15 @@ impl Files for Listed<'_> {
     }
 
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
-        self.known_absent(directory)?;
+        self.known(directory)?;
         self.files.names(directory)
     }
 
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
-        // Watched directories are free of links, so only the last name can be one. Asking the system
+        // Listed directories are free of links, so only the last name can be one. Asking the system
         // would look at every directory of the path again.
-        let in_watched = path.parent().is_some_and(|parent| self.listed(parent).is_some());
-        match in_watched.then(|| self.entry_kind(path)) {
-            Some(Ok(Kind::File | Kind::Directory)) => Ok(path.to_owned()),
-            Some(Err(error)) => Err(error),
+        match self.known(path)? {
+            Some(Kind::File | Kind::Directory) => Ok(path.to_owned()),
             _ => self.files.canonicalize(path),
         }
     }

@@ -67,8 +67,8 @@ impl Survey {
             directories.push(&session.home);
         }
         for directory in directories {
-            let names = files.listed(directory).unwrap_or_default();
-            for found in names.iter().filter_map(|name| name.to_str()) {
+            let entries = files.listed(directory).unwrap_or_default();
+            for found in entries.iter().filter_map(|(name, _)| name.to_str()) {
                 let path = || directory.join(found);
                 if let Some((name, whose, is_exact)) = known(found) {
                     let name = match is_exact {

@@ -8,6 +8,7 @@ mod size;
 mod trust;
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::Code;
@@ -58,7 +59,7 @@ struct Loader<'a> {
     settings: Settings,
     report: AgentReport,
     /// The files that are loaded, by their real paths.
-    seen: HashMap<PathBuf, PathBuf>,
+    seen: HashMap<OsString, PathBuf>,
     /// The projects that directories belong to, as far as they were asked for.
     roots: HashMap<PathBuf, PathBuf>,
 }
@@ -66,7 +67,7 @@ struct Loader<'a> {
 impl Loader<'_> {
     fn is_seen(&self, path: &Path) -> bool {
         let real = self.files.canonicalize(path);
-        real.is_ok_and(|real| self.seen.contains_key(&real))
+        real.is_ok_and(|real| self.seen.contains_key(real.as_os_str()))
     }
 
     /// Drops what leads to the same file as something before it; then sorts as it will arrive.
@@ -75,14 +76,14 @@ impl Loader<'_> {
         for found in found {
             let real = self.files.canonicalize(&found.path);
             let real = real.unwrap_or_else(|_| found.path.clone());
-            match self.seen.get(&real) {
+            match self.seen.get(real.as_os_str()) {
                 Some(first) if *first == found.path => {}
                 Some(first) => {
                     let rule = Rule::Duplicate(first.clone());
                     self.report.ignore(&found.path, rule);
                 }
                 None => {
-                    self.seen.insert(real, found.path.clone());
+                    self.seen.insert(real.into(), found.path.clone());
                     kept.push(found);
                 }
             }
@@ -101,7 +102,7 @@ impl Loader<'_> {
             }
         };
         let real_path = self.files.canonicalize(&path).unwrap_or_else(|_| path.clone());
-        self.seen.insert(real_path.clone(), path.clone());
+        self.seen.insert(real_path.clone().into(), path.clone());
         let raw = String::from_utf8_lossy(&head.bytes);
         let is_jit = matches!(why, Why::Read(_));
         let format = if is_jit { ImportFormat::Tree } else { self.settings.import_format };
