@@ -31,6 +31,8 @@ mod survey;
 mod text;
 mod traps;
 
+use std::path::PathBuf;
+
 use convoke_thread::files::Files;
 
 pub use edition::{Edition, UnknownEdition};
@@ -56,12 +58,9 @@ pub fn explain(files: &dyn Files, session: &Session, editions: &[Edition]) -> Re
     if let Ok(physical) = files.canonicalize(&session.home) {
         session.home = physical;
     }
-    let listed = Listed::new(files);
     let chain = place::chain(&session.cwd);
-    for directory in &chain {
-        listed.watch(directory);
-    }
-    listed.watch(&session.home);
+    let directories = chain.iter().chain([&session.home]);
+    let listed = Listed::new(files, directories.map(PathBuf::as_path));
 
     let survey = Survey::new(&listed, &session, &chain);
     let mut agents: Vec<AgentReport> =

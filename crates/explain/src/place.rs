@@ -8,89 +8,107 @@ use std::path::{Path, PathBuf};
 
 use convoke_thread::files::{Files, Head, Kind, absolute};
 
-/// Files of which some directories are listed once and then answered from memory.
+/// The largest file whose text is kept for the next agent that asks for it.
+const MAX_KEPT: u64 = 256 * 1024;
+
+/// Files of which some directories are listed once, and of which nothing is asked twice.
 ///
 /// Every agent asks for a dozen names in every directory up to the root, and almost none exist; a
-/// listing answers all of them. Only directories that were [watched](Listed::watch) are listed, so
-/// that a large directory that nobody looks into costs nothing.
+/// listing answers all of them. Only the given directories are listed, so that a large one that
+/// nobody looks into costs nothing.
 pub(crate) struct Listed<'a> {
     files: &'a dyn Files,
-    /// By the bytes of the path: comparing it piece by piece would cost more than the listing saves.
-    listings: RefCell<HashMap<OsString, Vec<OsString>>>,
+    heads: RefCell<HashMap<OsString, Head>>,
+    /// The watched directories, found by the length of their path: of a chain no two are equally
+    /// long, and comparing once is cheaper than hashing a long path.
+    listings: HashMap<usize, Vec<Listing>>,
+}
+
+struct Listing {
+    directory: PathBuf,
+    entries: Vec<(OsString, Kind)>,
 }
 
 impl<'a> Listed<'a> {
-    pub(crate) fn new(files: &'a dyn Files) -> Self {
-        let listings = RefCell::default();
-        Self { files, listings }
-    }
-
-    /// Lists a directory, which must be free of links; one that cannot be listed is asked name by
+    /// Lists directories, which must be free of links; one that cannot be listed is asked name by
     /// name.
-    pub(crate) fn watch(&self, directory: &Path) {
-        if let Ok(names) = self.files.names(directory) {
-            let mut listings = self.listings.borrow_mut();
-            listings.insert(directory.as_os_str().to_owned(), names);
+    pub(crate) fn new<'d>(
+        files: &'a dyn Files,
+        directories: impl IntoIterator<Item = &'d Path>,
+    ) -> Self {
+        let mut listings: HashMap<usize, Vec<Listing>> = HashMap::new();
+        for directory in directories {
+            if let Ok(entries) = files.entries(directory) {
+                let listing = Listing { directory: directory.to_owned(), entries };
+                listings.entry(directory.as_os_str().len()).or_default().push(listing);
+            }
         }
+        Self { files, heads: RefCell::default(), listings }
     }
 
-    /// Returns the watched names of a directory that meet a condition.
-    pub(crate) fn listed(&self, directory: &Path, wanted: impl Fn(&str) -> bool) -> Vec<String> {
-        let listings = self.listings.borrow();
-        let names = listings.get(directory.as_os_str()).into_iter().flatten();
-        let names = names.filter_map(|name| name.to_str());
-        names.filter(|name| wanted(name)).map(str::to_owned).collect()
+    /// Returns what stands in a directory, sorted by name, if it was listed.
+    pub(crate) fn listed(&self, directory: &Path) -> Option<&[(OsString, Kind)]> {
+        let listings = self.listings.get(&directory.as_os_str().len())?;
+        let same = |listing: &&Listing| listing.directory.as_os_str() == directory.as_os_str();
+        listings.iter().find(same).map(|listing| listing.entries.as_slice())
     }
 
-    /// Returns an error when a listing already tells that nothing stands at the path.
-    fn known_absent(&self, path: &Path) -> io::Result<()> {
-        let listings = self.listings.borrow();
+    /// Returns what the listings tell about a path: an error when nothing stands there, a kind when
+    /// it is an entry of a listed directory, and nothing when the system must be asked.
+    fn known(&self, path: &Path) -> io::Result<Option<Kind>> {
         // Names are looked for at most a few levels below a directory of the chain.
         let mut below = path;
-        for directory in path.ancestors().skip(1).take(4) {
-            if let Some(names) = listings.get(directory.as_os_str()) {
-                let known = below.file_name().is_none_or(|name| {
-                    names.binary_search_by(|other| other.as_os_str().cmp(name)).is_ok()
-                });
-                return if known { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) };
+        for (level, directory) in path.ancestors().skip(1).take(4).enumerate() {
+            if let (Some(entries), Some(name)) = (self.listed(directory), below.file_name()) {
+                let found = entries.binary_search_by(|(other, _)| other.as_os_str().cmp(name));
+                let index = found.map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
+                return Ok((level == 0).then(|| entries[index].1));
             }
             below = directory;
         }
-        Ok(())
+        Ok(None)
     }
 }
 
 impl Files for Listed<'_> {
     fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
-        self.known_absent(path)?;
-        self.files.entry_kind(path)
+        match self.known(path)? {
+            Some(kind) => Ok(kind),
+            None => self.files.entry_kind(path),
+        }
     }
 
     fn kind(&self, path: &Path) -> io::Result<Kind> {
-        self.known_absent(path)?;
-        self.files.kind(path)
+        match self.known(path)? {
+            None | Some(Kind::Symlink) => self.files.kind(path),
+            Some(kind) => Ok(kind),
+        }
     }
 
     fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
-        self.known_absent(path)?;
-        self.files.read_head(path, limit)
+        self.known(path)?;
+        if let Some(head) = self.heads.borrow().get(path.as_os_str()) {
+            let end = usize::try_from(limit).unwrap_or(usize::MAX).min(head.bytes.len());
+            return Ok(Head { bytes: head.bytes[..end].to_vec(), size: head.size });
+        }
+        let head = self.files.read_head(path, limit)?;
+        if head.size <= MAX_KEPT && head.size == head.bytes.len() as u64 {
+            let path = path.as_os_str().to_owned();
+            self.heads.borrow_mut().insert(path, head.clone());
+        }
+        Ok(head)
     }
 
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
-        self.known_absent(directory)?;
+        self.known(directory)?;
         self.files.names(directory)
     }
 
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
-        // Watched directories are free of links, so only the last name can be one. Asking the system
+        // Listed directories are free of links, so only the last name can be one. Asking the system
         // would look at every directory of the path again.
-        let in_watched = path.parent().is_some_and(|parent| {
-            let listings = self.listings.borrow();
-            listings.contains_key(parent.as_os_str())
-        });
-        match in_watched.then(|| self.entry_kind(path)) {
-            Some(Ok(Kind::File | Kind::Directory)) => Ok(path.to_owned()),
-            Some(Err(error)) => Err(error),
+        match self.known(path)? {
+            Some(Kind::File | Kind::Directory) => Ok(path.to_owned()),
             _ => self.files.canonicalize(path),
         }
     }
@@ -188,8 +206,7 @@ mod tests {
     fn a_listing_answers_for_names_that_are_absent() {
         let mut tree = MemoryTree::default();
         tree.write("/r/a.md", "a");
-        let listed = Listed::new(&tree);
-        listed.watch("/r".as_ref());
+        let listed = Listed::new(&tree, [Path::new("/r")]);
         assert!(listed.kind("/r/a.md".as_ref()).is_ok());
         let absent = ["/r/b.md", "/r/.claude/CLAUDE.md", "/r/.claude/rules"];
         for path in absent {
@@ -203,9 +220,7 @@ mod tests {
     fn a_directory_that_cannot_be_listed_is_asked_name_by_name() {
         let mut tree = MemoryTree::default();
         tree.write("/r/a.md", "a");
-        let listed = Listed::new(&tree);
-        listed.watch("/r/a.md".as_ref());
-        listed.watch("/missing".as_ref());
+        let listed = Listed::new(&tree, ["/r/a.md", "/missing"].map(Path::new));
         assert!(listed.kind("/r/a.md".as_ref()).is_ok());
     }
 

@@ -1,5 +1,7 @@
 //! What is found for each agent: the files that it loads, those that it does not, and what to know.
 
+use std::collections::HashSet;
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -45,6 +47,9 @@ pub struct AgentReport {
     /// Where the agent looks.
     #[serde(skip)]
     pub(crate) search: Search,
+    /// The paths of `ignored`, so that none is noted twice however many there are.
+    #[serde(skip)]
+    ignored_paths: HashSet<OsString>,
 }
 
 /// Where an agent looks for project files.
@@ -298,6 +303,7 @@ impl AgentReport {
             edition,
             limit: None,
             search: Search::default(),
+            ignored_paths: HashSet::new(),
         }
     }
 
@@ -309,15 +315,22 @@ impl AgentReport {
 
     /// Returns whether a path is accounted for already.
     pub(crate) fn mentions(&self, path: &Path) -> bool {
-        self.loaded.iter().any(|file| file.path == path || file.real_path == path)
-            || self.ignored.iter().any(|file| file.path == path)
+        self.ignored_paths.contains(path.as_os_str())
+            || self.loaded.iter().any(|file| file.path == path || file.real_path == path)
     }
 
     /// Notes a file that is not loaded, once.
     pub(crate) fn ignore(&mut self, path: &Path, rule: Rule) {
-        if !self.ignored.iter().any(|file| file.path == path) {
+        if self.ignored_paths.insert(path.as_os_str().to_owned()) {
             let path = path.to_owned();
             self.ignored.push(Ignored { path, rule });
+        }
+    }
+
+    /// Forgets that a file was not loaded, because now it is.
+    pub(crate) fn unignore(&mut self, path: &Path) {
+        if self.ignored_paths.remove(path.as_os_str()) {
+            self.ignored.retain(|file| file.path != path);
         }
     }
 

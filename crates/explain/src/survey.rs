@@ -1,11 +1,13 @@
 //! The instruction files that stand around a working directory, whoever they are for.
 
+use std::collections::HashSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use convoke_thread::files::Files;
 
 use crate::place::Listed;
-use crate::report::{AgentReport, Rule};
+use crate::report::{AgentReport, Loaded, Rule};
 use crate::session::Session;
 
 /// Names of instruction files, and the program that each is for.
@@ -65,21 +67,22 @@ impl Survey {
             directories.push(&session.home);
         }
         for directory in directories {
-            for found in files.listed(directory, |name| known(name).is_some()) {
-                let Some((name, whose, is_exact)) = known(&found) else {
-                    continue;
-                };
-                candidates.push(Candidate {
-                    path: directory.join(&found),
-                    name: match is_exact {
+            let entries = files.listed(directory).unwrap_or_default();
+            for found in entries.iter().filter_map(|(name, _)| name.to_str()) {
+                let path = || directory.join(found);
+                if let Some((name, whose, is_exact)) = known(found) {
+                    let name = match is_exact {
                         true => Name::Plain(name, whose),
                         false => Name::OtherCase(name, whose),
-                    },
-                });
-            }
-            for (place, whose, names) in PLACES {
-                for name in names {
-                    let path = directory.join(place).join(name);
+                    };
+                    candidates.push(Candidate { path: path(), name });
+                }
+                let place = PLACES.iter().find(|(place, ..)| *place == found);
+                let names = place
+                    .into_iter()
+                    .flat_map(|(_, whose, names)| names.iter().map(move |name| (*whose, *name)));
+                for (whose, name) in names {
+                    let path = path().join(name);
                     if files.entry_kind(&path).is_ok() {
                         let name = Name::InPlaceOf(whose);
                         candidates.push(Candidate { path, name });
@@ -92,8 +95,10 @@ impl Survey {
 
     /// Accounts for every file that the agent's own rules did not mention.
     pub(crate) fn account(&self, session: &Session, report: &mut AgentReport) {
+        let paths = |file: &Loaded| [file.path.clone().into(), file.real_path.clone().into()];
+        let loaded: HashSet<OsString> = report.loaded.iter().flat_map(paths).collect();
         for candidate in &self.candidates {
-            if !report.mentions(&candidate.path) {
+            if !loaded.contains(candidate.path.as_os_str()) {
                 let rule = self.rule(candidate, session, report);
                 report.ignore(&candidate.path, rule);
             }

@@ -1,6 +1,7 @@
 //! Traps that no single agent's rules show: where agents, versions or places disagree.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::{Code, Diagnostic};
@@ -190,11 +191,11 @@ fn closed_wrappers(agent: &mut AgentReport) {
 
 /// The same file, or a copy of it, arrives more than once.
 fn repeated_text(agent: &mut AgentReport) {
-    let mut by_file: HashMap<&Path, Vec<&Loaded>> = HashMap::new();
+    let mut by_file: HashMap<&OsStr, Vec<&Loaded>> = HashMap::new();
     let mut by_text: HashMap<&str, &Loaded> = HashMap::new();
     let mut found: Vec<(PathBuf, String)> = Vec::new();
     for file in &agent.loaded {
-        let same_file = by_file.entry(&file.real_path).or_default();
+        let same_file = by_file.entry(file.real_path.as_os_str()).or_default();
         same_file.push(file);
         if same_file.len() == 1
             && file.text.len() >= WORTH_MENTIONING
@@ -206,7 +207,8 @@ fn repeated_text(agent: &mut AgentReport) {
         }
     }
     for file in &agent.loaded {
-        let Some(same) = by_file.get(&*file.real_path).filter(|same| same.len() > 1) else {
+        let Some(same) = by_file.get(file.real_path.as_os_str()).filter(|same| same.len() > 1)
+        else {
             continue;
         };
         if std::ptr::eq(same[0], file) {
@@ -229,15 +231,19 @@ fn versions_differ(
         return None;
     }
     let loaded = |edition| {
-        let shown = agents.iter().find(|agent| agent.edition == edition);
-        let report = match shown {
-            Some(report) => report.clone(),
-            None => codex::explain(files, session, edition),
+        let sizes = |report: &AgentReport| {
+            let files = report.loaded.iter();
+            files.map(|file| (file.path.clone(), file.bytes_loaded)).collect::<Vec<_>>()
         };
-        let files = report.loaded.into_iter();
-        files.map(|file| (file.path, file.bytes_loaded)).collect::<Vec<_>>()
+        match agents.iter().find(|agent| agent.edition == edition) {
+            Some(report) => sizes(report),
+            None => sizes(&codex::explain(files, session, edition)),
+        }
     };
     let (old, new) = (loaded(Edition::Codex098), loaded(Edition::Codex0166));
+    if old == new {
+        return None;
+    }
     let only = |left: &[(PathBuf, u64)], right: &[(PathBuf, u64)]| {
         let mut files = left.iter().filter(|file| !right.contains(file));
         files.next().map(|(path, _)| path.clone())

@@ -1,6 +1,7 @@
 //! Loads one file the way Claude Code does: once, cleaned, and then what it imports.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -46,7 +47,7 @@ pub(super) struct Loader<'a> {
     pub report: AgentReport,
     pub waiting: Vec<Waiting>,
     /// Files that were loaded, by every path that leads to them.
-    seen: HashMap<PathBuf, PathBuf>,
+    seen: HashMap<OsString, PathBuf>,
 }
 
 /// A file that was read and cleaned.
@@ -102,7 +103,8 @@ impl<'a> Loader<'a> {
 
     fn try_open(&mut self, path: &Path, level: Level) -> Result<Cleaned, Rule> {
         let real_path = self.files.canonicalize(path).map_err(|error| unreadable(&error))?;
-        let first = self.seen.get(path).or_else(|| self.seen.get(&real_path));
+        let first = self.seen.get(path.as_os_str());
+        let first = first.or_else(|| self.seen.get(real_path.as_os_str()));
         if let Some(first) = first {
             return Err(Rule::Duplicate(first.clone()));
         }
@@ -196,10 +198,11 @@ impl<'a> Loader<'a> {
     /// Adds a file to what is loaded, and nothing that it imports.
     pub(super) fn admit(&mut self, path: &Path, cleaned: Cleaned, why: Why, depth: usize) {
         let report = &mut self.report;
-        for seen in [path, &cleaned.real_path] {
-            self.seen.insert(seen.to_owned(), path.to_owned());
+        self.seen.insert(path.into(), path.to_owned());
+        if cleaned.real_path != path {
+            self.seen.insert(cleaned.real_path.clone().into(), path.to_owned());
         }
-        report.ignored.retain(|ignored| ignored.path != path);
+        report.unignore(path);
         if let Some(dropped) = cleaned.dropped {
             let message = format!("{} arrives without {dropped}", path.display());
             report.warn(Code::TextDropped, path, message);
@@ -242,7 +245,8 @@ impl<'a> Loader<'a> {
 
     /// Notes a file that is kept out, if it is there; returns whether it is.
     pub(super) fn ignore_if_there(&mut self, path: &Path, rule: Rule) -> bool {
-        let there = self.files.entry_kind(path).is_ok() && !self.seen.contains_key(path);
+        let there =
+            self.files.entry_kind(path).is_ok() && !self.seen.contains_key(path.as_os_str());
         if there {
             self.report.ignore(path, rule);
         }

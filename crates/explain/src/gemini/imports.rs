@@ -32,6 +32,7 @@ pub(super) struct Imports<'a> {
     inside: HashMap<PathBuf, bool>,
     /// The imported files in the order in which they arrive.
     pub loaded: Vec<Loaded>,
+    /// The bytes that imports have added so far, each file counted as often as it is imported.
     written: usize,
 }
 
@@ -111,6 +112,7 @@ impl<'a> Imports<'a> {
                 }
                 Outcome::Read { text, size } => {
                     report_place(source, &mention, report);
+                    self.written += text.len() + 2 * mention.path.len();
                     let index = self.loaded.len();
                     let line = line_at(source.text, mention.start);
                     self.note(source.path, &path, line, above.len() + 1, true);
@@ -118,7 +120,6 @@ impl<'a> Imports<'a> {
                     let imported =
                         self.expand_tree(Source { path: &path, text: &text }, above, report);
                     above.pop();
-                    self.written += imported.len();
                     let name = mention.path;
                     out.push_str(&format!("<!-- Imported from: {name} -->\n"));
                     out.push_str(&imported);

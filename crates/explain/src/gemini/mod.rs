@@ -8,6 +8,7 @@ mod size;
 mod trust;
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::Code;
@@ -58,7 +59,7 @@ struct Loader<'a> {
     settings: Settings,
     report: AgentReport,
     /// The files that are loaded, by their real paths.
-    seen: HashMap<PathBuf, PathBuf>,
+    seen: HashMap<OsString, PathBuf>,
     /// The projects that directories belong to, as far as they were asked for.
     roots: HashMap<PathBuf, PathBuf>,
 }
@@ -66,7 +67,7 @@ struct Loader<'a> {
 impl Loader<'_> {
     fn is_seen(&self, path: &Path) -> bool {
         let real = self.files.canonicalize(path);
-        real.is_ok_and(|real| self.seen.contains_key(&real))
+        real.is_ok_and(|real| self.seen.contains_key(real.as_os_str()))
     }
 
     /// Drops what leads to the same file as something before it; then sorts as it will arrive.
@@ -75,14 +76,14 @@ impl Loader<'_> {
         for found in found {
             let real = self.files.canonicalize(&found.path);
             let real = real.unwrap_or_else(|_| found.path.clone());
-            match self.seen.get(&real) {
+            match self.seen.get(real.as_os_str()) {
                 Some(first) if *first == found.path => {}
                 Some(first) => {
                     let rule = Rule::Duplicate(first.clone());
                     self.report.ignore(&found.path, rule);
                 }
                 None => {
-                    self.seen.insert(real, found.path.clone());
+                    self.seen.insert(real.into(), found.path.clone());
                     kept.push(found);
                 }
             }
@@ -101,7 +102,7 @@ impl Loader<'_> {
             }
         };
         let real_path = self.files.canonicalize(&path).unwrap_or_else(|_| path.clone());
-        self.seen.insert(real_path.clone(), path.clone());
+        self.seen.insert(real_path.clone().into(), path.clone());
         let raw = String::from_utf8_lossy(&head.bytes);
         let is_jit = matches!(why, Why::Read(_));
         let format = if is_jit { ImportFormat::Tree } else { self.settings.import_format };
@@ -125,7 +126,7 @@ impl Loader<'_> {
             );
             self.report.warn(Code::MemoryLoaded, &path, message);
         }
-        self.report.ignored.retain(|ignored| ignored.path != path);
+        self.report.unignore(&path);
         self.report.loaded.push(Loaded {
             path,
             bytes: head.size,
@@ -161,35 +162,39 @@ impl Loader<'_> {
 
     /// Says when a nested file comes before the one above it, and when an added directory's does.
     fn report_order(&mut self) {
-        let own: Vec<(usize, &Loaded)> = self
-            .report
-            .loaded
-            .iter()
-            .enumerate()
-            .filter(|(_, file)| file.why == Why::Project)
-            .collect();
-        let directory = |file: &Loaded| file.path.parent().map(Path::to_owned);
-        let above = own.iter().enumerate().find_map(|(index, (_, later))| {
-            let above = directory(later)?;
-            let nested = own[..index].iter().map(|(_, earlier)| *earlier);
-            let mut nested = nested.filter(|earlier| {
-                directory(earlier).is_some_and(|it| it != above && it.starts_with(&above))
-            });
-            nested.next().map(|nested| (nested.path.clone(), later.path.clone()))
-        });
-        let added = self.report.loaded.iter().position(|file| file.why == Why::ExtraDirectory);
-        let added = added.filter(|added| own.iter().any(|(index, _)| index > added));
-        let added = added.and_then(|index| self.report.loaded.get(index));
-        let added = added.map(|file| file.path.clone());
-        if let Some((nested, above)) = above {
+        let mut added = None;
+        let mut deepest: Option<(usize, &Path)> = None;
+        let mut overruled = None;
+        let mut added_first = None;
+        for file in &self.report.loaded {
+            match file.why {
+                Why::ExtraDirectory => added = added.or(Some(&file.path)),
+                Why::Project => {
+                    added_first = added_first.or(added);
+                    // All of these lie in directories above the working directory, so that of two the
+                    // one with the longer path is the nested one.
+                    let depth = file.path.components().count();
+                    match deepest {
+                        Some((nested, path)) if nested > depth => {
+                            overruled = overruled.or(Some((path.to_owned(), file.path.clone())));
+                        }
+                        Some((nested, _)) if nested == depth => {}
+                        _ => deepest = Some((depth, &file.path)),
+                    }
+                }
+                _ => {}
+            }
+        }
+        let added_first = added_first.cloned();
+        if let Some((nested, above)) = overruled {
             let message = format!(
-                "{} comes before {}, which the model reads as overruled by nothing",
+                "{} comes before {}, although the nested file should have the last word",
                 nested.display(),
                 above.display()
             );
             self.report.warn(Code::OrderByName, &nested, message);
         }
-        if let Some(added) = added {
+        if let Some(added) = added_first {
             let message = format!("{} comes before the project's own files", added.display());
             self.report.warn(Code::AddedDirectorySorted, &added, message);
         }

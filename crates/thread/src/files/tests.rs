@@ -74,6 +74,16 @@ fn a_directory_lists_its_names_in_order() {
 }
 
 #[test]
+fn a_directory_tells_what_stands_under_each_name() {
+    in_both(|files, base| {
+        let entries = files.entries(base).unwrap();
+        let kinds: Vec<_> = entries.iter().map(|(_, kind)| *kind).collect();
+        let link = Kind::Symlink;
+        assert_eq!(kinds, [link, Kind::Directory, link, link, link]);
+    });
+}
+
+#[test]
 fn a_locked_entry_is_seen_but_not_read() {
     let mut tree = MemoryTree::default();
     tree.write("/a/file", "x");

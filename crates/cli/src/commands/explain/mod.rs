@@ -7,7 +7,7 @@ mod table;
 mod view;
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -66,12 +66,12 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
     let editions = editions(&arguments.agent, &installed)?;
     let report = convoke_explain::explain(&Disk, &session, &editions);
 
-    let mut out = std::io::stdout().lock();
+    let is_terminal = std::io::stdout().is_terminal();
+    let mut out = BufWriter::new(std::io::stdout().lock());
     if arguments.json {
         serde_json::to_writer_pretty(&mut out, &report).context("cannot write the report")?;
         writeln!(out)?;
     } else {
-        let is_terminal = out.is_terminal();
         let view = View {
             report: &report,
             home: &session.home,

@@ -1,9 +1,10 @@
 //! The files side by side: a row for each, a column for each agent.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use convoke_explain::{AgentReport, Report, Rule, Why};
+use convoke_explain::{AgentReport, Loaded, Report, Rule, Why};
 
 /// A file, and what each agent does with it.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub struct Row {
 }
 
 /// What one agent does with one file.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cell {
     /// It is loaded at this place, perhaps several times.
     Loaded { place: usize, times: usize, is_whole: bool },
@@ -33,28 +34,61 @@ pub enum Cell {
 /// Arranges the files: the machine's, the user's, then from the top directory down, each with what it
 /// imports below it.
 pub fn rows(report: &Report) -> Vec<Row> {
-    let mut order: Vec<(PathBuf, usize)> =
-        base_paths(report).into_iter().map(|path| (path, 0)).collect();
+    let mut order = Order::of(base_paths(report));
     for agent in &report.agents {
         for file in &agent.loaded {
             if let Why::Import { by, .. } = &file.why {
-                insert_below(&mut order, by, &file.path, file.depth);
+                order.insert_below(by, &file.path, file.depth);
             }
         }
         for file in &agent.ignored {
             if let Some(by) = importer(&file.rule) {
-                insert_below(&mut order, by, &file.path, 1);
+                order.insert_below(by, &file.path, 1);
             }
         }
     }
-    let row = |(path, depth): (PathBuf, usize)| Row {
-        bytes: size(report, &path),
-        why: why(report, &path),
-        cells: report.agents.iter().map(|agent| cell(agent, &path)).collect(),
-        path,
-        depth,
+    let columns: Vec<_> = report.agents.iter().map(column).collect();
+    let mut loaded: HashMap<&OsStr, &Loaded> = HashMap::new();
+    for file in report.agents.iter().flat_map(|agent| &agent.loaded) {
+        loaded.entry(file.path.as_os_str()).or_insert(file);
+    }
+    let row = |(path, depth): (PathBuf, usize)| {
+        let first = loaded.get(path.as_os_str());
+        let cells = columns.iter().map(|cells| cells.get(path.as_os_str()).copied());
+        Row {
+            bytes: first.map(|file| file.bytes).or_else(|| size(&path)),
+            why: first.map(|file| file.why.clone()),
+            cells: cells.map(|cell| cell.unwrap_or(Cell::NotRead)).collect(),
+            path,
+            depth,
+        }
     };
-    order.into_iter().map(row).collect()
+    order.paths.into_iter().map(row).collect()
+}
+
+/// The paths in the order in which they are shown, each with the number of imports to it.
+struct Order {
+    paths: Vec<(PathBuf, usize)>,
+    known: HashSet<OsString>,
+}
+
+impl Order {
+    fn of(paths: Vec<PathBuf>) -> Self {
+        let known = paths.iter().map(|path| path.clone().into()).collect();
+        Self { paths: paths.into_iter().map(|path| (path, 0)).collect(), known }
+    }
+    fn insert_below(&mut self, by: &Path, path: &Path, depth: usize) {
+        if !self.known.insert(path.as_os_str().to_owned()) {
+            return;
+        }
+        let importer = self.paths.iter().position(|(known, _)| known == by);
+        let at = importer.map_or(self.paths.len(), |importer| {
+            let depth = self.paths[importer].1;
+            let below = self.paths[importer + 1..].iter().take_while(|(_, it)| *it > depth);
+            importer + 1 + below.count()
+        });
+        self.paths.insert(at, (path.to_owned(), depth));
+    }
 }
 
 fn importer(rule: &Rule) -> Option<&Path> {
@@ -73,17 +107,16 @@ fn base_paths(report: &Report) -> Vec<PathBuf> {
     for agent in &report.agents {
         let loaded = agent.loaded.iter().filter(|file| !matches!(file.why, Why::Import { .. }));
         let ignored = agent.ignored.iter().filter(|file| importer(&file.rule).is_none());
-        paths.extend(loaded.map(|file| file.path.clone()));
-        paths.extend(ignored.map(|file| file.path.clone()));
+        paths.extend(loaded.map(|file| file.path.as_os_str()));
+        paths.extend(ignored.map(|file| file.path.as_os_str()));
     }
-    let mut paths: Vec<_> = paths.into_iter().collect();
+    let mut paths: Vec<_> = paths.into_iter().map(PathBuf::from).collect();
     // Directories above the working directory come from the top down, after everything that lies
     // elsewhere, such as the user's own files.
-    let place = |path: &PathBuf| {
+    paths.sort_by_cached_key(|path| {
         let directory = chain_directory(&report.cwd, path);
-        directory.map(|directory| directory.components().count())
-    };
-    paths.sort_by(|left, right| place(left).cmp(&place(right)).then_with(|| left.cmp(right)));
+        directory.map(|directory| directory.as_os_str().len())
+    });
     paths
 }
 
@@ -100,44 +133,33 @@ fn chain_directory<'a>(cwd: &Path, path: &'a Path) -> Option<&'a Path> {
     cwd.starts_with(directory).then_some(directory)
 }
 
-fn insert_below(order: &mut Vec<(PathBuf, usize)>, by: &Path, path: &Path, depth: usize) {
-    if order.iter().any(|(known, _)| known == path) {
-        return;
-    }
-    let importer = order.iter().position(|(known, _)| known == by);
-    let at = importer.map_or(order.len(), |importer| {
-        let depth = order[importer].1;
-        let below = order[importer + 1..].iter().take_while(|(_, it)| *it > depth);
-        importer + 1 + below.count()
-    });
-    order.insert(at, (path.to_owned(), depth));
+/// The size of a file that nobody loads; a link or a directory has none worth showing.
+fn size(path: &Path) -> Option<u64> {
+    let found = std::fs::symlink_metadata(path).ok()?;
+    found.is_file().then_some(found.len())
 }
 
-fn why(report: &Report, path: &Path) -> Option<Why> {
-    let mut loaded = report.agents.iter().flat_map(|agent| &agent.loaded);
-    loaded.find(|file| file.path == path).map(|file| file.why.clone())
-}
-
-fn size(report: &Report, path: &Path) -> Option<u64> {
-    let mut loaded = report.agents.iter().flat_map(|agent| &agent.loaded);
-    let known = loaded.find(|file| file.path == path).map(|file| file.bytes);
-    // What nobody loads is still worth its size; a link or a directory has none.
-    known.or_else(|| {
-        let found = std::fs::symlink_metadata(path).ok()?;
-        found.is_file().then_some(found.len())
-    })
-}
-
-fn cell(agent: &AgentReport, path: &Path) -> Cell {
-    let mut loaded = agent.loaded.iter().enumerate().filter(|(_, file)| file.path == path);
-    if let Some((place, first)) = loaded.next() {
-        return Cell::Loaded { place: place + 1, times: 1 + loaded.count(), is_whole: first.whole };
+/// What one agent does with each file that it has to do with.
+fn column(agent: &AgentReport) -> HashMap<&OsStr, Cell> {
+    let mut cells = HashMap::new();
+    for file in &agent.ignored {
+        let cell = match &file.rule {
+            Rule::OtherAgent(_) => Cell::NotRead,
+            rule if is_loss(rule) => Cell::Lost,
+            _ => Cell::KeptOut,
+        };
+        cells.insert(file.path.as_os_str(), cell);
     }
-    match agent.ignored.iter().find(|file| file.path == path).map(|file| &file.rule) {
-        None | Some(Rule::OtherAgent(_)) => Cell::NotRead,
-        Some(rule) if is_loss(rule) => Cell::Lost,
-        Some(_) => Cell::KeptOut,
+    for (index, file) in agent.loaded.iter().enumerate() {
+        let first = Cell::Loaded { place: index + 1, times: 1, is_whole: file.whole };
+        let cell = cells.entry(file.path.as_os_str()).or_insert(first);
+        match cell {
+            Cell::Loaded { place, times, .. } if *place <= index => *times += 1,
+            Cell::Loaded { .. } => {}
+            _ => *cell = first,
+        }
     }
+    cells
 }
 
 /// Tells a loss from a rule that does what people expect of it.

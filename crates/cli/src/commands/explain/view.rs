@@ -1,9 +1,11 @@
 //! The report as a person reads it: the files side by side, the sizes, what is wrong, what to do.
 
+use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fmt::Write;
 use std::path::Path;
 
-use convoke_explain::{AgentReport, Limit, Report, Why, tokens_estimate};
+use convoke_explain::{AgentReport, Limit, Report, Rule, Why, tokens_estimate};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::findings::{Finding, Findings};
@@ -21,6 +23,7 @@ const COLUMN: usize = 9;
 const SIZE_COLUMN: usize = 10;
 /// Why a file is loaded is said where this much room is left beside it.
 const MIN_WHY: usize = 16;
+const MAX_BAR: usize = 20;
 
 /// Everything that decides how the report looks.
 pub struct View<'a> {
@@ -148,7 +151,7 @@ impl View<'_> {
             let _ = write!(line, "{}{}", " ".repeat(gap), self.paint.text(tone, text));
         }
         if let Some(why) = row.why.as_ref().filter(|_| room >= MIN_WHY) {
-            let why = begun(&self.shown(&why.to_string()), room - 3);
+            let why = begun(&harmless(&short_why(why)), room - 3);
             let _ = write!(line, "   {}", self.paint.text(Tone::Faint, why));
         }
         push_line(out, &line);
@@ -156,10 +159,13 @@ impl View<'_> {
 
     /// How much each agent loads, with a bar against its limit.
     fn sizes(&self, out: &mut String) {
+        let agents = &self.report.agents;
         let title = |agent: &AgentReport| format!("{} {}", agent.edition.title(), agent.version);
-        let titles = self.report.agents.iter().map(|agent| title(agent).width());
-        let title_width = titles.max().unwrap_or_default();
-        for agent in &self.report.agents {
+        let title_width = agents.iter().map(|agent| title(agent).width()).max().unwrap_or_default();
+        let fills: Vec<_> = agents.iter().map(Fill::of).collect();
+        let words_width = fills.iter().map(|fill| fill.words.width()).max().unwrap_or_default();
+        let room = self.width.saturating_sub(title_width + 33 + words_width + 3);
+        for (agent, fill) in agents.iter().zip(&fills) {
             let total = agent.bytes_loaded();
             let files = match agent.loaded.len() {
                 1 => "1 file".to_owned(),
@@ -167,72 +173,45 @@ impl View<'_> {
             };
             let tokens = format!("~{} tok", grouped(tokens_estimate(total)));
             let title = self.paint.text(Tone::Strong, padded(&title(agent), title_width));
-            let mut line = format!("  {title}{files:>10}{:>11}{tokens:>12}", bytes(total));
-            if let Some(limit) = agent.limit {
-                let room = self.width.saturating_sub(title_width + 2 + 10 + 11 + 12);
-                line.push_str(&self.bar(agent, limit, room));
-            }
+            let bar = self.bar(fill.percent, room.min(MAX_BAR));
+            let words = self.paint.text(Tone::Faint, &fill.words);
+            let line =
+                format!("  {title}{files:>9}{:>10}{tokens:>12}  {bar} {words}", bytes(total));
             push_line(out, &line);
         }
         let note = "  tok: tokens, estimated at four bytes each";
         push_line(out, &self.paint.text(Tone::Faint, note));
     }
 
-    fn bar(&self, agent: &AgentReport, limit: Limit, room: usize) -> String {
-        let loaded = agent.loaded.iter();
-        let (used, limit, whose) = match limit {
-            Limit::Shared(limit) => {
-                let project = loaded.filter(|file| file.why != Why::User);
-                (project.map(|file| file.bytes_loaded).sum(), limit, "")
-            }
-            Limit::EachFile(limit) => {
-                (loaded.map(|file| file.bytes_loaded).max().unwrap_or_default(), limit, " each")
-            }
-            Limit::Total(limit) => (agent.bytes_loaded(), limit, ""),
-        };
-        let is_cut = agent.loaded.iter().any(|file| !file.whole && file.why != Why::Memory);
-        let percent = (used * 100).checked_div(limit).unwrap_or(100).min(100);
-        let percent = if is_cut { 100 } else { percent };
-        let words = format!("{percent:>4}% of {}{whose}", bytes(limit));
-        let cells = room.saturating_sub(words.width() + 2).min(20);
-        if cells < 4 {
-            return format!("  {}", words.trim_start());
-        }
-        let filled = usize::try_from(percent).unwrap_or(100) * cells;
-        let filled = if percent > 0 { filled.div_ceil(100) } else { 0 };
+    fn bar(&self, percent: u64, cells: usize) -> String {
+        let percent = usize::try_from(percent).unwrap_or(100);
+        let filled = (percent * cells).div_ceil(100);
         let tone = match percent {
             100 => Tone::Bad,
             75.. => Tone::Warning,
             _ => Tone::Good,
         };
-        format!(
-            "  {}{}{}",
-            self.paint.text(tone, "█".repeat(filled)),
-            self.paint.text(Tone::Faint, "░".repeat(cells - filled)),
-            self.paint.text(Tone::Faint, words)
-        )
+        let empty = self.paint.text(Tone::Faint, "░".repeat(cells - filled));
+        format!("{}{empty}", self.paint.text(tone, "█".repeat(filled)))
     }
 
     /// The files that a rule keeps out, with the rule.
     fn kept_out(&self, out: &mut String) {
-        let mut entries: Vec<(String, bool, String, Vec<&str>)> = Vec::new();
+        let mut entries: Vec<KeptOut<'_>> = Vec::new();
+        let mut known: HashMap<(&OsStr, String), usize> = HashMap::new();
         for agent in &self.report.agents {
             for file in &agent.ignored {
-                if matches!(file.rule, convoke_explain::Rule::OtherAgent(_)) {
+                if matches!(file.rule, Rule::OtherAgent(_)) {
                     continue;
                 }
-                let path = self.place_relative(&file.path);
                 let rule = self.shown(&file.rule.to_string());
-                let known = entries.iter_mut().find(|entry| entry.0 == path && entry.2 == rule);
-                match known {
-                    Some(entry) => entry.3.push(short_title(agent)),
-                    None => entries.push((
-                        path,
-                        table::is_loss(&file.rule),
-                        rule,
-                        vec![short_title(agent)],
-                    )),
-                }
+                let index = *known.entry((file.path.as_os_str(), rule)).or_insert_with_key(|key| {
+                    let (path, rule) = (&file.path, key.1.clone());
+                    let is_loss = table::is_loss(&file.rule);
+                    entries.push(KeptOut { path, rule, is_loss, agents: Vec::new() });
+                    entries.len() - 1
+                });
+                entries[index].agents.push(short_title(agent));
             }
         }
         if entries.is_empty() {
@@ -241,8 +220,9 @@ impl View<'_> {
         out.push('\n');
         push_line(out, &self.paint.text(Tone::Strong, "Kept out"));
         let total = entries.len();
-        for (path, is_loss, rule, mut agents) in entries.into_iter().take(MAX_ROWS) {
+        for KeptOut { path, rule, is_loss, mut agents } in entries.into_iter().take(MAX_ROWS) {
             agents.dedup();
+            let path = self.place_relative(path);
             let mark = if is_loss {
                 self.paint.text(Tone::Bad, "✗")
             } else {
@@ -328,6 +308,60 @@ impl View<'_> {
             }
         }
         harmless(&message)
+    }
+}
+
+/// A file that a rule keeps out of some agents.
+struct KeptOut<'a> {
+    path: &'a Path,
+    rule: String,
+    is_loss: bool,
+    agents: Vec<&'static str>,
+}
+
+/// How full an agent's limit is.
+struct Fill {
+    percent: u64,
+    words: String,
+}
+
+impl Fill {
+    fn of(agent: &AgentReport) -> Self {
+        let loaded = agent.loaded.iter();
+        let (used, limit, whose) = match agent.limit {
+            None => return Self { percent: 0, words: String::new() },
+            Some(Limit::Shared(limit)) => {
+                let project = loaded.filter(|file| file.why != Why::User);
+                (project.map(|file| file.bytes_loaded).sum(), limit, "")
+            }
+            Some(Limit::EachFile(limit)) => {
+                let largest = loaded.map(|file| file.bytes_loaded).max();
+                (largest.unwrap_or_default(), limit, " each")
+            }
+            Some(Limit::Total(limit)) => (agent.bytes_loaded(), limit, ""),
+        };
+        let is_cut = agent.loaded.iter().any(|file| !file.whole && file.why != Why::Memory);
+        let percent = (used * 100).checked_div(limit).unwrap_or(100).min(100);
+        let percent = if is_cut { 100 } else { percent };
+        Self { percent, words: format!("{percent:>3}% of {}{whose}", bytes(limit)) }
+    }
+}
+
+/// Why a file is loaded, in a word or two.
+fn short_why(why: &Why) -> String {
+    match why {
+        Why::Managed => "managed".to_owned(),
+        Why::User => "user".to_owned(),
+        Why::Rule => "rule".to_owned(),
+        Why::MatchingRule(_) => "matching rule".to_owned(),
+        Why::Project => "project".to_owned(),
+        Why::Local => "local".to_owned(),
+        Why::ExtraDirectory => "added directory".to_owned(),
+        Why::Memory => "memory".to_owned(),
+        Why::Extension(name) => format!("extension {name}"),
+        Why::Import { line, .. } => format!("import, line {line}"),
+        Why::Read(_) => "after a read".to_owned(),
+        Why::Fallback => "fallback name".to_owned(),
     }
 }
 
