@@ -27,8 +27,6 @@ pub struct Facts {
     pub package: &'static str,
     /// The versions that Convoke was measured with, oldest first.
     pub versions: &'static [&'static str],
-    /// The names of the instruction files that it reads, in a project or in its own directory.
-    pub instruction_files: &'static [&'static str],
     /// Its own directory in the user's home.
     pub directory: &'static str,
     /// A variable that moves that directory.
@@ -147,7 +145,6 @@ static CLAUDE: Facts = Facts {
     command: "claude",
     package: "@anthropic-ai/claude-code",
     versions: &["2.1.197"],
-    instruction_files: &["CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md", ".claude/rules"],
     directory: ".claude",
     directory_variable: Some("CLAUDE_CONFIG_DIR"),
     configuration: &[
@@ -175,7 +172,6 @@ static CODEX: Facts = Facts {
     command: "codex",
     package: "@openai/codex",
     versions: &["0.98.0", "0.166.0"],
-    instruction_files: &["AGENTS.override.md", "AGENTS.md"],
     directory: ".codex",
     directory_variable: Some("CODEX_HOME"),
     configuration: &[
@@ -202,7 +198,6 @@ static GEMINI: Facts = Facts {
     command: "gemini",
     package: "@google/gemini-cli",
     versions: &["0.61.0"],
-    instruction_files: &["GEMINI.md"],
     directory: ".gemini",
     directory_variable: None,
     configuration: &["GEMINI.md", "settings.json", "commands", "extensions", "skills"],

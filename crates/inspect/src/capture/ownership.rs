@@ -6,7 +6,9 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use convoke_explain::{Edition, Session, explain};
 use convoke_rehearsal::{Anatomy, Part, PartKind, Recorded};
+use convoke_thread::files::Disk;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
@@ -77,7 +79,8 @@ pub(super) fn candidates(
         }
         files.push(given.cwd.join(argument));
     }
-    files.extend(instruction_files(given.cwd));
+    let home = given.configuration_from.unwrap_or(private_home);
+    files.extend(instruction_files(given.cwd, home));
     if let Some(home) = given.configuration_from {
         let facts = vendor.facts();
         let names = facts.configuration.iter();
@@ -99,13 +102,13 @@ pub(super) fn candidates(
     yours
 }
 
-fn instruction_files(cwd: &Path) -> Vec<PathBuf> {
-    let names = Vendor::ALL.iter().flat_map(|vendor| vendor.facts().instruction_files);
-    let names: Vec<&str> = names.copied().collect();
-    let in_directory = |directory: &Path| -> Vec<PathBuf> {
-        names.iter().map(|name| directory.join(name)).collect()
-    };
-    cwd.ancestors().flat_map(in_directory).collect()
+/// Returns every instruction file around a directory, whoever reads it.
+fn instruction_files(cwd: &Path, home: &Path) -> impl Iterator<Item = PathBuf> {
+    let report = explain(&Disk, &Session::new(cwd, home), &Edition::ALL);
+    report.agents.into_iter().flat_map(|agent| {
+        let loaded = agent.loaded.into_iter().map(|file| file.path);
+        loaded.chain(agent.ignored.into_iter().map(|file| file.path))
+    })
 }
 
 /// Returns the files that a request names by their whole path, as programs do that quote them.
