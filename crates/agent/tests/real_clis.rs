@@ -453,6 +453,26 @@ async fn cancels_without_a_trace(cli: Cli) {
     }
 }
 
+async fn ends_when_convoke_is_killed(cli: Cli) {
+    let tool = "echo $$ >>pids; sleep 1000 & echo $! >>pids; wait";
+    let Some(stage) = Stage::new(cli, Script::new([cli.shell(tool)])).await else {
+        return;
+    };
+    let mut convoke = std::process::Command::new(env!("CARGO_BIN_EXE_convoke-test-host"))
+        .args([cli.kind().name(), cli.model()])
+        .arg(stage.work.path())
+        .arg(cli.program().unwrap())
+        .args(codex_settings(cli, &stage.server.base_url()))
+        .env_clear()
+        .envs(environment(&stage.server.base_url(), stage.home.path()))
+        .spawn()
+        .unwrap();
+    until("the tool never ran", || stage.pids().len() >= 2).await;
+    convoke.kill().unwrap();
+    convoke.wait().unwrap();
+    until("something outlived Convoke", || stage.processes().is_empty()).await;
+}
+
 async fn resumes_its_session(cli: Cli) {
     let script = Script::new([Answer::say("Blue."), Answer::say("Still blue.")]);
     let Some(stage) = Stage::new(cli, script).await else {
@@ -496,10 +516,10 @@ macro_rules! for_each_cli {
 }
 
 for_each_cli! {
-    claude: Cli::Claude => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
-    gemini: Cli::Gemini => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
-    codex_098: Cli::Codex98 => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
-    codex_166: Cli::Codex166 => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
+    claude: Cli::Claude => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
+    gemini: Cli::Gemini => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
+    codex_098: Cli::Codex98 => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
+    codex_166: Cli::Codex166 => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
     codex_098_exec: Cli::Codex98Exec => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
     codex_166_exec: Cli::Codex166Exec => [delivers_byte_for_byte, never_reads_a_file_that_is_named, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
 }

@@ -69,12 +69,17 @@ impl Stage {
 
     /// Waits until the script has written that many ids.
     async fn has_pids(&self, count: usize) -> Vec<i32> {
-        let patience = Instant::now() + Duration::from_secs(30);
-        while self.pids().len() < count {
-            assert!(Instant::now() < patience, "the child never came up");
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        until("the child never came up", || self.pids().len() >= count).await;
         self.pids()
+    }
+}
+
+/// Waits until something holds.
+async fn until(otherwise: &str, mut holds: impl FnMut() -> bool) {
+    let patience = Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(Instant::now() < patience, "{otherwise}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 
@@ -284,11 +289,7 @@ async fn a_turn_that_is_dropped_ends_its_child() {
     let turn = stage.agent(WITH_TOOLS).start(stage.delivery(""));
     let pids = stage.has_pids(3).await;
     drop(turn);
-    let patience = Instant::now() + Duration::from_secs(30);
-    while pids.iter().any(|&pid| runs(pid)) {
-        assert!(Instant::now() < patience, "the child went on");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("the child went on", || !pids.iter().any(|&pid| runs(pid))).await;
 }
 
 #[tokio::test]
@@ -300,9 +301,16 @@ async fn two_hundred_cancelled_turns_leave_no_process() {
         }
         turns.spawn(async move {
             let stage = Stage::new();
-            let turn = stage.agent(WITH_TOOLS).start(stage.delivery("hello"));
+            // Every other one has to be killed.
+            let script = match round % 2 {
+                0 => WITH_TOOLS.to_owned(),
+                _ => format!("trap '' INT; {WITH_TOOLS}"),
+            };
+            let mut delivery = stage.delivery("hello");
+            delivery.limits.grace = Duration::from_millis(20);
+            let turn = stage.agent(&script).start(delivery);
             // From the first moment of a turn to the middle of its tool call.
-            let count = usize::try_from(round % 4).unwrap();
+            let count = usize::try_from(round / 2 % 4).unwrap();
             stage.has_pids(count).await;
             turn.canceller().cancel();
             assert_eq!(turn.outcome().await.verdict, Verdict::Cancelled);
@@ -317,26 +325,38 @@ async fn two_hundred_cancelled_turns_leave_no_process() {
 
 #[tokio::test]
 async fn when_convoke_is_killed_its_agents_and_their_tools_end() {
+    for _ in 0..20 {
+        let stage = Stage::new();
+        let mut convoke = Command::new(HOST)
+            .args(["plain", ""])
+            .arg(stage.path())
+            .args(["/bin/sh", "-c", WITH_TOOLS])
+            .spawn()
+            .unwrap();
+        let pids = stage.has_pids(3).await;
+        convoke.kill().unwrap();
+        convoke.wait().unwrap();
+        until("an agent outlived Convoke", || !pids.iter().any(|&pid| runs(pid))).await;
+        // The guardian clears the turn's directory away, which Convoke no longer can.
+        let is_private = |name: &str| name.starts_with("convoke-");
+        until("a private directory is left", || {
+            let mut entries = std::fs::read_dir(stage.path()).unwrap().flatten();
+            !entries.any(|entry| is_private(&entry.file_name().to_string_lossy()))
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn when_a_guardian_is_killed_the_agent_and_its_tools_end_too() {
     let stage = Stage::new();
-    let mut convoke =
-        Command::new(HOST).arg(stage.path()).args(["/bin/sh", "-c", WITH_TOOLS]).spawn().unwrap();
+    let turn = stage.agent(WITH_TOOLS).start(stage.delivery(""));
     let pids = stage.has_pids(3).await;
-    convoke.kill().unwrap();
-    convoke.wait().unwrap();
-    let patience = Instant::now() + Duration::from_secs(30);
-    while pids.iter().any(|&pid| runs(pid)) {
-        assert!(Instant::now() < patience, "an agent outlived Convoke");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    // The guardian clears the turn's directory away, which Convoke no longer can.
-    let left = || {
-        let entries = std::fs::read_dir(stage.path()).unwrap().flatten();
-        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("convoke-")).count()
-    };
-    while left() > 0 {
-        assert!(Instant::now() < patience, "a private directory is left");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pids[0])).unwrap();
+    let guardian = stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap();
+    assert!(Command::new("kill").args(["-9", guardian]).status().unwrap().success());
+    assert_eq!(reason(&turn.outcome().await), Some(Reason::Incomplete));
+    assert_eq!(pids.iter().filter(|&&pid| runs(pid)).count(), 0);
 }
 
 #[tokio::test]

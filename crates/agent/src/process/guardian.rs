@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{self, Pid};
 
 use super::platform;
@@ -126,7 +126,7 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
             }
         }
     }
-    let left = if exit.is_some() && has_no_children() { 0 } else { sweep(agent) };
+    let left = sweep(agent);
     while exit.is_none() {
         match news.recv_timeout(SWEEP_LIMIT) {
             Ok(News::Ended(pid, status)) if pid == agent => exit = Some(status),
@@ -193,9 +193,12 @@ fn reap(sender: &mpsc::Sender<News>) {
     }
 }
 
-/// Returns whether nothing hangs from the guardian any more: whatever the agent left behind would.
+/// Returns whether nothing hangs from the guardian any more. Whatever the agent left behind would: only
+/// the kernel knows this at every moment, while a list of processes can miss one that changes its parent.
 fn has_no_children() -> bool {
-    waitpid(None, Some(WaitPidFlag::WNOHANG)) == Err(Errno::ECHILD)
+    // Looks and does not take: how the agent ended is for the reaper to see.
+    let look = WaitPidFlag::WNOHANG | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+    waitid(Id::All, look) == Err(Errno::ECHILD)
 }
 
 /// Ends everything that descends from the guardian and returns how many there were beside the agent.
@@ -205,18 +208,13 @@ fn sweep(agent: Pid) -> usize {
     let begin = Instant::now();
     let mut seen = BTreeSet::new();
     let _ = killpg(agent, Signal::SIGKILL);
-    while begin.elapsed() < SWEEP_LIMIT {
-        let living = platform::descendants(unistd::getpid());
-        if living.is_empty() {
-            break;
-        }
-        for pid in living {
-            // Processes that are already dying are no news to anybody.
+    while !has_no_children() && begin.elapsed() < SWEEP_LIMIT {
+        for pid in platform::descendants(unistd::getpid()) {
             if kill(pid, Signal::SIGKILL).is_ok() && pid != agent {
                 seen.insert(pid);
             }
         }
-        thread::sleep(Duration::from_millis(2));
+        thread::sleep(Duration::from_millis(1));
     }
     seen.len()
 }

@@ -1,21 +1,25 @@
 //! A child as Convoke sees it: three pipes, and a guardian to talk to.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::UnixListener;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
-use super::Launch;
 use super::guardian::{Guardian, INTERRUPT, KILL};
+use super::{Launch, platform};
 use crate::verdict::Exit;
 
 /// How long the guardian may take to come up.
 const START_LIMIT: Duration = Duration::from_secs(20);
+/// How often what a killed guardian left is looked for.
+const MARKED_ROUNDS: usize = 200;
 const PREFIX: &str = "convoke-";
 
 /// A child could not be started.
@@ -56,8 +60,9 @@ pub struct Held {
     guardian: Child,
     control: OwnedWriteHalf,
     reports: Lines<BufReader<OwnedReadHalf>>,
+    private_dir: PathBuf,
     exit: Exit,
-    left: u64,
+    left: Option<u64>,
     problem: Option<String>,
 }
 
@@ -78,6 +83,14 @@ pub struct Report {
     pub left: u64,
     /// Why it never began.
     pub problem: Option<String>,
+}
+
+impl Report {
+    /// Creates the report on a child whose end nobody saw.
+    pub fn unseen() -> Self {
+        let problem = "the guardian process did not report the end".to_owned();
+        Self { exit: Exit::Unseen, left: 0, problem: Some(problem) }
+    }
 }
 
 impl Held {
@@ -116,8 +129,9 @@ impl Held {
             guardian,
             control,
             reports: BufReader::new(reports).lines(),
+            private_dir: launch.private_dir.clone(),
             exit: Exit::Unseen,
-            left: 0,
+            left: None,
             problem: None,
         };
         Ok((held, pipes))
@@ -141,13 +155,40 @@ impl Held {
             match line.split_once(' ') {
                 Some(("exit", code)) => self.exit = code.parse().map_or(Exit::Unseen, Exit::Code),
                 Some(("signal", n)) => self.exit = n.parse().map_or(Exit::Unseen, Exit::Signal),
-                Some(("left", count)) => self.left = count.parse().unwrap_or(0),
+                Some(("left", count)) => self.left = count.parse().ok(),
                 Some(("error", problem)) => self.problem = Some(problem.to_owned()),
                 _ => {}
             }
         }
         let _ = self.guardian.wait().await;
-        Report { exit: self.exit, left: self.left, problem: self.problem.clone() }
+        let left = match self.left {
+            Some(left) => left,
+            // The guardian went without a report: somebody killed it.
+            None => self.end_marked().await,
+        };
+        Report { exit: self.exit, left, problem: self.problem.clone() }
+    }
+}
+
+impl Held {
+    /// Ends what carries the mark of this turn: the private directory in its environment.
+    async fn end_marked(&self) -> u64 {
+        let mut mark = b"TMPDIR=".to_vec();
+        mark.extend_from_slice(self.private_dir.as_os_str().as_encoded_bytes());
+        let mut ended = BTreeSet::new();
+        for _ in 0..MARKED_ROUNDS {
+            let marked = platform::with_variable(&mark);
+            if marked.is_empty() {
+                break;
+            }
+            for pid in marked {
+                // One that is gone already is no news.
+                let _ = kill(pid, Signal::SIGKILL);
+                ended.insert(pid);
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        ended.len() as u64
     }
 }
 

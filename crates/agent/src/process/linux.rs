@@ -25,13 +25,26 @@ pub fn end_with_parent() -> nix::Result<()> {
     prctl::set_pdeathsig(Signal::SIGKILL)
 }
 
+/// Returns every process of this user whose environment holds `variable`: what a guardian that was
+/// itself killed can no longer end.
+pub fn with_variable(variable: &[u8]) -> Vec<Pid> {
+    let has_variable = |pid: &i32| {
+        let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environ.split(|&byte| byte == 0).any(|one| one == variable)
+    };
+    all_pids().filter(has_variable).map(Pid::from_raw).collect()
+}
+
+fn all_pids() -> impl Iterator<Item = i32> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
 /// Returns every living process that descends from `ancestor`. Costs one small file per process of the
 /// machine.
 pub fn descendants(ancestor: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    for pid in pids {
+    for pid in all_pids() {
         let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
             continue;
         };

@@ -18,7 +18,7 @@ use crate::redact::Redactor;
 use crate::stream::Account;
 use crate::stream::lines::Lines;
 use crate::turn::TurnSide;
-use crate::verdict::{Ending, Exit, Reason, Stop};
+use crate::verdict::{Ending, Reason, Stop};
 
 /// The bytes of error output that are kept: the last ones.
 const STDERR_KEPT: usize = 16 << 10;
@@ -30,6 +30,8 @@ const WAITING_WRITES: usize = 64;
 const LINGER: Duration = Duration::from_secs(5);
 /// How long a guardian may take to end everything.
 const END_LIMIT: Duration = Duration::from_secs(15);
+/// How long output may still come when everything has ended.
+const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
 /// How a supervised turn ended.
 #[derive(Debug)]
@@ -57,17 +59,24 @@ pub async fn supervise(
 
     let opening = watch.dialogue.open();
     watch.say(opening);
-    let report = loop {
+    let mut report = None;
+    while report.is_none() || out_open {
         let room = watch.waiting.len() < WAITING_EVENTS;
         tokio::select! {
             biased;
-            () = side.cancelled(), if watch.stop.is_none() => watch.stop(Stop::Cancelled).await,
-            () = sleep_until(watch.deadline) => {
-                if let Some(report) = watch.late().await {
-                    break report;
+            () = side.cancelled(), if watch.stop.is_none() && report.is_none() => watch.stop(Stop::Cancelled).await,
+            // A slow reader of ours is no reason to stop listening to what is left.
+            () = sleep_until(watch.deadline), if room || report.is_none() => {
+                if report.is_some() {
+                    // A writer has escaped us; what it writes belongs to no turn.
+                    break;
                 }
+                report = watch.late().await;
             }
-            () = side.has_room(), if !watch.waiting.is_empty() => side.hand_on(&mut watch.waiting),
+            () = side.has_room(), if !watch.waiting.is_empty() => {
+                side.hand_on(&mut watch.waiting);
+                watch.listen_on();
+            }
             count = read(&mut stdout, &mut out), if out_open && room => {
                 out_open = count > 0;
                 watch.output(&out[..count]).await;
@@ -76,9 +85,15 @@ pub async fn supervise(
                 err_open = count > 0;
                 watch.error_output(&err[..count]).await;
             }
-            report = watch.held.ended(), if !out_open => break report,
+            ended = watch.held.ended(), if report.is_none() => {
+                report = Some(ended);
+                // What was written before the end is still to be read.
+                watch.rung = Rung::Ended;
+                watch.listen_on();
+            }
         }
-    };
+    }
+    let report = report.unwrap_or_else(Report::unseen);
     watch.drain(&mut stderr, &mut err).await;
     Ok(watch.close(report, side).await)
 }
@@ -96,6 +111,7 @@ enum Rung {
     Asked,
     Interrupted,
     Killed,
+    Ended,
 }
 
 struct Watch<'d> {
@@ -197,7 +213,14 @@ impl<'d> Watch<'d> {
             (Rung::Running, None) => {
                 self.deadline = self.turn_end.min(Instant::now() + self.limits.silence);
             }
-            _ => {}
+            _ => self.listen_on(),
+        }
+    }
+
+    /// Gives what was written before the end another moment to arrive.
+    fn listen_on(&mut self) {
+        if self.rung == Rung::Ended {
+            self.deadline = Instant::now() + DRAIN_LIMIT;
         }
     }
 
@@ -261,12 +284,8 @@ impl<'d> Watch<'d> {
             Rung::Asked => self.interrupt().await,
             Rung::Leaving | Rung::Interrupted => self.kill().await,
             // Not even the guardian answers; dropping our end is all that is left.
-            Rung::Killed => {
-                return Some(Report {
-                    exit: Exit::Unseen,
-                    left: 0,
-                    problem: Some("the guardian process did not end".to_owned()),
-                });
+            Rung::Killed | Rung::Ended => {
+                return Some(Report::unseen());
             }
         }
         None
