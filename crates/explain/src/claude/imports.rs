@@ -26,13 +26,11 @@ pub(super) struct Importing {
 
 impl Importing {
     fn resolve(&self, loader: &Loader<'_>, written: &str) -> PathBuf {
-        match written.strip_prefix("~/") {
-            Some(below_home) => absolute(&loader.session.home, Path::new(below_home)),
-            None => {
-                let directory = self.directory.as_deref().unwrap_or(Path::new("/"));
-                absolute(directory, Path::new(written))
-            }
+        if let Some(below_home) = written.strip_prefix("~/") {
+            return absolute(&loader.session.home, Path::new(below_home));
         }
+        let directory = self.directory.as_deref().unwrap_or(Path::new("/"));
+        absolute(directory, Path::new(written))
     }
 }
 

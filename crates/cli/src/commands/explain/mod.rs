@@ -90,9 +90,10 @@ fn denied_codes(names: &[String]) -> Result<Vec<Code>, UsageError> {
         name.parse::<Code>().map_err(|unknown| {
             let near = Code::ALL.iter().filter(|code| is_near(code.name(), name));
             let near: Vec<_> = near.map(|code| code.name()).collect();
-            UsageError(match near.is_empty() {
-                true => format!("--deny: {unknown}"),
-                false => format!("--deny: {unknown}; did you mean {}?", near.join(" or ")),
+            UsageError(if near.is_empty() {
+                format!("--deny: {unknown}")
+            } else {
+                format!("--deny: {unknown}; did you mean {}?", near.join(" or "))
             })
         })
     };
