@@ -50,6 +50,9 @@ pub(super) fn follow(loader: &mut Loader<'_>, importing: &Importing, imports: &[
 }
 
 fn follow_one(loader: &mut Loader<'_>, importing: &Importing, import: &Import, path: &Path) {
+    if loader.is_seen(path) {
+        return;
+    }
     let by = importing.path.clone();
     let line = import.line;
     let cwd = &loader.session.cwd;

@@ -287,7 +287,7 @@ fn refuse(
     files: &dyn Files,
     report: &mut AgentReport,
 ) {
-    if files.kind(path).is_ok_and(|kind| kind == Kind::File) {
+    if files.kind(path).is_ok_and(|kind| kind == Kind::File) && !report.mentions(path) {
         let by = source.path.to_owned();
         let allowed = root.to_owned();
         report.ignore(path, Rule::OutsideImport { by, allowed });

@@ -127,7 +127,15 @@ impl View<'_> {
             0 => String::new(),
             depth => format!("{}└ ", "  ".repeat(depth - 1)),
         };
-        format!("{indent}{}", self.place_relative(&row.path))
+        let link = match &row.target {
+            Some(target) if target.parent() == row.path.parent() => {
+                let name = target.file_name().unwrap_or_default();
+                format!(" → {}", harmless(&name.to_string_lossy()))
+            }
+            Some(target) => format!(" → {}", self.place_relative(target)),
+            None => String::new(),
+        };
+        format!("{indent}{}{link}", self.place_relative(&row.path))
     }
 
     fn row(&self, out: &mut String, row: &Row, label_width: usize, room: usize) {
