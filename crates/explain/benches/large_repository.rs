@@ -3,6 +3,8 @@
 //! Each pair of sizes is measured in one run, so that the cost against the size shows whatever the
 //! machine. Run with `cargo bench -p convoke-explain`.
 
+#![expect(clippy::print_stdout, clippy::expect_used, reason = "a program for the bench alone")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

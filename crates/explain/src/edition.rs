@@ -53,6 +53,7 @@ impl Edition {
     }
 
     /// Returns the edition whose rules come nearest to a version of the same agent.
+    #[must_use]
     pub fn nearest(self, version: &str) -> Self {
         match self {
             Edition::Claude | Edition::Gemini => self,

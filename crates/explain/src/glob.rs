@@ -132,13 +132,13 @@ fn matches_one(pattern: &str, character: char) -> Option<&str> {
             Some(end) if end > 0 => {
                 in_class(&pattern[1..=end], character).then(|| &pattern[end + 2..])
             }
-            _ => (character == '[').then(|| tokens.as_str()),
+            _ => (character == '[').then_some(tokens.as_str()),
         },
         '\\' => {
             let literal = tokens.next()?;
-            (literal == character).then(|| tokens.as_str())
+            (literal == character).then_some(tokens.as_str())
         }
-        literal => (literal == character).then(|| tokens.as_str()),
+        literal => (literal == character).then_some(tokens.as_str()),
     }
 }
 

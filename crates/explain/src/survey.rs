@@ -71,9 +71,10 @@ impl Survey {
             for found in entries.iter().filter_map(|(name, _)| name.to_str()) {
                 let path = || directory.join(found);
                 if let Some((name, whose, is_exact)) = known(found) {
-                    let name = match is_exact {
-                        true => Name::Plain(name, whose),
-                        false => Name::OtherCase(name, whose),
+                    let name = if is_exact {
+                        Name::Plain(name, whose)
+                    } else {
+                        Name::OtherCase(name, whose)
                     };
                     candidates.push(Candidate { path: path(), name });
                 }

@@ -26,13 +26,11 @@ pub(super) struct Importing {
 
 impl Importing {
     fn resolve(&self, loader: &Loader<'_>, written: &str) -> PathBuf {
-        match written.strip_prefix("~/") {
-            Some(below_home) => absolute(&loader.session.home, Path::new(below_home)),
-            None => {
-                let directory = self.directory.as_deref().unwrap_or(Path::new("/"));
-                absolute(directory, Path::new(written))
-            }
+        if let Some(below_home) = written.strip_prefix("~/") {
+            return absolute(&loader.session.home, Path::new(below_home));
         }
+        let directory = self.directory.as_deref().unwrap_or(Path::new("/"));
+        absolute(directory, Path::new(written))
     }
 }
 
@@ -52,6 +50,9 @@ pub(super) fn follow(loader: &mut Loader<'_>, importing: &Importing, imports: &[
 }
 
 fn follow_one(loader: &mut Loader<'_>, importing: &Importing, import: &Import, path: &Path) {
+    if loader.is_seen(path) {
+        return;
+    }
     let by = importing.path.clone();
     let line = import.line;
     let cwd = &loader.session.cwd;

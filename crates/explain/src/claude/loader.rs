@@ -20,6 +20,9 @@ use crate::text::{line_at, looks_like_utf16};
 /// The largest file that is loaded; one byte more and it is dropped whole.
 pub(super) const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
+/// What is dropped from the top of a file.
+const FRONT_MATTER: &str = "its front matter";
+
 /// Whose file it is, which decides what may be excluded and what it may import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Level {
@@ -146,7 +149,7 @@ impl<'a> Loader<'a> {
         let split = front_matter::split(&raw);
         let without_comments = markdown::without_comments(split.body);
         let dropped = match (split.front, without_comments.len() < split.body.len()) {
-            (Some(_), false) => Some("its front matter"),
+            (Some(_), false) => Some(FRONT_MATTER),
             (None, true) => Some("its block comments"),
             (Some(_), true) => Some("its front matter and block comments"),
             (None, false) => None,
@@ -203,7 +206,10 @@ impl<'a> Loader<'a> {
             self.seen.insert(cleaned.real_path.clone().into(), path.to_owned());
         }
         report.unignore(path);
-        if let Some(dropped) = cleaned.dropped {
+        // In a rule, front matter is no text that anybody would miss.
+        let is_rule = matches!(why, Why::Rule | Why::MatchingRule(_));
+        let dropped = cleaned.dropped.filter(|dropped| !is_rule || *dropped != FRONT_MATTER);
+        if let Some(dropped) = dropped {
             let message = format!("{} arrives without {dropped}", path.display());
             report.warn(Code::TextDropped, path, message);
         }
@@ -241,6 +247,12 @@ impl<'a> Loader<'a> {
                 is_pasted: false,
             });
         }
+    }
+
+    /// Returns whether a file is loaded already, under this path or another.
+    pub(super) fn is_seen(&self, path: &Path) -> bool {
+        let is_seen = |path: &Path| self.seen.contains_key(path.as_os_str());
+        is_seen(path) || self.files.canonicalize(path).is_ok_and(|real| is_seen(&real))
     }
 
     /// Notes a file that is kept out, if it is there; returns whether it is.

@@ -58,8 +58,8 @@ pub(super) fn load(loader: &mut Loader<'_>, repository: Option<&Path>) {
 
 /// Where the notes are cut: after the last line that fits whole, if there is one.
 fn kept(text: &str) -> usize {
-    let lines = memchr::memchr_iter(b'\n', text.as_bytes());
-    let end = lines.skip(MAX_LINES - 1).next().unwrap_or(text.len());
+    let mut lines = memchr::memchr_iter(b'\n', text.as_bytes());
+    let end = lines.nth(MAX_LINES - 1).unwrap_or(text.len());
     let text = &text[..end];
     // The length is counted in UTF-16 units, as JavaScript counts.
     let mut units = 0;

@@ -367,8 +367,8 @@ fn an_import_is_relative_to_the_real_directory_and_judged_by_its_written_path() 
 fn imports_of_other_kinds_than_text_are_refused() {
     let names = ["a.txt", "b.json", "c.rs", ".env", "Makefile", "noext"];
     let refused = ["p.png", "n.ipynb", "m.mdx", "c.mdc"];
-    let text: String = names.iter().chain(&refused).map(|name| format!("@{name}\n")).collect();
-    let text = format!("{text}@docs\n");
+    let mentioned: Vec<_> = names.iter().chain(&refused).copied().collect();
+    let text = format!("@{}\n@docs\n", mentioned.join("\n@"));
     let mut place = place("/w/repo", &[("/w/repo/CLAUDE.md", &text), ("/w/repo/docs/x.md", "x")]);
     for name in names.iter().chain(&refused) {
         place.tree.write(format!("/w/repo/{name}"), "text");

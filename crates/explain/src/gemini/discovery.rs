@@ -139,7 +139,7 @@ fn push_all(
     for path in paths {
         match files.kind(&path) {
             Ok(Kind::File) => {
-                found.push(Found { place: found.len(), path, why: why.clone(), group })
+                found.push(Found { place: found.len(), path, why: why.clone(), group });
             }
             Ok(_) => report.ignore(&path, Rule::Directory),
             Err(error) => {

@@ -102,9 +102,7 @@ impl<'a> Imports<'a> {
                     push_failure(&mut out, mention.path, "Path traversal attempt");
                 }
                 Outcome::Repeated => {
-                    out.push_str("<!-- File already processed: ");
-                    out.push_str(mention.path);
-                    out.push_str(" -->");
+                    push_all(&mut out, ["<!-- File already processed: ", mention.path, " -->"]);
                 }
                 Outcome::Failed(message) => {
                     report_failure(source, &mention, report);
@@ -121,9 +119,9 @@ impl<'a> Imports<'a> {
                         self.expand_tree(Source { path: &path, text: &text }, above, report);
                     above.pop();
                     let name = mention.path;
-                    out.push_str(&format!("<!-- Imported from: {name} -->\n"));
+                    push_all(&mut out, ["<!-- Imported from: ", name, " -->\n"]);
                     out.push_str(&imported);
-                    out.push_str(&format!("\n<!-- End of import from: {name} -->"));
+                    push_all(&mut out, ["\n<!-- End of import from: ", name, " -->"]);
                     self.fill(index, size, imported);
                 }
             }
@@ -236,11 +234,13 @@ enum Outcome {
 }
 
 fn push_failure(out: &mut String, path: &str, message: &str) {
-    out.push_str("<!-- Import failed: ");
-    out.push_str(path);
-    out.push_str(" - ");
-    out.push_str(message);
-    out.push_str(" -->");
+    push_all(out, ["<!-- Import failed: ", path, " - ", message, " -->"]);
+}
+
+fn push_all<const N: usize>(out: &mut String, pieces: [&str; N]) {
+    for piece in pieces {
+        out.push_str(piece);
+    }
 }
 
 /// The real path of a file, or of what exists of it with the rest behind.
@@ -287,7 +287,7 @@ fn refuse(
     files: &dyn Files,
     report: &mut AgentReport,
 ) {
-    if files.kind(path).is_ok_and(|kind| kind == Kind::File) {
+    if files.kind(path).is_ok_and(|kind| kind == Kind::File) && !report.mentions(path) {
         let by = source.path.to_owned();
         let allowed = root.to_owned();
         report.ignore(path, Rule::OutsideImport { by, allowed });

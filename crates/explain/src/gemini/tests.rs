@@ -409,7 +409,8 @@ fn more_than_the_model_can_take_makes_no_request() {
 
 #[test]
 fn imports_that_multiply_are_stopped_when_no_request_could_hold_them() {
-    let all: String = (0..60).map(|n| format!("@./f{n}.md\n")).collect();
+    let all: Vec<_> = (0..60).map(|n| format!("@./f{n}.md")).collect();
+    let all = all.join("\n");
     let mut files: Vec<(String, String)> =
         (0..60).map(|n| (format!("/w/repo/sub/f{n}.md"), all.clone())).collect();
     files.push(("/w/repo/sub/GEMINI.md".into(), all));

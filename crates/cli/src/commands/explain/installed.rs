@@ -2,7 +2,7 @@
 //! beside the program.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use convoke_explain::Edition;
 
@@ -45,12 +45,11 @@ impl Installed {
 /// The version of a program: in the package that it belongs to, or in its own path.
 fn version_of(program: &Path) -> Option<String> {
     const LEVELS: usize = 4;
-    let packages = program.ancestors().skip(1).take(LEVELS).map(|it| it.join("package.json"));
-    let named = program.components().rev().take(2).map(|it| it.as_os_str());
+    let mut packages = program.ancestors().skip(1).take(LEVELS).map(|it| it.join("package.json"));
+    let mut named = program.components().rev().take(2).map(Component::as_os_str);
     packages
-        .filter_map(|package| package_version(&package))
-        .next()
-        .or_else(|| named.filter_map(version_in_name).next())
+        .find_map(|package| package_version(&package))
+        .or_else(|| named.find_map(version_in_name))
 }
 
 fn package_version(package: &PathBuf) -> Option<String> {

@@ -6,6 +6,7 @@ mod paint;
 mod table;
 mod view;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -88,11 +89,14 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
 fn denied_codes(names: &[String]) -> Result<Vec<Code>, UsageError> {
     let code = |name: &String| {
         name.parse::<Code>().map_err(|unknown| {
-            let near = Code::ALL.iter().filter(|code| is_near(code.name(), name));
-            let near: Vec<_> = near.map(|code| code.name()).collect();
-            UsageError(match near.is_empty() {
-                true => format!("--deny: {unknown}"),
-                false => format!("--deny: {unknown}; did you mean {}?", near.join(" or ")),
+            let mut near: Vec<_> = Code::ALL.iter().map(|code| code.name()).collect();
+            near.sort_by_key(|code| Reverse(likeness(code, name)));
+            near.retain(|code| likeness(code, name) > 4);
+            near.truncate(2);
+            UsageError(if near.is_empty() {
+                format!("--deny: {unknown}")
+            } else {
+                format!("--deny: {unknown}; did you mean {}?", near.join(" or "))
             })
         })
     };
@@ -103,10 +107,12 @@ fn denied_codes(names: &[String]) -> Result<Vec<Code>, UsageError> {
         .collect()
 }
 
-/// A code that was meant shares one of its two words with what was typed.
-fn is_near(name: &str, typed: &str) -> bool {
-    let typed: Vec<_> = typed.split(['.', '-']).filter(|word| word.len() > 3).collect();
-    name.split(['.', '-']).any(|word| typed.contains(&word))
+/// How alike two codes are: the characters that they share from the front and from the back.
+fn likeness(name: &str, typed: &str) -> usize {
+    let same = |(left, right): &(char, char)| left == right;
+    let front = name.chars().zip(typed.chars()).take_while(same).count();
+    let back = name.chars().rev().zip(typed.chars().rev()).take_while(same).count();
+    front + back
 }
 
 fn session(arguments: &Explain) -> Result<Session, UsageError> {
@@ -117,8 +123,10 @@ fn session(arguments: &Explain) -> Result<Session, UsageError> {
         Some(home) => directory(&here, home, "--home")?,
         None => std::env::home_dir()
             .filter(|home| home.is_absolute())
+            .map(|home| absolute(&here, &home))
             .ok_or_else(|| UsageError("HOME is not set: name your home with --home DIR".into()))?,
     };
+    let home = home.canonicalize().unwrap_or(home);
     let mut session = Session::new(cwd, home);
     let variables = VARIABLES.iter().filter_map(|name| {
         let value = std::env::var(name).ok()?;

@@ -16,6 +16,8 @@ pub struct Row {
     pub cells: Vec<Cell>,
     /// Why the first agent that loads it does.
     pub why: Option<Why>,
+    /// The file that it is a link to.
+    pub target: Option<PathBuf>,
 }
 
 /// What one agent does with one file.
@@ -58,6 +60,7 @@ pub fn rows(report: &Report) -> Vec<Row> {
         Row {
             bytes: first.map(|file| file.bytes).or_else(|| size(&path)),
             why: first.map(|file| file.why.clone()),
+            target: first.filter(|file| file.real_path != path).map(|file| file.real_path.clone()),
             cells: cells.map(|cell| cell.unwrap_or(Cell::NotRead)).collect(),
             path,
             depth,
@@ -111,11 +114,12 @@ fn base_paths(report: &Report) -> Vec<PathBuf> {
         paths.extend(ignored.map(|file| file.path.as_os_str()));
     }
     let mut paths: Vec<_> = paths.into_iter().map(PathBuf::from).collect();
-    // Directories above the working directory come from the top down, after everything that lies
-    // elsewhere, such as the user's own files.
-    paths.sort_by_cached_key(|path| {
-        let directory = chain_directory(&report.cwd, path);
-        directory.map(|directory| directory.as_os_str().len())
+    // What lies elsewhere, such as the user's own files, comes first; then the directories above the
+    // working directory from the top down, then what lies below it.
+    paths.sort_by_cached_key(|path| match chain_directory(&report.cwd, path) {
+        Some(directory) => (1, directory.as_os_str().len()),
+        None if path.starts_with(&report.cwd) => (2, 0),
+        None => (0, 0),
     });
     paths
 }

@@ -23,6 +23,7 @@ const COLUMN: usize = 9;
 const SIZE_COLUMN: usize = 10;
 /// Why a file is loaded is said where this much room is left beside it.
 const MIN_WHY: usize = 16;
+const MIN_BAR: usize = 4;
 const MAX_BAR: usize = 20;
 
 /// Everything that decides how the report looks.
@@ -111,8 +112,8 @@ impl View<'_> {
             let more = format!("  … and {} more; --json lists them all", rows.len() - MAX_ROWS);
             push_line(out, &self.paint.text(Tone::Faint, more));
         }
-        let legend = "  1 2 3 order of loading   ✂ cut   ✗ lost   – kept out   · not read";
-        push_line(out, &self.paint.text(Tone::Faint, legend));
+        let legend = "1 2 3 order · ✂ cut · ✗ lost · – kept out · · not read";
+        push_line(out, &format!("  {}", self.paint.text(Tone::Faint, legend)));
         out.push('\n');
     }
 
@@ -126,7 +127,15 @@ impl View<'_> {
             0 => String::new(),
             depth => format!("{}└ ", "  ".repeat(depth - 1)),
         };
-        format!("{indent}{}", self.place_relative(&row.path))
+        let link = match &row.target {
+            Some(target) if target.parent() == row.path.parent() => {
+                let name = target.file_name().unwrap_or_default();
+                format!(" → {}", harmless(&name.to_string_lossy()))
+            }
+            Some(target) => format!(" → {}", self.place_relative(target)),
+            None => String::new(),
+        };
+        format!("{indent}{}{link}", self.place_relative(&row.path))
     }
 
     fn row(&self, out: &mut String, row: &Row, label_width: usize, room: usize) {
@@ -162,9 +171,15 @@ impl View<'_> {
         let agents = &self.report.agents;
         let title = |agent: &AgentReport| format!("{} {}", agent.edition.title(), agent.version);
         let title_width = agents.iter().map(|agent| title(agent).width()).max().unwrap_or_default();
-        let fills: Vec<_> = agents.iter().map(Fill::of).collect();
+        let mut fills: Vec<_> = agents.iter().map(Fill::of).collect();
+        let beside = title_width + 33 + 3;
         let words_width = fills.iter().map(|fill| fill.words.width()).max().unwrap_or_default();
-        let room = self.width.saturating_sub(title_width + 33 + words_width + 3);
+        let mut room = self.width.saturating_sub(beside + words_width);
+        if room < MIN_BAR {
+            // In a narrow terminal the bar says more than the limit in words.
+            fills.iter_mut().for_each(Fill::shorten);
+            room = self.width.saturating_sub(beside + "100%".len());
+        }
         for (agent, fill) in agents.iter().zip(&fills) {
             let total = agent.bytes_loaded();
             let files = match agent.loaded.len() {
@@ -341,9 +356,13 @@ impl Fill {
             Some(Limit::Total(limit)) => (agent.bytes_loaded(), limit, ""),
         };
         let is_cut = agent.loaded.iter().any(|file| !file.whole && file.why != Why::Memory);
-        let percent = (used * 100).checked_div(limit).unwrap_or(100).min(100);
+        let percent = used.saturating_mul(100).checked_div(limit).unwrap_or(100).min(100);
         let percent = if is_cut { 100 } else { percent };
         Self { percent, words: format!("{percent:>3}% of {}{whose}", bytes(limit)) }
+    }
+
+    fn shorten(&mut self) {
+        self.words = format!("{:>3}%", self.percent);
     }
 }
 
