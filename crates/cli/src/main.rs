@@ -6,8 +6,10 @@ use clap::Parser;
 
 mod commands;
 mod diagnostics;
+mod figures;
 mod logging;
 mod outcome;
+mod surroundings;
 mod terminal;
 mod tokens;
 
