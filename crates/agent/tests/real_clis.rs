@@ -462,14 +462,16 @@ async fn cancels_without_a_trace(cli: Cli) {
             return;
         };
         let mut turn = stage.agent.start(stage.delivery("hello"));
-        if matches!(cli, Cli::Codex98Exec | Cli::Codex166Exec) {
-            // Nothing is streamed here.
-            assert!(stage.server.has_model_calls(1, Duration::from_mins(1)).await);
-        } else {
+        let streams = !matches!(cli, Cli::Codex98Exec | Cli::Codex166Exec);
+        if streams {
             until_text(&mut turn).await;
+        } else {
+            assert!(stage.server.has_model_calls(1, Duration::from_mins(1)).await);
         }
         turn.canceller().cancel();
-        assert_eq!(turn.outcome().await.verdict, Verdict::Cancelled);
+        let outcome = turn.outcome().await;
+        assert_eq!(outcome.verdict, Verdict::Cancelled);
+        assert_eq!(outcome.reply.trim_end(), if streams { "I begin" } else { "" });
         assert_eq!(stage.processes(), [0; 0]);
     }
     for _ in 0..2 {

@@ -145,6 +145,9 @@ impl CodexApp {
         };
         match method {
             "item/agentMessage/delta" => {
+                if !foreign {
+                    tally.preview(params.delta.as_str());
+                }
                 emit(sink, EventKind::Text { text: params.delta.into_text(), part: Part::Delta });
             }
             "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta" => emit(
@@ -180,6 +183,9 @@ impl CodexApp {
             "error" if !foreign => {
                 let problem = params.error.0.unwrap_or_default();
                 let message = problem.whole_message();
+                if params.will_retry.0 {
+                    tally.forget_preview();
+                }
                 match codex_item::retry(&message) {
                     Some(retry) => sink(Event::own(retry)),
                     None if params.will_retry.0 => sink(Event::own(EventKind::Retry {
