@@ -1,5 +1,18 @@
 //! What a model is sent: from a directory, a configuration and a history to one request, to the
 //! byte.
 
+pub mod command_rules;
+pub mod config;
+pub mod environment;
 pub mod files;
+pub mod images;
+pub mod item;
+pub mod model;
+pub mod pack;
+pub mod permissions;
+pub mod personality;
 pub mod project_doc;
+pub mod skills;
+pub mod truncate;
+pub mod user_input;
+pub mod user_instructions;
