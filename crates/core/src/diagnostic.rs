@@ -248,10 +248,7 @@ mod tests {
     #[test]
     fn an_unknown_code_is_refused_by_name() {
         let refused = "context.gone".parse::<Code>().unwrap_err();
-        assert_eq!(
-            refused.to_string(),
-            "unknown diagnostic code `context.gone`"
-        );
+        assert_eq!(refused.to_string(), "unknown diagnostic code `context.gone`");
     }
 
     #[test]
