@@ -30,12 +30,12 @@ pub fn message(
 ) -> ResponseItem {
     let text = |it: &str| ContentItem::InputText(it.to_owned());
     let mut content = Vec::with_capacity(inputs.len());
+    // Only files are numbered.
     let mut images = 0;
     for input in inputs {
         match input {
             UserInput::Text(it) => content.push(text(it)),
             UserInput::Image(url) => {
-                images += 1;
                 let image = ContentItem::InputImage(url.clone());
                 content.extend([text("<image>"), image, text("</image>")]);
             }

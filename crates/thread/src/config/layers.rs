@@ -25,6 +25,7 @@ pub(super) struct Layers {
     pub(super) trust: Trust,
     pub(super) root_markers: Vec<String>,
     pub(super) disabled_skills: Vec<PathBuf>,
+    pub(super) rule_folders: Vec<PathBuf>,
 }
 
 impl Layers {
@@ -49,15 +50,15 @@ impl Layers {
         let root_markers = root_markers(&without_project);
         let root = project_root(files, cwd, &root_markers);
         let trust = Trusts::new(&without_project, files, &root, cwd);
+        let mut rule_folders = vec![machine.codex_home.join("rules")];
         for directory in directories_between(&root, cwd) {
             let folder = directory.join(".codex");
             if folder == machine.codex_home || trust.of(&directory) != Trust::Trusted {
                 continue;
             }
-            merge(
-                &mut merged,
-                read_layer(files, &folder.join("config.toml"), home)?,
-            );
+            let layer = read_layer(files, &folder.join("config.toml"), home)?;
+            merge(&mut merged, layer);
+            rule_folders.push(folder.join("rules"));
         }
         merge(&mut merged, arguments);
         Ok(Self {
@@ -65,6 +66,7 @@ impl Layers {
             root_markers: self::root_markers(&merged),
             merged,
             disabled_skills,
+            rule_folders,
         })
     }
 }

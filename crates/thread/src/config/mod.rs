@@ -116,6 +116,8 @@ pub struct Config {
     pub model_overrides: ModelOverrides,
     /// The skills that are switched off.
     pub disabled_skills: Vec<PathBuf>,
+    /// The folders of command rules.
+    pub rule_folders: Vec<PathBuf>,
     /// What the user should know.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -245,6 +247,7 @@ impl Config {
                 tool_output_token_limit: setting.number("tool_output_token_limit")?,
             },
             disabled_skills: layers.disabled_skills,
+            rule_folders: layers.rule_folders,
             diagnostics: ignored_keys(&setting),
             cwd,
         })

@@ -262,7 +262,7 @@ impl ResponseItem {
             Self::Message(it) => parts(&it.content),
             Self::Reasoning(it) => {
                 let summary: usize = it.summary.iter().map(String::len).sum();
-                let content = it.content.iter().flatten();
+                let content = it.content.iter().filter(|_| it.shows_content()).flatten();
                 let content: usize = content.map(|part| part.text().len()).sum();
                 summary + content + it.encrypted_content.as_ref().map_or(0, String::len)
             }
@@ -278,6 +278,16 @@ impl ResponseItem {
             Self::WebSearchCall(_) | Self::GhostSnapshot(_) | Self::Other => 0,
         };
         bytes as u64
+    }
+}
+
+impl Reasoning {
+    /// Returns whether `content` is written. Codex leaves it out only when there is content and
+    /// none of it is a thought.
+    pub fn shows_content(&self) -> bool {
+        let thought = |part: &ReasoningContent| matches!(part, ReasoningContent::ReasoningText(_));
+        let content = self.content.as_ref();
+        content.is_none_or(|parts| parts.iter().any(thought))
     }
 }
 

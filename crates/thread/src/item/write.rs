@@ -89,13 +89,7 @@ fn write_fields<M: SerializeMap>(item: &ResponseItem, map: &mut M) -> Result<(),
 fn write_reasoning<M: SerializeMap>(it: &Reasoning, map: &mut M) -> Result<(), M::Error> {
     map.serialize_entry("type", "reasoning")?;
     map.serialize_entry("summary", &Tagged("summary_text", &it.summary))?;
-    // Codex leaves `content` out only when there is content and none of it is a thought.
-    let thought = |part: &ReasoningContent| matches!(part, ReasoningContent::ReasoningText(_));
-    let shown = it
-        .content
-        .as_ref()
-        .is_none_or(|parts| parts.iter().any(thought));
-    if shown {
+    if it.shows_content() {
         map.serialize_entry("content", &it.content)?;
     }
     map.serialize_entry("encrypted_content", &it.encrypted_content)
