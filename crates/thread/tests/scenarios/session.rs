@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use convoke_thread::item::ResponseItem;
 use convoke_thread::record::{Event, Record, read_rollout};
 
 use crate::scenario::Scenario;
@@ -65,26 +66,30 @@ fn difference(theirs: &Record, ours: &Record) -> Option<String> {
     }
 }
 
-/// Returns what both sides tell alike: items without ids, compactions, and counts that changed.
+/// Returns what both sides tell alike: items without ids, compactions, and the counts of servers.
+///
+/// The estimate that precedes a compaction or a roll-back is left out: it counts the real paths of
+/// the run, which the captures no longer show.
 fn told(record: &Record) -> Vec<String> {
     let mut told = Vec::new();
     let mut counted = None;
     for event in &record.events {
         match event {
-            Event::Item(
-                convoke_thread::item::ResponseItem::GhostSnapshot(_)
-                | convoke_thread::item::ResponseItem::Other,
-            ) => {}
+            Event::Item(ResponseItem::GhostSnapshot(_) | ResponseItem::Other) => {}
             Event::Item(item) => told.push(serde_json::to_string(item).unwrap_or_default()),
             Event::Usage(usage) if counted != Some(usage.last) => {
                 counted = Some(usage.last);
                 told.push(format!("{} tokens", usage.last));
             }
             Event::Compacted { message, history } => {
+                told.pop();
                 let history = serde_json::to_string(history).unwrap_or_default();
                 told.push(format!("compacted: {message} {history}"));
             }
-            Event::RolledBack { turns } => told.push(format!("{turns} turns back")),
+            Event::RolledBack { turns } => {
+                told.pop();
+                told.push(format!("{turns} turns back"));
+            }
             Event::Usage(_) | Event::Turn { .. } => {}
         }
     }
