@@ -77,6 +77,13 @@ fn any_model_has_facts_and_every_personality() {
     }
 }
 
+#[test]
+fn the_ways_to_work_together_are_those_that_codex_names() {
+    let pack = convoke_packs::convoke().unwrap();
+    let modes: Vec<_> = pack.collaboration.keys().map(String::as_str).collect();
+    assert_eq!(modes, ["default", "execute", "pair_programming", "plan"]);
+}
+
 /// A request may carry no tools; nothing that every request carries may promise one.
 #[test]
 fn no_text_promises_a_tool() {

@@ -5,6 +5,7 @@
 mod assemble;
 mod context;
 mod prompt;
+mod request;
 mod rpc;
 mod vectors;
 

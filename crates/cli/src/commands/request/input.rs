@@ -13,10 +13,7 @@ use serde_json::Value;
 use crate::outcome::UsageError;
 
 /// Reads what the user sends: the images, then the text.
-pub(super) fn turn(
-    images: &[PathBuf],
-    prompt: Option<&str>,
-) -> Result<Vec<UserInput>, UsageError> {
+pub(super) fn turn(images: &[PathBuf], prompt: Option<&str>) -> Result<Vec<UserInput>, UsageError> {
     let text = match prompt {
         Some(text) if text != "-" => text.to_owned(),
         asked => from_standard_input(asked.is_some())?,
@@ -69,8 +66,10 @@ pub(super) fn tools(
 /// Reads the models that a server lists.
 pub(super) fn listed_models(path: Option<&Path>) -> Result<Vec<ModelFacts>, UsageError> {
     let Some(path) = path else { return Ok(Vec::new()) };
-    read_listed(&json("--models", path)?)
-        .map_err(|error| UsageError(format!("--models: {}: {error}", path.display())))
+    read_listed(&json("--models", path)?).map_err(|error| {
+        let form = r#"it must be {"models": […]}, as the server answers"#;
+        UsageError(format!("--models: {}: {form}: {error}", path.display()))
+    })
 }
 
 /// Reads the schema of the answer.

@@ -7,7 +7,7 @@ mod surroundings;
 
 use convoke_core::Diagnostic;
 use convoke_core::diagnostic::Code;
-use convoke_thread::config::Config;
+use convoke_thread::config::{Config, ConfigError, Machine};
 use convoke_thread::files::Disk;
 use convoke_thread::pack::Pack;
 use convoke_thread::prompt::{Purpose, Request};
@@ -25,7 +25,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let machine = surroundings::machine(arguments)?;
     let pack = read_pack(arguments)?;
     let overrides = arguments.overrides(&machine.cwd)?;
-    let mut config = Config::load(&Disk, &machine, pack.shape, &overrides).map_err(usage)?;
+    let mut config = Config::load(&Disk, &machine, pack.shape, &overrides)
+        .map_err(|error| explain_config(error, &machine))?;
     if let Some(wire) = arguments.wire {
         config.provider.wire = wire.into();
     }
@@ -73,8 +74,21 @@ fn read_pack(arguments: &Arguments) -> Result<Pack, UsageError> {
 fn compaction_first(request: &Request) -> Option<Diagnostic> {
     let message = "the recorded thread has reached its limit, so this request asks for a summary; \
                    the prompt would follow with the next one";
-    (request.purpose == Purpose::Compaction)
-        .then(|| Diagnostic::new(Code::ThreadCompacts, message))
+    (request.purpose == Purpose::Compaction).then(|| Diagnostic::new(Code::ThreadCompacts, message))
+}
+
+/// Says where a value comes from that the error alone cannot place: layers are merged before they are
+/// read.
+fn explain_config(error: ConfigError, machine: &Machine) -> UsageError {
+    match error {
+        ConfigError::Value { .. }
+        | ConfigError::UnknownProfile(_)
+        | ConfigError::UnknownProvider(_) => {
+            let file = machine.codex_home.join("config.toml");
+            UsageError(format!("{}, or what overrides it: {error}", file.display()))
+        }
+        other => usage(other),
+    }
 }
 
 /// Makes bad usage of an error, its causes included.
