@@ -6,6 +6,8 @@ pub mod compaction;
 pub mod config;
 pub mod environment;
 pub mod files;
+#[cfg(test)]
+mod fixture;
 pub mod history;
 pub mod images;
 pub mod item;

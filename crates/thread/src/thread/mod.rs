@@ -410,3 +410,8 @@ fn find_model(
             pack: pack.name.clone(),
         })
 }
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

@@ -107,6 +107,17 @@ enum Then {
     Continue,
 }
 
+/// Which failures a request is sent again after.
+#[derive(Debug, Clone, Copy)]
+enum Effort {
+    /// Those that another try may mend.
+    Mendable,
+    /// All of them: a local compaction does not give up early.
+    Anything,
+    /// None but errors of the server itself: it compacts once.
+    Once,
+}
+
 /// How often a request was repeated.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tries {
@@ -301,7 +312,7 @@ impl Thread<'_> {
                 return Ok(Step::Done(Outcome::Failed(reason.to_owned())));
             }
             Some(failure) => {
-                if !self.try_again(&failure, &mut tries) {
+                if !self.try_again(&failure, Effort::Mendable, &mut tries) {
                     return Ok(Step::Done(Outcome::Failed(failure.into_reason())));
                 }
                 self.state = State::Sampling {
@@ -350,20 +361,22 @@ impl Thread<'_> {
         }
     }
 
-    fn try_again(&self, failure: &Failure, tries: &mut Tries) -> bool {
+    /// Decides whether a request is sent again, and counts it.
+    fn try_again(&self, failure: &Failure, effort: Effort, tries: &mut Tries) -> bool {
         let provider = &self.config.provider;
-        match failure {
-            Failure::Server(_) if tries.server < provider.request_max_retries => {
-                tries.server += 1;
-                true
-            }
-            Failure::Server(_) | Failure::Stream(_) => {
-                tries.server = 0;
-                tries.stream += 1;
-                tries.stream <= provider.stream_max_retries
-            }
-            Failure::ContextWindowExceeded | Failure::Fatal(_) => false,
+        if matches!(failure, Failure::Server(_)) && tries.server < provider.request_max_retries {
+            tries.server += 1;
+            return true;
         }
+        let mendable = matches!(failure, Failure::Server(_) | Failure::Stream(_));
+        let worth_it = match effort {
+            Effort::Mendable => mendable,
+            Effort::Anything => true,
+            Effort::Once => false,
+        };
+        tries.server = 0;
+        tries.stream += 1;
+        worth_it && tries.stream <= provider.stream_max_retries
     }
 
     fn compact(&mut self, context: TurnContext, then: Then) -> Result<Step, ThreadError> {
@@ -417,6 +430,10 @@ impl Thread<'_> {
             self.finish_compaction(&compacting, answer.items);
             return self.go_on(compacting.context, compacting.then, Outcome::Finished);
         };
+        let effort = match compacting.place {
+            Place::Local => Effort::Anything,
+            Place::Remote => Effort::Once,
+        };
         if failure == Failure::ContextWindowExceeded && compacting.place == Place::Local {
             if compacting.history.entries().len() > 1 {
                 let mut history = compacting.history;
@@ -429,7 +446,7 @@ impl Thread<'_> {
                 );
             }
             self.fill_usage(&compacting.context);
-        } else if self.try_again(&failure, &mut compacting.tries) {
+        } else if self.try_again(&failure, effort, &mut compacting.tries) {
             let request = Arc::clone(&compacting.request);
             self.state = State::Compacting(Box::new(compacting));
             return Ok(Step::Send(request));
