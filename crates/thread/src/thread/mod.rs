@@ -3,6 +3,7 @@
 //! A thread sends nothing itself. [`Thread::begin_turn`] and its siblings return the next [`Step`];
 //! the caller sends the request or runs the tools and reports back, until the turn is done.
 
+mod compact;
 mod context;
 mod settings;
 mod turn;

@@ -404,6 +404,10 @@ impl Stage<'_, '_> {
                 Some(Value::String(decision)) => cancelled |= decision == "cancel",
                 Some(decision) => {
                     if let Some(prefix) = client::approved_prefix(&decision) {
+                        let home = self.scenario.text("codexHome").unwrap_or_default();
+                        let rules = Path::new(home).join("rules/default.rules");
+                        let rule = format!("prefix_rule(pattern={prefix:?}, decision=\"allow\")\n");
+                        self.tree.append(&rules, &rule);
                         thread.approve_prefix(prefix);
                     }
                 }
