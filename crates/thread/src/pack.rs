@@ -343,3 +343,60 @@ impl<'de> Deserialize<'de> for ListedModel {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use super::*;
+    use crate::fixture::pack_files;
+
+    fn refused(change: impl Fn(&mut crate::files::MemoryTree)) -> String {
+        let mut tree = pack_files();
+        change(&mut tree);
+        let error = Pack::load(&tree, "/pack".as_ref()).unwrap_err();
+        let cause = error.source().map_or(String::new(), |it| format!(": {it}"));
+        format!("{error}{cause}")
+    }
+
+    #[test]
+    fn a_missing_or_malformed_file_is_named() {
+        let cases = [
+            (
+                refused(|it| it.remove("/pack/compact/prompt.md")),
+                "cannot read the pack's file /pack/compact/prompt.md: No such file",
+            ),
+            (
+                refused(|it| it.remove("/pack/instructions/template.md")),
+                "cannot read the pack's file /pack/instructions/template.md: No such file",
+            ),
+            (
+                refused(|it| it.write("/pack/child-agents.md", [0xff])),
+                "cannot read the pack's file /pack/child-agents.md: the file is not valid UTF-8",
+            ),
+            (
+                refused(|it| it.write("/pack/pack.toml", "name = \"x\"\nshape = \"codex@9\"\n")),
+                "the pack's file /pack/pack.toml is malformed: unknown shape `codex@9`",
+            ),
+            (
+                refused(|it| it.write("/pack/models.json", "[]")),
+                "the pack's file /pack/models.json is malformed: no entry matches any model",
+            ),
+            (
+                refused(|it| it.write("/pack/models.json", "[{}]")),
+                "the pack's file /pack/models.json is malformed: missing field `match`",
+            ),
+        ];
+        for (told, expected) in cases {
+            assert!(told.starts_with(expected), "{told}");
+        }
+    }
+
+    #[test]
+    fn only_the_note_on_a_new_model_may_be_missing() {
+        let mut tree = pack_files();
+        tree.remove("/pack/wrappers/model-switch.md");
+        let pack = Pack::load(&tree, "/pack".as_ref()).unwrap();
+        assert_eq!(pack.wrappers.model_switch, None);
+    }
+}

@@ -115,6 +115,11 @@ impl History {
         self.entries.iter().map(|entry| &entry.item)
     }
 
+    /// Returns how many items a request with this history carries.
+    pub fn len_sent(&self) -> usize {
+        normalize(&self.entries, &mut Vec::new()).len()
+    }
+
     /// Replaces all entries.
     pub fn replace(&mut self, entries: Vec<Entry>) {
         self.entries = entries;

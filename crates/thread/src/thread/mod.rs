@@ -3,6 +3,7 @@
 //! A thread sends nothing itself. [`Thread::begin_turn`] and its siblings return the next [`Step`];
 //! the caller sends the request or runs the tools and reports back, until the turn is done.
 
+mod compact;
 mod context;
 mod settings;
 mod turn;
@@ -410,3 +411,8 @@ fn find_model(
             pack: pack.name.clone(),
         })
 }
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

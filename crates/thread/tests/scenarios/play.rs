@@ -160,15 +160,15 @@ impl Player<'_> {
             }
             Some(which) => {
                 let known = match which {
-                    Resume::Last => self.records.len().checked_sub(1),
-                    Resume::Id(id) => {
-                        let named = self.records.iter().position(|it| it.id == id);
-                        named.or_else(|| self.records.len().checked_sub(1))
+                    Resume::Last => {
+                        let here = |it: &Record| it.cwd.as_ref() == Some(&config.cwd);
+                        self.records.iter().rposition(here)
                     }
+                    Resume::Id(id) => self.records.iter().position(|it| it.id == id),
                 };
-                let record = self
-                    .records
-                    .remove(known.ok_or("there is no session to resume")?);
+                let known = known.or_else(|| self.records.len().checked_sub(1));
+                let known = known.ok_or("there is no session to resume")?;
+                let record = self.records.remove(known);
                 let thread = Thread::resume(setup, config, &record).map_err(|it| told(&it))?;
                 (thread, record)
             }
@@ -404,6 +404,10 @@ impl Stage<'_, '_> {
                 Some(Value::String(decision)) => cancelled |= decision == "cancel",
                 Some(decision) => {
                     if let Some(prefix) = client::approved_prefix(&decision) {
+                        let home = self.scenario.text("codexHome").unwrap_or_default();
+                        let rules = Path::new(home).join("rules/default.rules");
+                        let rule = format!("prefix_rule(pattern={prefix:?}, decision=\"allow\")\n");
+                        self.tree.append(&rules, &rule);
                         thread.approve_prefix(prefix);
                     }
                 }

@@ -98,7 +98,8 @@ fn failure(scripted: &Value) -> Option<Failure> {
         let reason = format!("HTTP {status}");
         return Some(match status {
             500.. => Failure::Server(reason),
-            _ => Failure::Fatal(reason),
+            400 | 429 => Failure::Fatal(reason),
+            _ => Failure::Stream(reason),
         });
     }
     let failed = scripted.get("failed").filter(|it| !it.is_null())?;

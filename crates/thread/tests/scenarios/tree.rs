@@ -33,9 +33,6 @@ impl Tree {
         for directory in ["/tmp", "/lab/home", "/lab/codex_home", "/lab/repo"] {
             files.create_directory(directory);
         }
-        for key in ["home", "codexHome", "cwd"] {
-            files.create_directory(scenario.text(key).unwrap_or(LAB));
-        }
         let version = pack_folder(scenario, packs);
         let system = version.join("skills/system");
         for entry in
@@ -58,6 +55,12 @@ impl Tree {
         for file in scenario.list("files") {
             lay_out_file(&mut files, file)?;
         }
+        for key in ["home", "codexHome", "cwd"] {
+            let path = Path::new(scenario.text(key).unwrap_or(LAB));
+            if files.kind(path).is_err() {
+                files.create_directory(resolved(&files, path));
+            }
+        }
         let tree = Self {
             files: RefCell::new(files),
             repositories: texts(scenario.get("gitRepos")),
@@ -67,6 +70,13 @@ impl Tree {
         tree.run(&texts(scenario.get("preCommands")))?;
         tree.lock();
         Ok(tree)
+    }
+
+    /// Adds a line to a file, as the program does when it remembers something.
+    pub(crate) fn append(&self, path: &Path, line: &str) {
+        let mut text = self.read_text(path).unwrap_or_default();
+        text.push_str(line);
+        self.files.borrow_mut().write(path, text);
     }
 
     pub(crate) fn read_to_string(&self, path: &str) -> Option<String> {
@@ -140,8 +150,23 @@ pub(crate) fn pack_folder(scenario: &Scenario, packs: &Path) -> PathBuf {
     packs.join(format!("codex-{}", minor.join(".")))
 }
 
+/// Returns where a path leads as far as it exists, so that writing below a link goes through it.
+fn resolved(files: &MemoryTree, path: &Path) -> PathBuf {
+    let existing = path
+        .ancestors()
+        .find_map(|it| Some((it, files.canonicalize(it).ok()?)));
+    existing.map_or(path.to_owned(), |(ancestor, real)| {
+        match path.strip_prefix(ancestor) {
+            Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
+            _ => real,
+        }
+    })
+}
+
 fn lay_out_file(files: &mut MemoryTree, file: &Value) -> Result<(), String> {
-    let path = file["path"].as_str().ok_or("a file has no path")?;
+    let path = Path::new(file["path"].as_str().ok_or("a file has no path")?);
+    let folder = resolved(files, path.parent().unwrap_or(path));
+    let path = folder.join(path.file_name().unwrap_or_default());
     match file["kind"].as_str() {
         Some("dir") => files.create_directory(path),
         Some("symlink") => files.link(path, file["target"].as_str().unwrap_or("")),
