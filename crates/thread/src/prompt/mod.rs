@@ -91,12 +91,7 @@ pub fn build_api_prompt(
         Wire::Responses => ("/responses", responses::map(&prompt, provider)?),
         Wire::Chat => ("/chat/completions", chat::map(&prompt)?),
     };
-    Ok(Request {
-        path,
-        ledger: ledger::of(&prompt, &mapped),
-        body: mapped.body,
-        diagnostics,
-    })
+    Ok(Request { path, ledger: ledger::of(&prompt, &mapped), body: mapped.body, diagnostics })
 }
 
 /// Maps a prompt to the request by which a server compacts a thread itself.

@@ -3,11 +3,17 @@
 //!
 //! Entries stand in the order of the text. The kept bytes of a target sum to the bytes of that text.
 
+mod context;
+mod table;
+
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
+
+pub(crate) use context::ContextRow;
+pub use table::{Style, Table};
 
 /// The text that an entry belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -54,6 +60,18 @@ pub enum Source<'a> {
     },
 }
 
+impl Source<'_> {
+    /// Returns the same source, borrowing nothing.
+    pub fn into_owned(self) -> Source<'static> {
+        match self {
+            Self::Message { id, index } => Source::Message { id: id.map(owned), index },
+            Self::File { path, lines } => Source::File { path: owned(path), lines },
+            Self::Setting { name } => Source::Setting { name: owned(name) },
+            Self::Convoke { what } => Source::Convoke { what: owned(what) },
+        }
+    }
+}
+
 /// What happened to a piece of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -98,25 +116,32 @@ pub enum Rule<'a> {
     Other(Cow<'a, str>),
 }
 
+impl Rule<'_> {
+    fn into_owned(self) -> Rule<'static> {
+        match self {
+            Self::Fits => Rule::Fits,
+            Self::Frame => Rule::Frame,
+            Self::OldestFirst { needed, available } => Rule::OldestFirst { needed, available },
+            Self::EndCut { needed, available } => Rule::EndCut { needed, available },
+            Self::MiddleCut { needed, available } => Rule::MiddleCut { needed, available },
+            Self::Other(text) => Rule::Other(owned(text)),
+        }
+    }
+}
+
 impl fmt::Display for Rule<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Rule::Fits => f.write_str("fits"),
             Rule::Frame => f.write_str("frame"),
             Rule::OldestFirst { needed, available } => {
-                write!(
-                    f,
-                    "oldest context first: {needed} bytes needed, {available} available"
-                )
+                write!(f, "oldest context first: {needed} bytes needed, {available} available")
             }
             Rule::EndCut { needed, available } => {
                 write!(f, "end cut: {needed} bytes needed, {available} available")
             }
             Rule::MiddleCut { needed, available } => {
-                write!(
-                    f,
-                    "middle cut: {needed} bytes needed, {available} available"
-                )
+                write!(f, "middle cut: {needed} bytes needed, {available} available")
             }
             Rule::Other(text) => f.write_str(text),
         }
@@ -151,6 +176,24 @@ impl Entry<'_> {
     }
 }
 
+impl Entry<'_> {
+    /// Returns the same entry, borrowing nothing.
+    pub fn into_owned(self) -> Entry<'static> {
+        Entry {
+            target: self.target,
+            section: owned(self.section),
+            source: self.source.into_owned(),
+            kept_bytes: self.kept_bytes,
+            cut_bytes: self.cut_bytes,
+            rule: self.rule.into_owned(),
+        }
+    }
+}
+
+fn owned(text: Cow<'_, str>) -> Cow<'static, str> {
+    Cow::Owned(text.into_owned())
+}
+
 /// Returns the estimated tokens of a text of this many bytes: a quarter, rounded up.
 pub const fn estimate_tokens(bytes: u64) -> u64 {
     bytes.div_ceil(4)
@@ -176,31 +219,70 @@ impl Serialize for Entry<'_> {
 pub struct Ledger<'a> {
     /// The budget, when there was one.
     pub max_bytes: Option<u64>,
-    entries: Vec<Entry<'a>>,
+    rows: Vec<Row<'a>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Row<'a> {
+    One(Entry<'a>),
+    /// The entries of a whole context, made when they are asked for: a context of fifty thousand
+    /// messages of which most were dropped costs one row.
+    Context(ContextRow<'a>),
 }
 
 impl<'a> Ledger<'a> {
     /// Creates an empty ledger for a budget.
     pub fn new(max_bytes: Option<u64>) -> Self {
-        Self {
-            max_bytes,
-            entries: Vec::new(),
-        }
+        Self { max_bytes, rows: Vec::new() }
     }
 
     /// Adds the entry that comes next in the text.
     pub fn push(&mut self, entry: Entry<'a>) {
-        self.entries.push(entry);
+        self.rows.push(Row::One(entry));
+    }
+
+    /// Adds the entries of a context.
+    pub(crate) fn push_context(&mut self, context: ContextRow<'a>) {
+        self.rows.push(Row::Context(context));
     }
 
     /// Returns the entries in the order of the text.
-    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        self.entries.iter().cloned()
+    pub fn entries(&self) -> impl Iterator<Item = Entry<'a>> {
+        self.rows.iter().flat_map(|row| match row {
+            Row::One(entry) => Either::One(std::iter::once(entry.clone())),
+            Row::Context(context) => Either::Many(context.entries()),
+        })
+    }
+
+    /// Returns the same ledger, borrowing nothing.
+    pub fn into_owned(self) -> Ledger<'static> {
+        let rows = self.entries().map(|entry| Row::One(entry.into_owned())).collect();
+        Ledger { max_bytes: self.max_bytes, rows }
     }
 
     /// Returns the bytes of everything that is sent.
     pub fn used_bytes(&self) -> u64 {
-        self.entries.iter().map(|entry| entry.kept_bytes).sum()
+        let kept = self.rows.iter().map(|row| match row {
+            Row::One(entry) => entry.kept_bytes,
+            Row::Context(context) => context.kept_bytes,
+        });
+        kept.sum()
+    }
+}
+
+enum Either<A, B> {
+    One(A),
+    Many(B),
+}
+
+impl<T, A: Iterator<Item = T>, B: Iterator<Item = T>> Iterator for Either<A, B> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        match self {
+            Self::One(iterator) => iterator.next(),
+            Self::Many(iterator) => iterator.next(),
+        }
     }
 }
 
@@ -210,7 +292,15 @@ impl Serialize for Ledger<'_> {
         ledger.serialize_field("version", &1)?;
         ledger.serialize_field("maxBytes", &self.max_bytes)?;
         ledger.serialize_field("usedBytes", &self.used_bytes())?;
-        ledger.serialize_field("entries", &self.entries)?;
+        ledger.serialize_field("entries", &EntryList(self))?;
         ledger.end()
+    }
+}
+
+struct EntryList<'l, 'a>(&'l Ledger<'a>);
+
+impl Serialize for EntryList<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.entries())
     }
 }

@@ -1,0 +1,72 @@
+//! Assemblers: from an input to the prompt in the format that one kind of agent reads.
+
+mod builtin;
+mod format;
+mod registry;
+
+pub use builtin::{
+    ClaudeAssembler, CodexAssembler, GeminiAssembler, InlineClaudeAssembler, PlainTextAssembler,
+};
+pub use format::{Format, Headers, LineStyle, SystemPlace};
+pub use registry::Assemblers;
+
+use crate::agent_type::AgentType;
+use crate::budget::{self, BudgetTooSmall};
+use crate::diagnostic::Diagnostic;
+use crate::forged;
+use crate::fragment::Fragments;
+use crate::input::AssemblerInput;
+use crate::ledger::Ledger;
+use crate::render;
+
+/// Turns an input into a prompt.
+pub trait ContextAssembler: Send + Sync {
+    /// Returns the type of agent that reads this format.
+    fn agent_type(&self) -> AgentType;
+
+    /// Assembles the prompt.
+    fn assemble<'a>(
+        &self,
+        input: &'a AssemblerInput<'a>,
+    ) -> Result<AssemblerOutput<'a>, BudgetTooSmall>;
+}
+
+/// A prompt, the system text beside it, and the account of both.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AssemblerOutput<'a> {
+    /// The prompt.
+    pub prompt: String,
+    /// The system text, when it travels apart from the prompt.
+    pub system_flag: Option<String>,
+    /// Where every byte came from, and what was left out.
+    pub ledger: Ledger<'a>,
+    /// What a user should know.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl AssemblerOutput<'_> {
+    /// Returns the output with a ledger that borrows nothing from the input.
+    pub fn into_owned(self) -> AssemblerOutput<'static> {
+        AssemblerOutput {
+            prompt: self.prompt,
+            system_flag: self.system_flag,
+            ledger: self.ledger.into_owned(),
+            diagnostics: self.diagnostics,
+        }
+    }
+}
+
+/// Assembles a prompt in a format: fragments, budget, text and ledger.
+///
+/// Costs one look at the size of each context message, and the writing of what is kept.
+pub fn assemble<'a>(
+    format: &Format,
+    input: &'a AssemblerInput<'a>,
+) -> Result<AssemblerOutput<'a>, BudgetTooSmall> {
+    let fragments = Fragments::new(format, input);
+    let plan = budget::plan(format, &fragments, input.max_bytes)?;
+    let mut diagnostics = plan.diagnostics();
+    diagnostics.extend(forged::find(format, &fragments, &plan));
+    let render::Rendered { prompt, system_flag, ledger } = render::render(format, fragments, &plan);
+    Ok(AssemblerOutput { prompt, system_flag, ledger, diagnostics })
+}

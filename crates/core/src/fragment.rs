@@ -1,0 +1,184 @@
+//! Fragments: the pieces of a prompt, each with its section, its source, and what may happen to it.
+//!
+//! They are data. What is kept of them is decided on their sizes (`budget`), and the text is written
+//! once, from what was decided (`render`). Rendered text is never read again.
+
+use std::borrow::Cow;
+
+use memchr::memchr2_iter;
+
+use crate::assembler::{Format, LineStyle};
+use crate::input::{AssemblerInput, Fencing, PromptContextMessage};
+use crate::ledger::Source;
+use crate::whitespace::trim;
+
+/// A part of a prompt under one header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Section {
+    /// Who the agent is and how it works.
+    System,
+    /// What the team is to do.
+    TeamTask,
+    /// What was said before.
+    Context,
+    /// What to answer.
+    Message,
+}
+
+impl Section {
+    /// Returns the name that ledgers and diagnostics use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::System => "SYSTEM",
+            Self::TeamTask => "TEAM_TASK",
+            Self::Context => "CONTEXT",
+            Self::Message => "MESSAGE",
+        }
+    }
+}
+
+/// A text and where it came from.
+#[derive(Debug, Clone)]
+pub(crate) struct Fragment<'a> {
+    pub(crate) text: Cow<'a, str>,
+    pub(crate) source: Source<'a>,
+}
+
+impl<'a> Fragment<'a> {
+    /// Trims a text and sets it off as asked; a blank one is none.
+    fn of(text: Option<&'a str>, fencing: Fencing, source: Source<'a>) -> Option<Self> {
+        let text = trim(text?);
+        if text.is_empty() {
+            return None;
+        }
+        let text = match fencing {
+            Fencing::AsWritten => Cow::Borrowed(text),
+            Fencing::Indented => Cow::Owned(indent_lines(text)),
+        };
+        Some(Self { text, source })
+    }
+
+    /// Returns its bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.text.len()
+    }
+}
+
+/// The pieces of one prompt. What may happen to each is what its field says.
+#[derive(Debug)]
+pub(crate) struct Fragments<'a> {
+    /// Never cut: the role summary and the configured system text.
+    pub(crate) system: Vec<Fragment<'a>>,
+    /// May keep only its head and tail.
+    pub(crate) file: Option<Fragment<'a>>,
+    /// Never cut.
+    pub(crate) task: Option<Fragment<'a>>,
+    /// Each dropped whole, oldest first.
+    pub(crate) context: ContextLines<'a>,
+    /// May lose its end.
+    pub(crate) message: Option<Fragment<'a>>,
+}
+
+impl<'a> Fragments<'a> {
+    /// Takes an input apart.
+    pub(crate) fn new(format: &Format, input: &'a AssemblerInput<'a>) -> Self {
+        let fencing = input.fencing;
+        let setting = |name| Source::Setting { name: Cow::Borrowed(name) };
+        let file_source = match &input.instruction_file_path {
+            Some(path) => Source::File { path: Cow::Borrowed(path), lines: None },
+            None => setting("instructionFileText"),
+        };
+        let message_source = Source::Message {
+            id: input.current_message_id.as_deref().map(Cow::Borrowed),
+            index: None,
+        };
+        let role = Fragment::of(input.role_summary.as_deref(), fencing, setting("roleSummary"));
+        let configured = Fragment::of(
+            input.system_instruction.as_deref(),
+            fencing,
+            setting("systemInstruction"),
+        );
+        Self {
+            system: role.into_iter().chain(configured).collect(),
+            file: Fragment::of(input.instruction_file_text.as_deref(), fencing, file_source),
+            task: Fragment::of(input.team_task.as_deref(), fencing, setting("teamTask")),
+            context: ContextLines {
+                messages: &input.context_messages,
+                style: format.line,
+                fencing,
+            },
+            message: Fragment::of(Some(&input.current_message), fencing, message_source),
+        }
+    }
+}
+
+/// The lines of the context: a view of the messages, so that a message that is dropped costs nothing
+/// but a look at its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ContextLines<'a> {
+    pub(crate) messages: &'a [PromptContextMessage<'a>],
+    pub(crate) style: LineStyle,
+    pub(crate) fencing: Fencing,
+}
+
+impl<'a> ContextLines<'a> {
+    /// Returns the bytes of one line.
+    pub(crate) fn size(&self, message: &PromptContextMessage<'_>) -> usize {
+        let texts = self.style.texts(message);
+        let size = texts.iter().map(|text| text.len()).sum();
+        match self.fencing {
+            Fencing::AsWritten => size,
+            Fencing::Indented => {
+                let breaks: usize = texts.iter().map(|text| line_starts(text).count()).sum();
+                size + breaks * INDENT.len()
+            }
+        }
+    }
+
+    /// Writes one line.
+    pub(crate) fn write(&self, message: &PromptContextMessage<'_>, out: &mut String) {
+        for text in self.style.texts(message) {
+            match self.fencing {
+                Fencing::AsWritten => out.push_str(text),
+                Fencing::Indented => push_indented(text, out),
+            }
+        }
+    }
+
+    /// Returns the source of the message at an index.
+    pub(crate) fn source(&self, index: usize) -> Source<'a> {
+        let id = self.messages[index].id.as_deref().map(Cow::Borrowed);
+        Source::Message { id, index: Some(index) }
+    }
+}
+
+/// What fenced lines begin with.
+const INDENT: &str = "  ";
+
+/// Indents every line of a text, the first one too.
+fn indent_lines(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 64);
+    out.push_str(INDENT);
+    push_indented(text, &mut out);
+    out
+}
+
+/// Appends a text with every line but the first indented.
+fn push_indented(text: &str, out: &mut String) {
+    let mut from = 0;
+    for start in line_starts(text) {
+        out.push_str(&text[from..start]);
+        out.push_str(INDENT);
+        from = start;
+    }
+    out.push_str(&text[from..]);
+}
+
+/// Returns where each line but the first begins. LF, CR and CRLF end a line: a reader may take each
+/// for a line break.
+fn line_starts(text: &str) -> impl Iterator<Item = usize> {
+    let bytes = text.as_bytes();
+    memchr2_iter(b'\n', b'\r', bytes)
+        .filter(|&at| bytes[at] == b'\n' || bytes.get(at + 1) != Some(&b'\n'))
+        .map(|at| at + 1)
+}

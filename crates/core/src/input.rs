@@ -1,0 +1,189 @@
+//! What an assembler is given (000 §2.1): all that goes into one prompt, and its budget.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::json::{InvalidField, take_string, whole_number};
+
+/// The budget of a prompt and its system text together when none is given: 768 KiB.
+pub const DEFAULT_MAX_BYTES: u64 = 768 * 1024;
+
+/// Whether content is set off from the text around it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fencing {
+    /// The bytes stay as written; what looks forged is reported.
+    #[default]
+    AsWritten,
+    /// Every line of content is indented, so that none can begin a line of ours.
+    Indented,
+}
+
+/// A context message as an assembler sees it: markers are gone, addressees are one text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PromptContextMessage<'a> {
+    /// Who said it.
+    pub from: Cow<'a, str>,
+    /// To whom; absent is everyone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<Cow<'a, str>>,
+    /// What was said.
+    pub content: Cow<'a, str>,
+    /// The message's id, for the ledger.
+    #[serde(skip)]
+    pub id: Option<Cow<'a, str>>,
+}
+
+/// All that goes into one prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AssemblerInput<'a> {
+    /// Earlier messages, oldest first.
+    pub context_messages: Vec<PromptContextMessage<'a>>,
+    /// The message to answer.
+    pub current_message: Cow<'a, str>,
+    /// Its id, for the ledger.
+    #[serde(skip)]
+    pub current_message_id: Option<Cow<'a, str>>,
+    /// The team's task.
+    pub team_task: Option<Cow<'a, str>>,
+    /// A short line that says who the agent is; it stands first and is never cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role_summary: Option<Cow<'a, str>>,
+    /// The configured part of the system text; it is never cut.
+    pub system_instruction: Option<Cow<'a, str>>,
+    /// The instruction file's text.
+    pub instruction_file_text: Option<Cow<'a, str>>,
+    /// The instruction file's path, for the ledger.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instruction_file_path: Option<Cow<'a, str>>,
+    /// The most bytes that prompt and system text may take together.
+    pub max_bytes: u64,
+    /// Whether content is set off.
+    #[serde(skip)]
+    pub fencing: Fencing,
+}
+
+impl Default for AssemblerInput<'_> {
+    fn default() -> Self {
+        Self {
+            context_messages: Vec::new(),
+            current_message: Cow::Borrowed(""),
+            current_message_id: None,
+            team_task: None,
+            role_summary: None,
+            system_instruction: None,
+            instruction_file_text: None,
+            instruction_file_path: None,
+            max_bytes: DEFAULT_MAX_BYTES,
+            fencing: Fencing::default(),
+        }
+    }
+}
+
+impl AssemblerInput<'static> {
+    /// Reads an input; fields that are not known are ignored.
+    pub fn from_json(value: Value) -> Result<Self, InvalidField> {
+        let Value::Object(mut object) = value else {
+            return Err(InvalidField::must_be("input", "an object"));
+        };
+        let object = &mut object;
+        Ok(Self {
+            context_messages: read_context(object)?,
+            current_message: take_text(object, "currentMessage")?.unwrap_or_default(),
+            current_message_id: take_text(object, "currentMessageId")?,
+            team_task: take_text(object, "teamTask")?,
+            role_summary: take_text(object, "roleSummary")?,
+            system_instruction: take_text(object, "systemInstruction")?,
+            instruction_file_text: take_text(object, "instructionFileText")?,
+            instruction_file_path: take_text(object, "instructionFilePath")?,
+            max_bytes: read_max_bytes(object)?,
+            fencing: read_fencing(object)?,
+        })
+    }
+}
+
+fn take_text(
+    object: &mut Map<String, Value>,
+    field: &'static str,
+) -> Result<Option<Cow<'static, str>>, InvalidField> {
+    Ok(take_string(object, field)?.map(Cow::Owned))
+}
+
+fn read_context(
+    object: &mut Map<String, Value>,
+) -> Result<Vec<PromptContextMessage<'static>>, InvalidField> {
+    let list = match object.shift_remove("contextMessages") {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Array(list)) => list,
+        Some(_) => return Err(InvalidField::must_be("contextMessages", "a list")),
+    };
+    let read = |(index, value)| {
+        read_context_message(value)
+            .map_err(|error| error.within(&format!("contextMessages[{index}]")))
+    };
+    list.into_iter().enumerate().map(read).collect()
+}
+
+fn read_context_message(value: Value) -> Result<PromptContextMessage<'static>, InvalidField> {
+    let Value::Object(mut object) = value else {
+        return Err(InvalidField::must_be("message", "an object"));
+    };
+    let object = &mut object;
+    let required = |field| InvalidField::must_be(field, "a string");
+    Ok(PromptContextMessage {
+        from: take_text(object, "from")?.ok_or_else(|| required("from"))?,
+        to: take_text(object, "to")?,
+        content: take_text(object, "content")?.ok_or_else(|| required("content"))?,
+        id: take_text(object, "messageId")?,
+    })
+}
+
+fn read_max_bytes(object: &Map<String, Value>) -> Result<u64, InvalidField> {
+    match object.get("maxBytes") {
+        None | Some(Value::Null) => Ok(DEFAULT_MAX_BYTES),
+        Some(value) => whole_number(value).ok_or_else(|| {
+            InvalidField::must_be("maxBytes", &format!("a whole number of bytes, not {value}"))
+        }),
+    }
+}
+
+fn read_fencing(object: &Map<String, Value>) -> Result<Fencing, InvalidField> {
+    match object.get("fence") {
+        None | Some(Value::Null | Value::Bool(false)) => Ok(Fencing::AsWritten),
+        Some(Value::Bool(true)) => Ok(Fencing::Indented),
+        Some(_) => Err(InvalidField::must_be("fence", "true or false")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn absent_means_null() {
+        let input = AssemblerInput::from_json(json!({"unknown": 1})).unwrap();
+        assert_eq!(input, AssemblerInput::default());
+        assert_eq!(input.max_bytes, 786_432);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let cases = [
+            (json!([]), "`input` must be an object"),
+            (json!({"maxBytes": -1}), "`maxBytes` must be a whole number of bytes, not -1"),
+            (json!({"maxBytes": 0.5}), "`maxBytes` must be a whole number of bytes, not 0.5"),
+            (json!({"teamTask": 5}), "`teamTask` must be a string"),
+            (json!({"contextMessages": {}}), "`contextMessages` must be a list"),
+            (
+                json!({"contextMessages": [{"from": "a", "content": ""}, {"from": "b"}]}),
+                "`contextMessages[1].content` must be a string",
+            ),
+        ];
+        for (input, why) in cases {
+            assert_eq!(AssemblerInput::from_json(input).unwrap_err().to_string(), why);
+        }
+    }
+}

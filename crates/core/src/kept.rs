@@ -1,0 +1,136 @@
+//! What is kept of a text that may be cut, and the mark that stands where text is missing.
+
+use std::fmt;
+
+/// What is kept of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// All of it.
+    Whole,
+    /// Its head and its tail (either may be empty), and a mark between them on a line of its own.
+    Ends { head: usize, tail: usize, mark: Mark },
+}
+
+/// Says how many bytes are missing: `[… N bytes cut]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) cut: usize,
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[… {} bytes cut]", self.cut)
+    }
+}
+
+impl Mark {
+    /// The bytes of a mark without its number.
+    const FRAME: usize = "[… ".len() + " bytes cut]".len();
+
+    fn len(self) -> usize {
+        Self::FRAME + digits(self.cut)
+    }
+}
+
+/// The digits of the largest number that a text's length can be.
+const MOST_DIGITS: usize = 20;
+
+fn digits(number: usize) -> usize {
+    number.checked_ilog10().map_or(1, |log| log as usize + 1)
+}
+
+impl Kept {
+    /// Returns the bytes that are written for a text of `len` bytes.
+    pub(crate) fn len(self, len: usize) -> usize {
+        match self {
+            Self::Whole => len,
+            Self::Ends { head, tail, mark } => {
+                head + tail + mark.len() + usize::from(head > 0) + usize::from(tail > 0)
+            }
+        }
+    }
+
+    fn ends(text: &str, head: usize, tail: usize) -> Self {
+        Self::Ends { head, tail, mark: Mark { cut: text.len() - head - tail } }
+    }
+
+    /// Cuts as much of the end as must go for the rest to fit into `room`, if `floor` bytes can stay.
+    ///
+    /// A longer number makes a longer mark, which leaves less room for the head: the digits are tried
+    /// from the fewest on.
+    pub(crate) fn without_end(text: &str, room: usize, floor: usize) -> Option<Self> {
+        let cut = |reserved: usize| {
+            let head = text.floor_char_boundary(room.checked_sub(Mark::FRAME + reserved + 1)?);
+            let kept = Self::ends(text, head, 0);
+            let allowed = (floor..text.len()).contains(&head) && kept.len(text.len()) <= room;
+            allowed.then_some(kept)
+        };
+        let nothing_but_mark = || Some(Self::ends(text, 0, 0)).filter(|kept| kept.len(0) <= room);
+        let longest = (1..=MOST_DIGITS).find_map(cut);
+        match floor {
+            0 if !text.is_empty() => longest.or_else(nothing_but_mark),
+            _ => longest,
+        }
+    }
+
+    /// Cuts as much of the middle as must go for the rest to fit into `room`.
+    pub(crate) fn without_middle(text: &str, room: usize) -> Option<Self> {
+        if text.is_empty() || room >= text.len() {
+            return None;
+        }
+        let cut = |reserved: usize| {
+            let both = room.checked_sub(Mark::FRAME + reserved + 2)?;
+            let head = text.floor_char_boundary(both.div_ceil(2));
+            let tail = text.len() - text.ceil_char_boundary(text.len() - (both - head));
+            let kept = Self::ends(text, head, tail);
+            (kept.len(text.len()) <= room).then_some(kept)
+        };
+        let nothing_but_mark = || Some(Self::ends(text, 0, 0)).filter(|kept| kept.len(0) <= room);
+        (1..=MOST_DIGITS).find_map(cut).or_else(nothing_but_mark)
+    }
+
+    /// Returns the shortest form of a text whose first `floor` bytes stay: a short text is shorter
+    /// than its mark.
+    pub(crate) fn shortest(text: &str, floor: usize) -> Self {
+        let cut = Self::ends(text, floor, 0);
+        if cut.len(text.len()) < text.len() { cut } else { Self::Whole }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_knows_its_length() {
+        for cut in [0, 9, 10, 99, 100, 12345, usize::MAX] {
+            let mark = Mark { cut };
+            assert_eq!(mark.len(), mark.to_string().len());
+            assert!(mark.len() < 48);
+        }
+    }
+
+    #[test]
+    fn the_longest_head_that_fits_is_kept() {
+        let text = "é".repeat(600);
+        for room in 0..text.len() {
+            let best = (0..text.len())
+                .filter(|&head| text.is_char_boundary(head))
+                .map(|head| Kept::ends(&text, head, 0))
+                .rfind(|kept| kept.len(text.len()) <= room);
+            assert_eq!(Kept::without_end(&text, room, 0), best, "room {room}");
+        }
+    }
+
+    #[test]
+    fn head_and_tail_fill_the_room() {
+        let text = "abc\u{1F680}é ".repeat(300);
+        for room in 20..text.len() {
+            let Some(kept) = Kept::without_middle(&text, room) else { panic!("room {room}") };
+            let Kept::Ends { head, tail, .. } = kept else { panic!("room {room}") };
+            assert!(text.is_char_boundary(head) && text.is_char_boundary(text.len() - tail));
+            let len = kept.len(text.len());
+            assert!(len <= room && len + 8 >= room.min(text.len()), "room {room}, {len}");
+        }
+    }
+}

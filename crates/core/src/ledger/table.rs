@@ -1,0 +1,242 @@
+//! The ledger for people: a bar that shows what fills the prompt, and a table of what is in it.
+
+use std::fmt;
+
+use super::{Entry, Ledger, Source, State, Target, estimate_tokens};
+
+/// Whether the table is coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// Text alone.
+    Plain,
+    /// With the colour codes of a terminal.
+    Coloured,
+}
+
+/// A ledger as people read it.
+///
+/// Displays as a bar, a line for each piece of the text in its order, and the sum.
+#[derive(Debug, Clone, Copy)]
+pub struct Table<'l, 'a> {
+    /// The ledger.
+    pub ledger: &'l Ledger<'a>,
+    /// Whether it is coloured.
+    pub style: Style,
+}
+
+/// One line of the table: a piece of content, or everything that Convoke wrote in a section.
+struct Line {
+    target: Target,
+    section: String,
+    what: String,
+    state: State,
+    kept: u64,
+    cut: u64,
+    rule: String,
+}
+
+/// How many dropped messages are listed one by one.
+const LISTED_DROPS: u64 = 8;
+
+/// How many characters the bars take.
+const BAR: u64 = 40;
+
+impl fmt::Display for Table<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines = lines(self.ledger);
+        let used = self.ledger.used_bytes();
+        let full = self.ledger.max_bytes.unwrap_or(used).max(used).max(1);
+        self.summary(f, used)?;
+        self.bar(f, &lines, full)?;
+        writeln!(f)?;
+        let width = |text: fn(&Line) -> &str| lines.iter().map(|l| text(l).chars().count()).max();
+        let section_width = width(|line| &line.section).unwrap_or(0).max(7);
+        let what_width = width(|line| &line.what).unwrap_or(0).max(6);
+        for text in lines.chunk_by(|a, b| a.target == b.target) {
+            let bytes: u64 = text.iter().map(|line| line.kept).sum();
+            let name = title(text[0].target);
+            writeln!(
+                f,
+                "{:width$}  {:>10}  {:>8}  {:>10}",
+                format!("{name}, {} bytes", grouped(bytes)),
+                "bytes",
+                "~tokens",
+                "left out",
+                width = section_width + what_width + 4,
+            )?;
+            for line in text {
+                self.line(f, line, section_width, what_width)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Table<'_, '_> {
+    fn line(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        line: &Line,
+        section_width: usize,
+        what_width: usize,
+    ) -> fmt::Result {
+        let (on, off) = self.colour(line.state);
+        let row = format!(
+            "  {:section_width$}  {:what_width$}  {:>10}  {:>8}  {:>10}  {}",
+            line.section,
+            line.what,
+            grouped(line.kept),
+            grouped(estimate_tokens(line.kept)),
+            if line.cut == 0 { String::new() } else { grouped(line.cut) },
+            if line.state == State::Kept { "" } else { &line.rule },
+        );
+        writeln!(f, "{on}{}{off}", row.trim_end())
+    }
+
+    fn summary(&self, f: &mut fmt::Formatter<'_>, used: u64) -> fmt::Result {
+        let tokens = estimate_tokens(used);
+        match self.ledger.max_bytes {
+            Some(max) => {
+                let percent = (u128::from(used) * 100).checked_div(u128::from(max)).unwrap_or(100);
+                writeln!(
+                    f,
+                    "{} of {} bytes ({percent}%), about {} tokens",
+                    grouped(used),
+                    grouped(max),
+                    grouped(tokens)
+                )
+            }
+            None => writeln!(f, "{} bytes, about {} tokens", grouped(used), grouped(tokens)),
+        }
+    }
+
+    /// Draws what fills the budget, section by section, and below it what was left out.
+    fn bar(&self, f: &mut fmt::Formatter<'_>, lines: &[Line], full: u64) -> fmt::Result {
+        const FILLS: [char; 4] = ['█', '▓', '▒', '░'];
+        let mut sections: Vec<(&str, u64)> = Vec::new();
+        for line in lines {
+            match sections.last_mut() {
+                Some((section, bytes)) if *section == line.section => *bytes += line.kept,
+                _ => sections.push((&line.section, line.kept)),
+            }
+        }
+        let mut drawn = 0;
+        let mut before = 0;
+        write!(f, "[")?;
+        for (index, &(_, bytes)) in sections.iter().enumerate() {
+            before += bytes;
+            let end = share(before, full);
+            write!(f, "{}", fill(FILLS[index % FILLS.len()], end - drawn))?;
+            drawn = end;
+        }
+        write!(f, "{}]", fill('·', BAR - drawn))?;
+        for (index, &(section, bytes)) in sections.iter().enumerate() {
+            write!(f, "  {} {section} {}", FILLS[index % FILLS.len()], grouped(bytes))?;
+        }
+        writeln!(f)?;
+        let cut: u64 = lines.iter().map(|line| line.cut).sum();
+        if cut > 0 {
+            let (on, off) = self.colour(State::Dropped);
+            let bar = fill('×', share(cut, full).clamp(1, BAR));
+            writeln!(f, "{on}[{bar}]  left out: {} bytes{off}", grouped(cut))?;
+        }
+        Ok(())
+    }
+
+    fn colour(&self, state: State) -> (&'static str, &'static str) {
+        match (self.style, state) {
+            (Style::Plain, _) | (_, State::Kept) => ("", ""),
+            (Style::Coloured, State::Cut) => ("\u{1b}[33m", "\u{1b}[0m"),
+            (Style::Coloured, State::Dropped) => ("\u{1b}[31m", "\u{1b}[0m"),
+        }
+    }
+}
+
+fn title(target: Target) -> &'static str {
+    match target {
+        Target::Prompt => "prompt",
+        Target::System => "system text",
+        Target::Request => "request",
+    }
+}
+
+/// Writes a number with a separator after every three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+fn fill(character: char, count: u64) -> String {
+    (0..count).map(|_| character).collect()
+}
+
+fn share(bytes: u64, full: u64) -> u64 {
+    let share = u128::from(bytes) * u128::from(BAR) / u128::from(full);
+    u64::try_from(share).unwrap_or(BAR).min(BAR)
+}
+
+/// Gathers entries into lines: what Convoke wrote in a section becomes one line, and so do the dropped
+/// messages when there are many.
+fn lines(ledger: &Ledger<'_>) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut dropped = 0;
+    for entry in ledger.entries() {
+        let what = describe(&entry.source);
+        let same_place =
+            |line: &Line| line.target == entry.target && line.section == *entry.section;
+        if entry.state() == State::Dropped {
+            dropped += 1;
+            if dropped > LISTED_DROPS
+                && let Some(last) = lines.last_mut()
+            {
+                last.what = format!("… {} more", dropped - LISTED_DROPS + 1);
+                last.cut += entry.cut_bytes;
+                continue;
+            }
+        }
+        let frame = matches!(entry.source, Source::Convoke { .. });
+        if frame
+            && let Some(line) =
+                lines.iter_mut().rev().take_while(|line| same_place(line)).find(|l| l.what == FRAME)
+        {
+            line.kept += entry.kept_bytes;
+            continue;
+        }
+        lines.push(line(&entry, if frame { FRAME.to_owned() } else { what }));
+    }
+    lines
+}
+
+/// What headers, separators and marks are called together.
+const FRAME: &str = "(headers)";
+
+fn line(entry: &Entry<'_>, what: String) -> Line {
+    Line {
+        target: entry.target,
+        section: entry.section.to_string(),
+        what,
+        state: entry.state(),
+        kept: entry.kept_bytes,
+        cut: entry.cut_bytes,
+        rule: entry.rule.to_string(),
+    }
+}
+
+fn describe(source: &Source<'_>) -> String {
+    match source {
+        Source::Message { id: Some(id), .. } => id.to_string(),
+        Source::Message { id: None, index: Some(index) } => format!("message {index}"),
+        Source::Message { id: None, index: None } => "the message".to_owned(),
+        Source::File { path, lines: None } => path.to_string(),
+        Source::File { path, lines: Some((first, last)) } => format!("{path}:{first}-{last}"),
+        Source::Setting { name } => name.to_string(),
+        Source::Convoke { what } => what.to_string(),
+    }
+}

@@ -1,0 +1,207 @@
+//! The messages of a conversation, oldest first, and the ways to look them up.
+
+mod index;
+
+use std::collections::VecDeque;
+use std::ops::RangeBounds;
+use std::sync::OnceLock;
+
+use self::index::{Index, Sequence};
+use crate::context::CleanMessage;
+use crate::marker::{TextPolicy, strip_all_markers};
+use crate::message::{ConversationMessage, MessageId, NewMessage};
+use crate::name::NameKey;
+
+/// The messages of a conversation.
+///
+/// Adding one is O(1). Looking one up by id is O(1); by speaker, reply or time it costs what is found.
+#[derive(Debug)]
+pub struct History {
+    stored: VecDeque<Stored>,
+    /// The sequence number of the oldest message that is held.
+    first: Sequence,
+    /// The number of the next id.
+    next_number: u64,
+    policy: TextPolicy,
+    index: Index,
+}
+
+#[derive(Debug)]
+struct Stored {
+    message: ConversationMessage,
+    /// The text without markers, made the first time that it is asked for; none if it is the content.
+    clean: OnceLock<Option<Box<str>>>,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self::new(TextPolicy::default())
+    }
+}
+
+impl History {
+    pub(super) fn new(policy: TextPolicy) -> Self {
+        Self { stored: VecDeque::new(), first: 0, next_number: 1, policy, index: Index::default() }
+    }
+
+    /// Returns how many messages are held.
+    pub fn len(&self) -> usize {
+        self.stored.len()
+    }
+
+    /// Tells whether no message is held.
+    pub fn is_empty(&self) -> bool {
+        self.stored.is_empty()
+    }
+
+    /// Returns the messages, oldest first.
+    pub fn messages(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = &ConversationMessage> + ExactSizeIterator {
+        self.stored.iter().map(|stored| &stored.message)
+    }
+
+    /// Returns the messages with their texts without markers, oldest first, one at a time.
+    pub fn clean_messages(&self) -> impl DoubleEndedIterator<Item = CleanMessage<'_>> {
+        (0..self.len()).map(|position| self.clean(position))
+    }
+
+    /// Returns the newest message.
+    pub fn latest(&self) -> Option<&ConversationMessage> {
+        self.stored.back().map(|stored| &stored.message)
+    }
+
+    /// Returns the message with an id; of several, the newest.
+    pub fn by_id(&self, id: &MessageId) -> Option<&ConversationMessage> {
+        self.position(id).map(|position| &self.stored[position].message)
+    }
+
+    /// Returns what a member said, by its id, oldest first.
+    pub fn by_speaker(
+        &self,
+        role_id: &str,
+    ) -> impl DoubleEndedIterator<Item = &ConversationMessage> {
+        self.at(self.index.by_speaker(role_id))
+    }
+
+    /// Returns the answers to a message, oldest first.
+    pub fn replies_to(
+        &self,
+        id: &MessageId,
+    ) -> impl DoubleEndedIterator<Item = &ConversationMessage> {
+        self.at(self.index.replies_to(id))
+    }
+
+    /// Returns what was said in a time range, in milliseconds since 1970, in the order in which it was
+    /// added. Messages without a time are in no range.
+    ///
+    /// ```
+    /// # use convoke_core::{ContextManager, NewMessage, Speaker, SpeakerType, Timestamp};
+    /// # let mut manager = ContextManager::default();
+    /// let mut message = NewMessage::new(Speaker::new("a", "a", SpeakerType::Ai), "hello");
+    /// message.timestamp = Some(Timestamp::Text("2026-11-15T08:53:00Z".to_owned()));
+    /// manager.add_message(message);
+    /// assert_eq!(manager.history().between(1_794_732_780_000..).count(), 1);
+    /// assert_eq!(manager.history().between(..1_794_732_780_000).count(), 0);
+    /// ```
+    pub fn between(
+        &self,
+        range: impl RangeBounds<i64>,
+    ) -> impl Iterator<Item = &ConversationMessage> {
+        self.index.between(range).map(|sequence| &self.stored[self.position_of(sequence)].message)
+    }
+
+    /// Returns where the message with an id stands.
+    pub(super) fn position(&self, id: &MessageId) -> Option<usize> {
+        self.index.by_id(id).map(|sequence| self.position_of(sequence))
+    }
+
+    /// Returns a message with its text without markers, which is made once.
+    pub(super) fn clean(&self, position: usize) -> CleanMessage<'_> {
+        let Stored { message, clean } = &self.stored[position];
+        let content = message.said.content.as_str();
+        let changed = clean.get_or_init(|| {
+            let text = strip_all_markers(content, self.policy);
+            (text != content).then(|| text.into_owned().into_boxed_str())
+        });
+        CleanMessage { message, text: changed.as_deref().unwrap_or(content) }
+    }
+
+    /// Returns what an answer to the message at `position` can look back on, newest first: the other
+    /// answers to it, then what came before it.
+    pub(super) fn before(&self, position: usize) -> impl Iterator<Item = CleanMessage<'_>> {
+        let id = &self.stored[position].message.id;
+        let siblings = self.later_replies(id, position);
+        siblings.chain((0..position).rev()).map(|position| self.clean(position))
+    }
+
+    /// As [`Self::before`], but only what a member with one of these names sees.
+    pub(super) fn visible_before<'a, 'n>(
+        &'a self,
+        position: usize,
+        names: &'n [NameKey],
+    ) -> impl Iterator<Item = CleanMessage<'a>> + use<'a, 'n> {
+        let id = &self.stored[position].message.id;
+        let siblings = self.later_replies(id, position).filter(move |&sibling| {
+            crate::context::is_visible_to(&self.stored[sibling].message, names)
+        });
+        let earlier = self.index.visible_before(self.first + position as Sequence, names);
+        let earlier = earlier.map(|sequence| self.position_of(sequence));
+        siblings.chain(earlier).map(|position| self.clean(position))
+    }
+
+    /// Returns where the answers to a message stand that came after `position`, newest first.
+    fn later_replies(&self, id: &MessageId, position: usize) -> impl Iterator<Item = usize> {
+        let replies = self.index.replies_to(id).rev();
+        replies.map(|sequence| self.position_of(sequence)).take_while(move |&at| at > position)
+    }
+
+    /// Stores a message under the next id, and returns that id.
+    pub(super) fn push(&mut self, message: NewMessage) -> &MessageId {
+        let id = MessageId::numbered(self.next_number);
+        self.next_number += 1;
+        self.store(message.with_id(id));
+        &self.newest().id
+    }
+
+    /// Returns the message that was stored last.
+    pub(super) fn newest(&self) -> &ConversationMessage {
+        &self.stored[self.stored.len() - 1].message
+    }
+
+    /// Gives up the oldest message.
+    pub(super) fn pop_oldest(&mut self) -> Option<ConversationMessage> {
+        let Stored { message, .. } = self.stored.pop_front()?;
+        self.index.remove_oldest(self.first, &message);
+        self.first += 1;
+        Some(message)
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.policy);
+    }
+
+    pub(super) fn replace(&mut self, messages: Vec<ConversationMessage>, next_number: u64) {
+        self.clear();
+        self.next_number = next_number;
+        for message in messages {
+            self.store(message);
+        }
+    }
+
+    fn store(&mut self, message: ConversationMessage) {
+        self.index.add(self.first + self.stored.len() as Sequence, &message);
+        self.stored.push_back(Stored { message, clean: OnceLock::new() });
+    }
+
+    fn at(
+        &self,
+        sequences: impl DoubleEndedIterator<Item = Sequence>,
+    ) -> impl DoubleEndedIterator<Item = &ConversationMessage> {
+        sequences.map(|sequence| &self.stored[self.position_of(sequence)].message)
+    }
+
+    fn position_of(&self, sequence: Sequence) -> usize {
+        usize::try_from(sequence - self.first).unwrap_or(usize::MAX)
+    }
+}

@@ -1,0 +1,180 @@
+//! Where messages stand, by id, speaker, reply, time and reader.
+//!
+//! Messages are known by their sequence number, which never changes: when the oldest ones leave, the
+//! lists lose their fronts and nothing is renumbered.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::{Bound, RangeBounds};
+
+use crate::message::{ConversationMessage, MessageId};
+use crate::name::NameKey;
+use crate::timestamp::Timestamp;
+
+/// The number of a message in the order in which messages were added.
+pub(super) type Sequence = u64;
+
+type Sequences = VecDeque<Sequence>;
+
+#[derive(Debug)]
+pub(super) struct Index {
+    by_id: HashMap<MessageId, Sequence>,
+    by_speaker: HashMap<String, Sequences>,
+    replies: HashMap<MessageId, Sequences>,
+    /// What each member wrote or was sent, by each name that a message used for it.
+    mail: HashMap<NameKey, Sequences>,
+    /// What was sent to everyone.
+    to_everyone: Sequences,
+    /// The messages that have a time.
+    times: VecDeque<(i64, Sequence)>,
+    /// No time is earlier than the one before it, as is usual: ranges can be found by halving.
+    times_ascend: bool,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Self {
+            by_id: HashMap::new(),
+            by_speaker: HashMap::new(),
+            replies: HashMap::new(),
+            mail: HashMap::new(),
+            to_everyone: Sequences::new(),
+            times: VecDeque::new(),
+            times_ascend: true,
+        }
+    }
+}
+
+impl Index {
+    pub(super) fn add(&mut self, sequence: Sequence, message: &ConversationMessage) {
+        let said = &message.said;
+        self.by_id.insert(message.id.clone(), sequence);
+        push(&mut self.by_speaker, &said.speaker.role_id, sequence);
+        if let Some(parent) = &said.in_reply_to {
+            push(&mut self.replies, parent, sequence);
+        }
+        if message.is_to_everyone() {
+            self.to_everyone.push_back(sequence);
+        } else {
+            for name in readers(message) {
+                let mail = self.mail.entry(name).or_default();
+                if mail.back() != Some(&sequence) {
+                    mail.push_back(sequence);
+                }
+            }
+        }
+        if let Some(time) = said.timestamp.as_ref().and_then(Timestamp::millis) {
+            self.times_ascend &= self.times.back().is_none_or(|&(last, _)| last <= time);
+            self.times.push_back((time, sequence));
+        }
+    }
+
+    /// Forgets the oldest message.
+    pub(super) fn remove_oldest(&mut self, sequence: Sequence, message: &ConversationMessage) {
+        let said = &message.said;
+        if self.by_id.get(&message.id) == Some(&sequence) {
+            self.by_id.remove(&message.id);
+        }
+        pop(&mut self.by_speaker, &said.speaker.role_id, sequence);
+        if let Some(parent) = &said.in_reply_to {
+            pop(&mut self.replies, parent, sequence);
+        }
+        if self.to_everyone.front() == Some(&sequence) {
+            self.to_everyone.pop_front();
+        }
+        for name in readers(message) {
+            pop(&mut self.mail, &name, sequence);
+        }
+        if self.times.front().is_some_and(|&(_, timed)| timed == sequence) {
+            self.times.pop_front();
+        }
+    }
+
+    pub(super) fn by_id(&self, id: &MessageId) -> Option<Sequence> {
+        self.by_id.get(id).copied()
+    }
+
+    pub(super) fn by_speaker(&self, role_id: &str) -> impl DoubleEndedIterator<Item = Sequence> {
+        self.by_speaker.get(role_id).into_iter().flatten().copied()
+    }
+
+    pub(super) fn replies_to(&self, id: &MessageId) -> impl DoubleEndedIterator<Item = Sequence> {
+        self.replies.get(id).into_iter().flatten().copied()
+    }
+
+    pub(super) fn between(&self, range: impl RangeBounds<i64>) -> impl Iterator<Item = Sequence> {
+        let (start, end) = if self.times_ascend {
+            let is_before = |&(time, _): &(i64, Sequence)| match range.start_bound() {
+                Bound::Included(&start) => time < start,
+                Bound::Excluded(&start) => time <= start,
+                Bound::Unbounded => false,
+            };
+            let is_not_after = |&(time, _): &(i64, Sequence)| match range.end_bound() {
+                Bound::Included(&end) => time <= end,
+                Bound::Excluded(&end) => time < end,
+                Bound::Unbounded => true,
+            };
+            let start = self.times.partition_point(is_before);
+            (start, self.times.partition_point(is_not_after).max(start))
+        } else {
+            (0, self.times.len())
+        };
+        let found = self.times.range(start..end);
+        found.filter(move |(time, _)| range.contains(time)).map(|&(_, sequence)| sequence)
+    }
+
+    /// Returns what a member with one of these names sees before a message, newest first: the lists
+    /// of its names and of what everyone was sent, merged from their ends.
+    pub(super) fn visible_before(
+        &self,
+        sequence: Sequence,
+        names: &[NameKey],
+    ) -> impl Iterator<Item = Sequence> {
+        let lists = names.iter().filter_map(|name| self.mail.get(name)).chain([&self.to_everyone]);
+        let mut tails: Vec<_> = lists
+            .map(|list| {
+                let end = list.partition_point(|&found| found < sequence);
+                list.range(..end).rev().copied().peekable()
+            })
+            .collect();
+        std::iter::from_fn(move || {
+            let newest = tails.iter_mut().filter_map(|tail| tail.peek().copied()).max()?;
+            for tail in &mut tails {
+                tail.next_if_eq(&newest);
+            }
+            Some(newest)
+        })
+    }
+}
+
+/// Returns the names of those who see a message that is not for everyone.
+fn readers(message: &ConversationMessage) -> impl Iterator<Item = NameKey> {
+    let speaker = &message.said.speaker;
+    let names = [&*speaker.role_id, speaker.name()].into_iter();
+    names.chain(message.addressees().iter().map(String::as_str)).map(NameKey::new)
+}
+
+fn push<K: std::hash::Hash + Eq + Clone>(
+    lists: &mut HashMap<K, Sequences>,
+    key: &K,
+    sequence: Sequence,
+) {
+    match lists.get_mut(key) {
+        Some(list) => list.push_back(sequence),
+        None => {
+            lists.insert(key.clone(), Sequences::from([sequence]));
+        }
+    }
+}
+
+/// Takes the oldest message off a list, and the list away when it was the last.
+fn pop<K: std::hash::Hash + Eq>(lists: &mut HashMap<K, Sequences>, key: &K, sequence: Sequence) {
+    let Some(list) = lists.get_mut(key) else {
+        return;
+    };
+    if list.front() == Some(&sequence) {
+        list.pop_front();
+    }
+    if list.is_empty() {
+        lists.remove(key);
+    }
+}

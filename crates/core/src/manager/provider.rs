@@ -1,0 +1,76 @@
+//! What the rest of a program needs of a context manager (002's `IContextProvider`).
+
+use serde_json::Value;
+
+use super::{AgentContext, ContextManager, ContextSnapshot, InvalidSnapshot};
+use crate::diagnostic::Diagnostic;
+use crate::input::AssemblerInput;
+use crate::message::{ConversationMessage, NewMessage};
+
+/// Stores a conversation and prepares what each agent is told of it.
+pub trait ContextProvider {
+    /// Stores a message under a new id.
+    fn add_message(&mut self, message: NewMessage) -> &ConversationMessage;
+    /// Returns the messages, oldest first.
+    fn messages(&self) -> Vec<&ConversationMessage>;
+    /// Returns the newest message.
+    fn latest_message(&self) -> Option<&ConversationMessage>;
+    /// Sets the team task, and reports when it was cut.
+    fn set_team_task(&mut self, task: &str) -> Option<Diagnostic>;
+    /// Returns the team task.
+    fn team_task(&self) -> Option<&str>;
+    /// Prepares what an agent is told so that it answers the newest message.
+    fn context_for_agent<'a>(
+        &'a self,
+        agent_id: &str,
+        context: AgentContext<'a>,
+    ) -> AssemblerInput<'a>;
+    /// Forgets everything.
+    fn clear(&mut self);
+    /// Returns the state for storing, as of a time in milliseconds since 1970.
+    fn export_snapshot(&self, timestamp: i64) -> ContextSnapshot<'_>;
+    /// Replaces the state with a stored one, or refuses it whole.
+    fn import_snapshot(&mut self, snapshot: Value) -> Result<Vec<Diagnostic>, InvalidSnapshot>;
+}
+
+impl ContextProvider for ContextManager {
+    fn add_message(&mut self, message: NewMessage) -> &ConversationMessage {
+        Self::add_message(self, message)
+    }
+
+    fn messages(&self) -> Vec<&ConversationMessage> {
+        Self::messages(self).collect()
+    }
+
+    fn latest_message(&self) -> Option<&ConversationMessage> {
+        Self::latest_message(self)
+    }
+
+    fn set_team_task(&mut self, task: &str) -> Option<Diagnostic> {
+        Self::set_team_task(self, task)
+    }
+
+    fn team_task(&self) -> Option<&str> {
+        Self::team_task(self)
+    }
+
+    fn context_for_agent<'a>(
+        &'a self,
+        agent_id: &str,
+        context: AgentContext<'a>,
+    ) -> AssemblerInput<'a> {
+        Self::context_for_agent(self, agent_id, context)
+    }
+
+    fn clear(&mut self) {
+        Self::clear(self);
+    }
+
+    fn export_snapshot(&self, timestamp: i64) -> ContextSnapshot<'_> {
+        Self::export_snapshot(self, timestamp)
+    }
+
+    fn import_snapshot(&mut self, snapshot: Value) -> Result<Vec<Diagnostic>, InvalidSnapshot> {
+        Self::import_snapshot(self, snapshot)
+    }
+}

@@ -1,0 +1,228 @@
+//! The specification's cleanup (002 §4.6.2), to the letter: three passes in its order, then its
+//! white space rules.
+
+use std::borrow::Cow;
+
+use memchr::memchr;
+
+use super::Scan;
+use super::keyword::{BLOCK_LEN, Keyword, Opening, find_opening};
+use crate::whitespace::{is_space, trim, trim_start};
+
+/// Removes FROM, the `TEAM_TASK` block and NEXT, in that order, and cleans up white space.
+pub(super) fn scan(text: &str) -> Scan<'_> {
+    let mut scan = Scan::default();
+    read_drops(text, &mut scan);
+    let text = remove(text, |text, from| from_marker(text, from, &mut scan));
+    let text = and_then(text, |text| remove(text, |text, from| task_block(text, from, &mut scan)));
+    let text = and_then(text, |text| remove(text, |text, from| next_marker(text, from, &mut scan)));
+    scan.text = and_then(text, clean_up);
+    scan
+}
+
+/// Applies a pass to a text without copying it when neither pass changes anything.
+fn and_then(text: Cow<'_, str>, pass: impl FnOnce(&str) -> Cow<'_, str>) -> Cow<'_, str> {
+    match text {
+        Cow::Borrowed(text) => match pass(text) {
+            Cow::Borrowed(same) if same.len() == text.len() => Cow::Borrowed(text),
+            changed => Cow::Owned(changed.into_owned()),
+        },
+        Cow::Owned(text) => match pass(&text) {
+            Cow::Borrowed(same) if same.len() == text.len() => Cow::Owned(text),
+            changed => Cow::Owned(changed.into_owned()),
+        },
+    }
+}
+
+/// The start and end of a match.
+type Span = (usize, usize);
+
+/// Removes every match that `find` gives, each search beginning where the last match ended.
+fn remove(text: &str, mut find: impl FnMut(&str, usize) -> Option<Span>) -> Cow<'_, str> {
+    let Some(mut span) = find(text, 0) else {
+        return Cow::Borrowed(text);
+    };
+    let mut kept = String::with_capacity(text.len());
+    let mut from = 0;
+    loop {
+        kept.push_str(&text[from..span.0]);
+        from = span.1;
+        match find(text, from) {
+            Some(next) => span = next,
+            None => break,
+        }
+    }
+    kept.push_str(&text[from..]);
+    Cow::Owned(kept)
+}
+
+/// Finds `[KEYWORD:…]` whose body may hold anything but `]`, and returns the body too.
+fn inline(text: &str, mut from: usize, wanted: Keyword) -> Option<(Span, &str)> {
+    while let Some((at, opening)) = find_opening(text.as_bytes(), from) {
+        if let Opening::Inline(keyword, len) = opening
+            && keyword == wanted
+        {
+            let body = at + len;
+            let end = body + memchr(b']', &text.as_bytes()[body..])?;
+            return Some(((at, end + 1), &text[body..end]));
+        }
+        from = at + 1;
+    }
+    None
+}
+
+/// `/\[FROM:[^\]]+\]/gi`: an empty `[FROM:]` is left in the text.
+fn from_marker(text: &str, mut from: usize, scan: &mut Scan<'_>) -> Option<Span> {
+    loop {
+        let (span, body) = inline(text, from, Keyword::From)?;
+        if !body.is_empty() {
+            scan.obey(Keyword::From, body);
+            return Some(span);
+        }
+        from = span.1;
+    }
+}
+
+/// `/\[TEAM_TASK\][\s\S]*?(?=\[|$)/gi`: everything up to the next bracket. What it removes is the task.
+fn task_block(text: &str, mut from: usize, scan: &mut Scan<'_>) -> Option<Span> {
+    while let Some((at, opening)) = find_opening(text.as_bytes(), from) {
+        if opening == Opening::Block {
+            let body = at + BLOCK_LEN;
+            let rest = &text.as_bytes()[body..];
+            let end = body + memchr(b'[', rest).unwrap_or(rest.len());
+            scan.obey(Keyword::TeamTask, &text[body..end]);
+            return Some((at, end));
+        }
+        from = at + 1;
+    }
+    None
+}
+
+/// `/\[NEXT:[^\]]*\]/gi`.
+fn next_marker(text: &str, from: usize, scan: &mut Scan<'_>) -> Option<Span> {
+    let (span, body) = inline(text, from, Keyword::Next)?;
+    scan.obey(Keyword::Next, body);
+    Some(span)
+}
+
+/// Reads `[DROP: …]`, which this policy leaves in the text.
+fn read_drops(text: &str, scan: &mut Scan<'_>) {
+    let mut from = 0;
+    while let Some((span, body)) = inline(text, from, Keyword::Drop) {
+        scan.obey(Keyword::Drop, body);
+        from = span.1;
+    }
+}
+
+/// Collapses runs of white space within a line, trims lines, and drops blank ones.
+fn clean_up(text: &str) -> Cow<'_, str> {
+    if is_clean(text.as_bytes()) {
+        return Cow::Borrowed(text);
+    }
+    let mut cleaned = String::with_capacity(text.len());
+    for line in text.split('\n') {
+        let line = trim(line);
+        if line.is_empty() {
+            continue;
+        }
+        if !cleaned.is_empty() {
+            cleaned.push('\n');
+        }
+        collapse(line, &mut cleaned);
+    }
+    Cow::Owned(cleaned)
+}
+
+/// Appends a line with each run of two or more white space characters replaced by one space.
+fn collapse(mut line: &str, to: &mut String) {
+    while let Some(at) = line.find(is_space) {
+        let rest = trim_start(&line[at..]);
+        let run = &line[at..line.len() - rest.len()];
+        to.push_str(&line[..at]);
+        to.push_str(if run.chars().nth(1).is_some() { " " } else { run });
+        line = rest;
+    }
+    to.push_str(line);
+}
+
+/// Tells, from bytes alone and without branches that depend on them, that a text needs no cleanup:
+/// no white space at its ends, no two such bytes side by side, and none beyond ASCII.
+///
+/// It may answer no for a text that turns out to need none; it never answers yes for one that does.
+fn is_clean(text: &[u8]) -> bool {
+    let ends_clean = !text.first().is_some_and(|&b| is_ascii_space(b))
+        && !text.last().is_some_and(|&b| is_ascii_space(b));
+    ends_clean
+        && text.chunks(CHUNK).enumerate().all(|(i, chunk)| {
+            // One byte of the next chunk is looked at too, so that no pair is missed.
+            let next = text.get((i + 1) * CHUNK).copied().unwrap_or(b'x');
+            let mut found = suspicious(chunk[chunk.len() - 1], next);
+            for (&a, &b) in chunk.iter().zip(&chunk[1..]) {
+                found |= suspicious(a, b);
+            }
+            !found
+        })
+}
+
+/// How many bytes are looked at before a text can be given up as unclean.
+const CHUNK: usize = 4096;
+
+const fn is_ascii_space(b: u8) -> bool {
+    b == b' ' || b.wrapping_sub(b'\t') < 5
+}
+
+/// Tells that two neighbours may be two white space characters, or the beginning of one that takes
+/// several bytes.
+#[expect(clippy::needless_bitwise_bool, reason = "without branches the loop over it is vectorised")]
+const fn suspicious(a: u8, b: u8) -> bool {
+    (is_ascii_space(a) & is_ascii_space(b))
+        | ((a == 0xC2) & (b == 0xA0))
+        | ((a == 0xE1) & (b == 0x9A))
+        | ((a == 0xE2) & ((b == 0x80) | (b == 0x81)))
+        | ((a == 0xE3) & (b == 0x80))
+        | ((a == 0xEF) & (b == 0xBB))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::whitespace::is_blank;
+
+    #[test]
+    fn a_clean_text_is_not_copied() {
+        assert!(matches!(scan("one two\nthree").text, Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn no_text_that_needs_cleanup_is_called_clean() {
+        for space in ('\0'..=char::MAX).filter(|&c| is_space(c)) {
+            let unclean = [
+                format!("{space}a"),
+                format!("a{space}"),
+                format!("a{space}{space}b"),
+                format!("a {space}b"),
+                format!("a\n{space}\nb"),
+            ];
+            for text in unclean {
+                assert!(!is_clean(text.as_bytes()), "{text:?}");
+                assert!(!is_blank(&scan(&text).text));
+            }
+        }
+        let across_chunks = "a".repeat(CHUNK - 1) + "  b";
+        assert!(!is_clean(across_chunks.as_bytes()));
+    }
+
+    #[test]
+    fn the_task_is_what_the_block_pass_removed() {
+        let scan = scan("[TEAM_TASK] Ship it\nsoon [NEXT: bob] [DROP: max] Hello");
+        assert_eq!(scan.text, "[DROP: max] Hello");
+        assert_eq!(scan.task.as_deref(), Some("Ship it\nsoon"));
+        assert_eq!(scan.drop, ["max"]);
+    }
+
+    #[test]
+    fn a_megabyte_of_openings_is_read_once() {
+        let text = "[NEXT:".repeat(200_000);
+        assert_eq!(scan(&text).text, text);
+    }
+}

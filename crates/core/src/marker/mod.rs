@@ -1,0 +1,88 @@
+//! Markers: `[NEXT: …]`, `[FROM: …]`, `[DROP: …]` and `[TEAM_TASK]` in what a speaker wrote.
+//!
+//! A scan removes the markers from a text and returns what they said. It costs time linear in the
+//! text, whatever the text is, and allocates nothing when there is no marker to remove.
+
+mod compat;
+mod keyword;
+mod preserve;
+mod value;
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::diagnostic::Diagnostic;
+
+/// How a text is cleaned of its markers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TextPolicy {
+    /// A marker and the hole that it leaves are removed; nothing else changes, and markers in code
+    /// and quotations are text.
+    #[default]
+    Preserve,
+    /// The specification's cleanup to the letter: indentation, blank lines and runs of white space
+    /// are lost.
+    Compat,
+}
+
+/// How urgently a member is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
+pub enum Intent {
+    /// Interrupts: goes before everything else.
+    P1,
+    /// Replies: the default.
+    #[default]
+    P2,
+    /// Extends: goes after the replies.
+    P3,
+}
+
+/// One member that a `[NEXT: …]` marker calls.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Route {
+    /// The name as written.
+    pub name: String,
+    /// How urgently.
+    pub intent: Intent,
+}
+
+/// A text without its markers, and what they said.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Scan<'a> {
+    /// The text without its markers.
+    pub text: Cow<'a, str>,
+    /// Who is called next, in the order of the text.
+    pub next: Vec<Route>,
+    /// Who claims to speak: the first `[FROM: …]`.
+    pub from: Option<String>,
+    /// The team task: the last one that is not empty.
+    pub task: Option<String>,
+    /// Whose queued turns are dropped; `ALL` stands for everybody's.
+    pub drop: Vec<String>,
+    /// Markers that said nothing.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Removes the markers from a text and returns what they said.
+///
+/// ```
+/// use convoke_core::marker::{scan, Intent, TextPolicy};
+///
+/// let scan = scan("Looks good. [NEXT: sarah!P1]", TextPolicy::Preserve);
+/// assert_eq!(scan.text, "Looks good.");
+/// assert_eq!(scan.next[0].name, "sarah");
+/// assert_eq!(scan.next[0].intent, Intent::P1);
+/// ```
+pub fn scan(text: &str, policy: TextPolicy) -> Scan<'_> {
+    match policy {
+        TextPolicy::Preserve => preserve::scan(text),
+        TextPolicy::Compat => compat::scan(text),
+    }
+}
+
+/// Returns a text without its markers.
+pub fn strip_all_markers(text: &str, policy: TextPolicy) -> Cow<'_, str> {
+    scan(text, policy).text
+}

@@ -1,0 +1,424 @@
+//! Messages of a conversation, as they are stored and exchanged.
+//!
+//! Fields that are not known here are kept and come back on export.
+
+use std::fmt;
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::json::{InvalidField, take_string};
+use crate::name::NameKey;
+use crate::timestamp::Timestamp;
+
+/// The id of a message, unique within a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct MessageId(String);
+
+impl MessageId {
+    /// Returns the id of the n-th message: `msg-N`.
+    pub fn numbered(n: u64) -> Self {
+        Self(format!("msg-{n}"))
+    }
+
+    /// Returns the id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the digits of an id of the form `msg-N`.
+    pub fn digits(&self) -> Option<&str> {
+        let digits = self.0.strip_prefix("msg-")?;
+        let numeric = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+        numeric.then_some(digits)
+    }
+}
+
+impl From<String> for MessageId {
+    fn from(id: String) -> Self {
+        Self(id)
+    }
+}
+
+impl From<&str> for MessageId {
+    fn from(id: &str) -> Self {
+        Self(id.to_owned())
+    }
+}
+
+impl fmt::Display for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What kind of speaker somebody is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SpeakerType {
+    /// A person.
+    Human,
+    /// An agent.
+    Ai,
+    /// Convoke itself, or another program.
+    System,
+    /// A kind that is not known here, as it was written.
+    Other(String),
+}
+
+impl SpeakerType {
+    fn name(&self) -> &str {
+        match self {
+            Self::Human => "human",
+            Self::Ai => "ai",
+            Self::System => "system",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+impl From<String> for SpeakerType {
+    fn from(name: String) -> Self {
+        match name.as_str() {
+            "human" => Self::Human,
+            "ai" => Self::Ai,
+            "system" => Self::System,
+            _ => Self::Other(name),
+        }
+    }
+}
+
+/// Who said something.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Speaker {
+    /// The member's id.
+    pub role_id: String,
+    /// The member's name, as other members see it.
+    pub role_name: Option<String>,
+    /// What kind of speaker this is.
+    pub kind: Option<SpeakerType>,
+    /// Fields that are not known here.
+    pub extra: Map<String, Value>,
+}
+
+impl Speaker {
+    /// Creates a speaker with an id and a name.
+    pub fn new(
+        role_id: impl Into<String>,
+        role_name: impl Into<String>,
+        kind: SpeakerType,
+    ) -> Self {
+        Self {
+            role_id: role_id.into(),
+            role_name: Some(role_name.into()),
+            kind: Some(kind),
+            extra: Map::new(),
+        }
+    }
+
+    /// Returns the name that other members see; without one, the id.
+    pub fn name(&self) -> &str {
+        self.role_name.as_deref().unwrap_or(&self.role_id)
+    }
+
+    /// Tells whether an agent spoke.
+    pub fn is_ai(&self) -> bool {
+        self.kind == Some(SpeakerType::Ai)
+    }
+}
+
+/// Whom a message was sent to.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Routing {
+    /// The `[NEXT: …]` markers as they stood in the text.
+    pub raw_next_markers: Option<Value>,
+    /// The members that they were found to mean; none is everyone.
+    pub resolved_addressees: Option<Vec<String>>,
+    /// Fields that are not known here.
+    pub extra: Map<String, Value>,
+}
+
+/// A message that has no id yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewMessage {
+    /// What was said, markers and all.
+    pub content: String,
+    /// Who said it.
+    pub speaker: Speaker,
+    /// When, if it is known.
+    pub timestamp: Option<Timestamp>,
+    /// To whom.
+    pub routing: Option<Routing>,
+    /// The message that it answers.
+    pub in_reply_to: Option<MessageId>,
+    /// Fields that are not known here.
+    pub extra: Map<String, Value>,
+}
+
+impl NewMessage {
+    /// Creates a message to everyone.
+    pub fn new(speaker: Speaker, content: impl Into<String>) -> Self {
+        Self {
+            content: content.into(),
+            speaker,
+            timestamp: None,
+            routing: None,
+            in_reply_to: None,
+            extra: Map::new(),
+        }
+    }
+
+    /// Says whom the message was sent to.
+    #[must_use]
+    pub fn to<S: Into<String>>(mut self, addressees: impl IntoIterator<Item = S>) -> Self {
+        let routing = self.routing.get_or_insert_default();
+        routing.resolved_addressees = Some(addressees.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Says which message this one answers.
+    #[must_use]
+    pub fn in_reply_to(mut self, id: impl Into<MessageId>) -> Self {
+        self.in_reply_to = Some(id.into());
+        self
+    }
+
+    /// Reads a message; an `id` in it is ignored.
+    ///
+    /// The texts of the errors are the specification's.
+    pub fn from_json(value: Value) -> Result<Self, InvalidMessage> {
+        if is_falsy(&value) {
+            return Err(InvalidMessage::Absent);
+        }
+        let Value::Object(mut object) = value else {
+            return Err(InvalidMessage::Content);
+        };
+        object.shift_remove("id");
+        let Some(Value::String(content)) = object.shift_remove("content") else {
+            return Err(InvalidMessage::Content);
+        };
+        let speaker = read_speaker(object.shift_remove("speaker"))?;
+        let routing = read_routing(object.shift_remove("routing"))?;
+        let in_reply_to = take_string(&mut object, "inReplyTo")?.map(MessageId::from);
+        let timestamp = match object.shift_remove("timestamp") {
+            None | Some(Value::Null) => None,
+            Some(Value::Number(millis)) => Some(Timestamp::Millis(millis)),
+            Some(Value::String(text)) => Some(Timestamp::Text(text)),
+            Some(_) => {
+                return Err(InvalidField::must_be("timestamp", "a number or a string").into());
+            }
+        };
+        Ok(Self { content, speaker, timestamp, routing, in_reply_to, extra: object })
+    }
+
+    /// Gives the message its id.
+    pub fn with_id(self, id: MessageId) -> ConversationMessage {
+        ConversationMessage { id, said: self }
+    }
+}
+
+/// A message of the conversation: what was said, under its id.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConversationMessage {
+    /// The id.
+    pub id: MessageId,
+    /// What was said, by whom and to whom.
+    pub said: NewMessage,
+}
+
+impl ConversationMessage {
+    /// Reads a message that has its id.
+    pub fn from_json(mut value: Value) -> Result<Self, InvalidMessage> {
+        let id = match &mut value {
+            Value::Object(object) => take_string(object, "id")?,
+            _ => None,
+        };
+        let id = id.ok_or_else(|| InvalidField::must_be("id", "a string"))?;
+        Ok(NewMessage::from_json(value)?.with_id(id.into()))
+    }
+
+    /// Returns the members that the message was sent to; none is everyone.
+    pub fn addressees(&self) -> &[String] {
+        let routing = self.said.routing.as_ref();
+        routing.and_then(|routing| routing.resolved_addressees.as_deref()).unwrap_or_default()
+    }
+
+    /// Tells whether the message was sent to everyone.
+    pub fn is_to_everyone(&self) -> bool {
+        let addressees = self.addressees();
+        addressees.is_empty() || addressees.iter().any(|name| NameKey::new(name).is_all())
+    }
+}
+
+/// A message that cannot be stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidMessage {
+    /// There is none.
+    #[error("Message cannot be null or undefined")]
+    Absent,
+    /// Its content is no string.
+    #[error("Message content must be a string")]
+    Content,
+    /// It has no speaker.
+    #[error("Message speaker is required")]
+    Speaker,
+    /// Its speaker has no id.
+    #[error("Message speaker.roleId is required")]
+    RoleId,
+    /// Another field is not what it must be.
+    #[error("Message {0}")]
+    Field(#[from] InvalidField),
+}
+
+/// Tells whether JavaScript takes a value for absent.
+fn is_falsy(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(yes) => !yes,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(_) | Value::Object(_) => false,
+    }
+}
+
+fn read_speaker(value: Option<Value>) -> Result<Speaker, InvalidMessage> {
+    let value = value.filter(|value| !is_falsy(value)).ok_or(InvalidMessage::Speaker)?;
+    let Value::Object(mut object) = value else {
+        return Err(InvalidMessage::RoleId);
+    };
+    let role_id = match object.shift_remove("roleId") {
+        Some(Value::String(id)) if !id.is_empty() => id,
+        _ => return Err(InvalidMessage::RoleId),
+    };
+    let within = |error: InvalidField| error.within("speaker");
+    let role_name = take_string(&mut object, "roleName").map_err(within)?;
+    let kind = take_string(&mut object, "type").map_err(within)?.map(SpeakerType::from);
+    Ok(Speaker { role_id, role_name, kind, extra: object })
+}
+
+fn read_routing(value: Option<Value>) -> Result<Option<Routing>, InvalidMessage> {
+    let mut object = match value {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Object(object)) => object,
+        Some(_) => return Err(InvalidField::must_be("routing", "an object").into()),
+    };
+    let resolved_addressees = match object.shift_remove("resolvedAddressees") {
+        None | Some(Value::Null) => None,
+        Some(list) => Some(read_names(list).ok_or_else(|| {
+            InvalidField::must_be("routing.resolvedAddressees", "a list of strings")
+        })?),
+    };
+    let raw_next_markers = object.shift_remove("rawNextMarkers");
+    Ok(Some(Routing { raw_next_markers, resolved_addressees, extra: object }))
+}
+
+fn read_names(list: Value) -> Option<Vec<String>> {
+    let Value::Array(list) = list else {
+        return None;
+    };
+    let name = |value| match value {
+        Value::String(name) => Some(name),
+        _ => None,
+    };
+    list.into_iter().map(name).collect()
+}
+
+impl Serialize for ConversationMessage {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let said = &self.said;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &self.id)?;
+        map.serialize_entry("content", &said.content)?;
+        map.serialize_entry("speaker", &said.speaker)?;
+        serialize_some(&mut map, "timestamp", said.timestamp.as_ref())?;
+        serialize_some(&mut map, "routing", said.routing.as_ref())?;
+        serialize_some(&mut map, "inReplyTo", said.in_reply_to.as_ref())?;
+        serialize_all(&mut map, &said.extra)?;
+        map.end()
+    }
+}
+
+impl Serialize for Speaker {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("roleId", &self.role_id)?;
+        serialize_some(&mut map, "roleName", self.role_name.as_ref())?;
+        serialize_some(&mut map, "type", self.kind.as_ref().map(SpeakerType::name))?;
+        serialize_all(&mut map, &self.extra)?;
+        map.end()
+    }
+}
+
+impl Serialize for Routing {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        serialize_some(&mut map, "rawNextMarkers", self.raw_next_markers.as_ref())?;
+        serialize_some(&mut map, "resolvedAddressees", self.resolved_addressees.as_ref())?;
+        serialize_all(&mut map, &self.extra)?;
+        map.end()
+    }
+}
+
+fn serialize_some<M: SerializeMap, T: Serialize>(
+    map: &mut M,
+    key: &str,
+    value: Option<T>,
+) -> Result<(), M::Error> {
+    match value {
+        Some(value) => map.serialize_entry(key, &value),
+        None => Ok(()),
+    }
+}
+
+fn serialize_all<M: SerializeMap>(map: &mut M, extra: &Map<String, Value>) -> Result<(), M::Error> {
+    extra.iter().try_for_each(|(key, value)| map.serialize_entry(key, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_not_known_comes_back() {
+        let message = json!({
+            "id": "m", "content": "x",
+            "speaker": {"roleId": "r", "roleName": "R", "type": "robot", "colour": "red"},
+            "timestamp": "2026-01-01T00:00:00Z",
+            "routing": {"rawNextMarkers": ["[NEXT: a]"], "resolvedAddressees": ["a"], "parent": 7},
+            "inReplyTo": "msg-1", "mood": {"deep": [1, 2]},
+        });
+        let read = ConversationMessage::from_json(message.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), message);
+    }
+
+    #[test]
+    fn what_cannot_be_stored_is_refused_in_the_specifications_words() {
+        let speaker = json!({"roleId": "r"});
+        let cases = [
+            (json!(null), "Message cannot be null or undefined"),
+            (json!(0), "Message cannot be null or undefined"),
+            (json!(""), "Message cannot be null or undefined"),
+            (json!("text"), "Message content must be a string"),
+            (json!({"content": 1}), "Message content must be a string"),
+            (json!({"content": ""}), "Message speaker is required"),
+            (json!({"content": "", "speaker": "r"}), "Message speaker.roleId is required"),
+            (
+                json!({"content": "", "speaker": {"roleId": 1}}),
+                "Message speaker.roleId is required",
+            ),
+            (
+                json!({"content": "", "speaker": speaker, "routing": {"resolvedAddressees": "a"}}),
+                "Message `routing.resolvedAddressees` must be a list of strings",
+            ),
+            (
+                json!({"content": "", "speaker": {"roleId": "r", "roleName": 1}}),
+                "Message `speaker.roleName` must be a string",
+            ),
+        ];
+        for (message, why) in cases {
+            assert_eq!(NewMessage::from_json(message.clone()).unwrap_err().to_string(), why);
+        }
+    }
+}

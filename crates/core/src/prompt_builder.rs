@@ -1,0 +1,153 @@
+//! The simple front door (003): the materials of one prompt in, the prompt out.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::agent_type::AgentType;
+use crate::assembler::{AssemblerOutput, Assemblers, ContextAssembler, InlineClaudeAssembler};
+use crate::budget::BudgetTooSmall;
+use crate::context::{DEFAULT_CONTEXT_WINDOW, Visibility};
+use crate::input::{AssemblerInput, DEFAULT_MAX_BYTES, Fencing, PromptContextMessage};
+use crate::name::NameKey;
+
+/// How an agent takes its system text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SystemDelivery {
+    /// As its type does: Claude apart from the prompt, others in it.
+    #[default]
+    AsUsual,
+    /// In the prompt, for a Claude that has no flag for it.
+    Inline,
+}
+
+/// The materials of one prompt.
+#[derive(Debug, Clone)]
+pub struct PromptInput<'a> {
+    /// The type of agent that reads the prompt.
+    pub agent_type: &'a str,
+    /// The agent's name, by which messages are addressed to it.
+    pub agent_name: &'a str,
+    /// A short line that says who the agent is; it stands first and is never cut.
+    pub role_summary: Option<&'a str>,
+    /// The configured system text.
+    pub system_instruction_text: Option<&'a str>,
+    /// The instruction file's text; it fills in when nothing is configured, and follows it otherwise.
+    pub instruction_file_text: Option<&'a str>,
+    /// The team's task.
+    pub team_task: Option<&'a str>,
+    /// What was said before, oldest first.
+    pub context_messages: Vec<PromptContextMessage<'a>>,
+    /// The message to answer.
+    pub message: &'a str,
+    /// How many context messages are kept at most.
+    pub window: usize,
+    /// Which context messages the agent sees.
+    pub visibility: Visibility,
+    /// How the system text is delivered.
+    pub system_delivery: SystemDelivery,
+    /// The most bytes of prompt and system text together.
+    pub max_bytes: u64,
+    /// Whether content is set off.
+    pub fencing: Fencing,
+}
+
+impl<'a> PromptInput<'a> {
+    /// Creates the materials of a prompt that has nothing but a message.
+    pub fn new(agent_type: &'a str, agent_name: &'a str, message: &'a str) -> Self {
+        Self {
+            agent_type,
+            agent_name,
+            role_summary: None,
+            system_instruction_text: None,
+            instruction_file_text: None,
+            team_task: None,
+            context_messages: Vec::new(),
+            message,
+            window: DEFAULT_CONTEXT_WINDOW,
+            visibility: Visibility::default(),
+            system_delivery: SystemDelivery::default(),
+            max_bytes: DEFAULT_MAX_BYTES,
+            fencing: Fencing::default(),
+        }
+    }
+
+    /// Returns what the agent's assembler is given: the newest messages that the agent sees, as many
+    /// as the window holds.
+    fn assembler_input(&self) -> AssemblerInput<'_> {
+        let me = NameKey::new(self.agent_name);
+        let is_seen = |message: &&PromptContextMessage<'_>| match self.visibility {
+            Visibility::All => true,
+            Visibility::Addressed => {
+                NameKey::new(&message.from) == me || is_addressed(message.to.as_deref(), &me)
+            }
+        };
+        let newest = self.context_messages.iter().rev().filter(is_seen).take(self.window);
+        let mut context_messages: Vec<_> = newest.cloned().collect();
+        context_messages.reverse();
+        AssemblerInput {
+            context_messages,
+            current_message: Cow::Borrowed(self.message),
+            current_message_id: None,
+            team_task: self.team_task.map(Cow::Borrowed),
+            role_summary: self.role_summary.map(Cow::Borrowed),
+            system_instruction: self.system_instruction_text.map(Cow::Borrowed),
+            instruction_file_text: self.instruction_file_text.map(Cow::Borrowed),
+            instruction_file_path: None,
+            max_bytes: self.max_bytes,
+            fencing: self.fencing,
+        }
+    }
+}
+
+/// Tells whether a list of addressees, as one text, names a member or everyone.
+fn is_addressed(to: Option<&str>, member: &NameKey) -> bool {
+    let Some(to) = to else { return true };
+    let names = to.split([',', '，']).map(NameKey::new);
+    names.into_iter().any(|name| name == *member || name.is_all())
+}
+
+/// Assembles a prompt.
+///
+/// ```
+/// use convoke_core::prompt_builder::{PromptInput, build_prompt};
+///
+/// let mut input = PromptInput::new("claude", "max", "What is left to do?");
+/// input.system_instruction_text = Some("You are Max.");
+/// input.instruction_file_text = Some("Be brief.");
+///
+/// let output = build_prompt(&input)?;
+/// assert_eq!(output.prompt, "[MESSAGE]\nWhat is left to do?");
+/// assert_eq!(output.system_flag.as_deref(), Some("You are Max.\n\nBe brief."));
+/// # Ok::<(), convoke_core::BudgetTooSmall>(())
+/// ```
+pub fn build_prompt(input: &PromptInput<'_>) -> Result<AssemblerOutput<'static>, BudgetTooSmall> {
+    let material = input.assembler_input();
+    let is_claude = AgentType::normalize(input.agent_type) == AgentType::ClaudeCode;
+    let output = match input.system_delivery {
+        SystemDelivery::Inline if is_claude => InlineClaudeAssembler.assemble(&material)?,
+        _ => Assemblers::default().assemble(input.agent_type, &material)?,
+    };
+    Ok(output.into_owned())
+}
+
+/// Displays what is about to be sent, for debugging: the prompt, the system text, and every decision
+/// to leave something out.
+#[derive(Debug, Clone, Copy)]
+pub struct DebugSend<'o, 'a>(pub &'o AssemblerOutput<'a>);
+
+impl fmt::Display for DebugSend<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let output = self.0;
+        writeln!(f, "[Debug][Send] prompt ({} bytes):\n{}", output.prompt.len(), output.prompt)?;
+        if let Some(system) = &output.system_flag {
+            writeln!(f, "[Debug][Send] system ({} bytes):\n{system}", system.len())?;
+        }
+        for diagnostic in &output.diagnostics {
+            writeln!(f, "[Debug][Send] {diagnostic}")?;
+        }
+        if output.diagnostics.is_empty() {
+            f.write_str("[Debug][Send] nothing was left out\n")?;
+        }
+        Ok(())
+    }
+}

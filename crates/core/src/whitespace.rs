@@ -1,0 +1,59 @@
+//! White space as ECMAScript defines it: U+FEFF is white space, U+0085 is not.
+//!
+//! The specification was written against a JavaScript runtime, whose set differs from
+//! [`char::is_whitespace`] in exactly those two characters.
+
+/// Tells whether a character is white space.
+pub const fn is_space(c: char) -> bool {
+    matches!(
+        c,
+        '\u{9}'..='\u{D}'
+            | ' '
+            | '\u{A0}'
+            | '\u{1680}'
+            | '\u{2000}'..='\u{200A}'
+            | '\u{2028}'
+            | '\u{2029}'
+            | '\u{202F}'
+            | '\u{205F}'
+            | '\u{3000}'
+            | '\u{FEFF}'
+    )
+}
+
+/// Returns the text without white space at its ends.
+pub fn trim(text: &str) -> &str {
+    text.trim_matches(is_space)
+}
+
+/// Returns the text without white space at its beginning.
+pub fn trim_start(text: &str) -> &str {
+    text.trim_start_matches(is_space)
+}
+
+/// Returns the text without white space at its end.
+pub fn trim_end(text: &str) -> &str {
+    text.trim_end_matches(is_space)
+}
+
+/// Tells whether the text holds nothing but white space.
+pub fn is_blank(text: &str) -> bool {
+    text.chars().all(is_space)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_set_is_ecmascripts() {
+        assert!(is_space('\u{FEFF}'), "the byte order mark is white space");
+        assert!(!is_space('\u{85}'), "the next-line character is not");
+        for c in ['\u{180E}', '\u{200B}', '\u{2060}'] {
+            assert!(!is_space(c), "{c:?} is not white space");
+        }
+        let here: usize = ('\0'..=char::MAX).filter(|&c| is_space(c)).count();
+        let rust: usize = ('\0'..=char::MAX).filter(|&c| c.is_whitespace()).count();
+        assert_eq!(here, rust);
+    }
+}
