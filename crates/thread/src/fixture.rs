@@ -17,40 +17,19 @@ pub(crate) struct World {
 }
 
 const PACK_TEXTS: [(&str, &str); 20] = [
-    (
-        "permissions/sandbox/danger-full-access.md",
-        "danger {network_access}\n",
-    ),
-    (
-        "permissions/sandbox/read-only.md",
-        "read {network_access}\n",
-    ),
-    (
-        "permissions/sandbox/workspace-write.md",
-        "write {network_access}\n",
-    ),
+    ("permissions/sandbox/danger-full-access.md", "danger {network_access}\n"),
+    ("permissions/sandbox/read-only.md", "read {network_access}\n"),
+    ("permissions/sandbox/workspace-write.md", "write {network_access}\n"),
     ("permissions/approval/never.md", "never\n"),
     ("permissions/approval/unless-trusted.md", "unless-trusted\n"),
     ("permissions/approval/on-failure.md", "on-failure\n"),
     ("permissions/approval/on-request.md", "on-request\n"),
-    (
-        "permissions/approval/on-request-rule.md",
-        "on-request with rules\n",
-    ),
+    ("permissions/approval/on-request-rule.md", "on-request with rules\n"),
     ("permissions/approved-prefixes.md", "approved: {prefixes}"),
     ("permissions/prefixes-truncated.md", "\n[more]"),
-    (
-        "wrappers/personality.md",
-        "<personality_spec>{spec}</personality_spec>",
-    ),
-    (
-        "wrappers/model-switch.md",
-        "<model_switch>{model_instructions}</model_switch>",
-    ),
-    (
-        "wrappers/turn-aborted.md",
-        "<turn_aborted>\nstopped\n</turn_aborted>",
-    ),
+    ("wrappers/personality.md", "<personality_spec>{spec}</personality_spec>"),
+    ("wrappers/model-switch.md", "<model_switch>{model_instructions}</model_switch>"),
+    ("wrappers/turn-aborted.md", "<turn_aborted>\nstopped\n</turn_aborted>"),
     ("skills/intro.md", "intro"),
     ("skills/how-to-use.md", "how"),
     ("compact/prompt.md", "summarise\n"),
@@ -63,10 +42,7 @@ const PACK_TEXTS: [(&str, &str); 20] = [
 /// Returns the files of the pack.
 pub(crate) fn pack_files() -> MemoryTree {
     let mut tree = MemoryTree::default();
-    tree.write(
-        "/pack/pack.toml",
-        "name = \"test\"\nshape = \"codex@0.98\"\n",
-    );
+    tree.write("/pack/pack.toml", "name = \"test\"\nshape = \"codex@0.98\"\n");
     for (path, text) in PACK_TEXTS {
         tree.write(format!("/pack/{path}"), text);
     }
@@ -89,11 +65,7 @@ pub(crate) fn pack_files() -> MemoryTree {
         "personality_pragmatic": "personalities/pragmatic.md",
     });
     let models = json!([
-        facts(
-            json!({"prefix": ["person"]}),
-            "instructions/plain.md",
-            messages
-        ),
+        facts(json!({"prefix": ["person"]}), "instructions/plain.md", messages),
         facts(json!({"any": true}), "instructions/plain.md", Value::Null),
     ]);
     tree.write("/pack/models.json", models.to_string());
@@ -123,12 +95,7 @@ impl World {
     }
 
     pub(crate) fn setup(&self) -> Setup<'_> {
-        Setup {
-            files: &self.tree,
-            pack: &self.pack,
-            machine: &self.machine,
-            listed_models: &[],
-        }
+        Setup { files: &self.tree, pack: &self.pack, machine: &self.machine, listed_models: &[] }
     }
 
     pub(crate) fn config(&self) -> Config {
@@ -170,14 +137,8 @@ pub(crate) fn reply(thread: &mut Thread<'_>, text: &str, tokens: u64) -> Step {
 
 /// Answers with items.
 pub(crate) fn answer(thread: &mut Thread<'_>, items: &[Value], tokens: u64) -> Step {
-    let items = items
-        .iter()
-        .map(|it| ResponseItem::try_from(it.clone()).unwrap());
-    let answer = Answer {
-        items: items.collect(),
-        tokens: Some(tokens),
-        ..Answer::default()
-    };
+    let items = items.iter().map(|it| ResponseItem::try_from(it.clone()).unwrap());
+    let answer = Answer { items: items.collect(), tokens: Some(tokens), ..Answer::default() };
     thread.answer(answer).unwrap()
 }
 
@@ -200,16 +161,10 @@ pub(crate) fn lines(step: &Step) -> Vec<String> {
         let what = item["role"].as_str().or(item["type"].as_str()).unwrap();
         let text = match &item["content"] {
             Value::Array(parts) => {
-                let parts = parts
-                    .iter()
-                    .map(|it| it["text"].as_str().unwrap_or("(image)"));
+                let parts = parts.iter().map(|it| it["text"].as_str().unwrap_or("(image)"));
                 parts.collect::<Vec<_>>().join(" | ")
             }
-            _ => item["output"]
-                .as_str()
-                .or(item["call_id"].as_str())
-                .unwrap_or("")
-                .to_owned(),
+            _ => item["output"].as_str().or(item["call_id"].as_str()).unwrap_or("").to_owned(),
         };
         format!("{what}: {text}")
     };

@@ -62,11 +62,8 @@ fn fitted(bytes: &[u8]) -> Result<Fitted, ImageError> {
     if fits && matches!(format, ImageFormat::Png | ImageFormat::Jpeg) {
         return Ok(Fitted::Unchanged(format));
     }
-    let decoded = if fits {
-        decoded
-    } else {
-        decoded.resize(MAX_WIDTH, MAX_HEIGHT, FilterType::Triangle)
-    };
+    let decoded =
+        if fits { decoded } else { decoded.resize(MAX_WIDTH, MAX_HEIGHT, FilterType::Triangle) };
     encode(&decoded, format)
 }
 
@@ -94,9 +91,7 @@ mod tests {
     fn png(width: u32, height: u32) -> Vec<u8> {
         let mut bytes = Vec::new();
         let image = DynamicImage::new_rgb8(width, height);
-        image
-            .write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png)
-            .unwrap();
+        image.write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png).unwrap();
         bytes
     }
 
@@ -111,10 +106,7 @@ mod tests {
     fn an_image_that_fits_is_sent_as_it_is() {
         let bytes = png(2, 3);
         let url = read("a.png", &bytes).unwrap();
-        assert_eq!(
-            url,
-            format!("data:image/png;base64,{}", STANDARD.encode(&bytes))
-        );
+        assert_eq!(url, format!("data:image/png;base64,{}", STANDARD.encode(&bytes)));
     }
 
     #[test]
@@ -153,11 +145,7 @@ mod tests {
                 "Image located at `a.png` is invalid: failed to decode image at a.png: ",
             ),
             (
-                data_url(
-                    &MemoryTree::default(),
-                    Path::new("/x.png"),
-                    Path::new("x.png"),
-                ),
+                data_url(&MemoryTree::default(), Path::new("/x.png"), Path::new("x.png")),
                 "Codex could not read the local image at `x.png`: failed to read image at x.png: No such file or directory (os error 2)",
             ),
         ];

@@ -215,9 +215,7 @@ struct Folder<'a> {
 impl Folder<'_> {
     fn text(&self, name: &str) -> Result<String, PackError> {
         let path = self.directory.join(name);
-        self.files
-            .read_text(&path)
-            .map_err(|source| PackError::Unreadable { path, source })
+        self.files.read_text(&path).map_err(|source| PackError::Unreadable { path, source })
     }
 
     fn optional(&self, name: &str) -> Result<Option<String>, PackError> {

@@ -180,11 +180,7 @@ impl Permissions<'_> {
             return String::new();
         };
         let slash_tmp = Path::new("/tmp");
-        let mut roots: Vec<&Path> = details
-            .writable_roots
-            .iter()
-            .map(PathBuf::as_path)
-            .collect();
+        let mut roots: Vec<&Path> = details.writable_roots.iter().map(PathBuf::as_path).collect();
         roots.push(self.cwd);
         let tmp_exists = || files.kind(slash_tmp).is_ok_and(|it| it == Kind::Directory);
         if !details.exclude_slash_tmp && tmp_exists() {
@@ -196,10 +192,7 @@ impl Permissions<'_> {
         {
             roots.push(tmpdir);
         }
-        let roots: Vec<_> = roots
-            .iter()
-            .map(|it| format!("`{}`", it.display()))
-            .collect();
+        let roots: Vec<_> = roots.iter().map(|it| format!("`{}`", it.display())).collect();
         match &roots[..] {
             [root] => format!(" The writable root is {root}."),
             roots => format!(" The writable roots are {}.", roots.join(", ")),
@@ -231,9 +224,7 @@ fn prefix_list(prefixes: &[Prefix], mark: &str, diagnostics: &mut Vec<Diagnostic
 }
 
 fn line(prefix: &Prefix) -> String {
-    let words = prefix
-        .iter()
-        .map(|word| serde_json::Value::from(word.as_str()).to_string());
+    let words = prefix.iter().map(|word| serde_json::Value::from(word.as_str()).to_string());
     format!("- [{}]", words.collect::<Vec<_>>().join(", "))
 }
 

@@ -53,12 +53,12 @@ fn here(more: &[&'static str]) -> Vec<&'static str> {
 fn body(project: &TestContext, arguments: &[&str]) -> Value {
     let output = project.output(arguments, b"");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    serde_json::from_slice(&output.stdout).expect("a JSON body")
 }
 
 /// Returns the texts of all items.
 fn texts(body: &Value) -> Vec<String> {
-    let items = body["input"].as_array().unwrap().iter();
+    let items = body["input"].as_array().expect("items").iter();
     let parts = items.flat_map(|item| item["content"].as_array().cloned().unwrap_or_default());
     parts.map(|part| part["text"].as_str().unwrap_or("").to_owned()).collect()
 }

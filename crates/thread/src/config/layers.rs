@@ -135,9 +135,7 @@ fn set(table: &mut Table, key: &str, value: Value) {
             table.insert(key.to_owned(), value);
         }
         Some((first, rest)) => {
-            let inner = table
-                .entry(first)
-                .or_insert_with(|| Value::Table(Table::new()));
+            let inner = table.entry(first).or_insert_with(|| Value::Table(Table::new()));
             if !inner.is_table() {
                 *inner = Value::Table(Table::new());
             }
@@ -233,9 +231,7 @@ impl<'a> Trusts<'a> {
 fn disabled_skills(tables: &[&Table], home: Option<&Path>) -> Vec<PathBuf> {
     let mut disabled = BTreeSet::new();
     for table in tables {
-        let entries = table
-            .get("skills")
-            .and_then(|it| it.get("config")?.as_array());
+        let entries = table.get("skills").and_then(|it| it.get("config")?.as_array());
         for entry in entries.into_iter().flatten() {
             let path = entry.get("path").and_then(Value::as_str);
             let enabled = entry.get("enabled").and_then(Value::as_bool);

@@ -34,10 +34,7 @@ fn load(config: &str) -> Config {
 
 fn settings(given: &[&str]) -> Overrides {
     let settings = given.iter().map(|it| parse_override(it).unwrap());
-    Overrides {
-        settings: settings.collect(),
-        ..Overrides::default()
-    }
+    Overrides { settings: settings.collect(), ..Overrides::default() }
 }
 
 #[test]
@@ -75,10 +72,7 @@ fn overrides_are_toml_or_else_plain_text() {
         ("a=1", toml::Value::Integer(1)),
         ("a.b=true", toml::Value::Boolean(true)),
         ("a=\"x y\"", toml::Value::String("x y".to_owned())),
-        (
-            "a=plain words",
-            toml::Value::String("plain words".to_owned()),
-        ),
+        ("a=plain words", toml::Value::String("plain words".to_owned())),
         ("a='half", toml::Value::String("half".to_owned())),
     ];
     for (text, expected) in cases {
@@ -94,17 +88,11 @@ fn trust_decides_over_the_defaults() {
     let trusted = "[projects.\"/r\"]\ntrust_level = \"trusted\"\n";
     let config = load(trusted);
     assert_eq!(config.trust, Trust::Trusted);
-    assert!(matches!(
-        config.sandbox_policy,
-        SandboxPolicy::WorkspaceWrite(_)
-    ));
+    assert!(matches!(config.sandbox_policy, SandboxPolicy::WorkspaceWrite(_)));
     assert_eq!(config.approval_policy, ApprovalPolicy::OnRequest);
 
     let config = load("[projects.\"/r\"]\ntrust_level = \"untrusted\"\n");
-    assert!(matches!(
-        config.sandbox_policy,
-        SandboxPolicy::WorkspaceWrite(_)
-    ));
+    assert!(matches!(config.sandbox_policy, SandboxPolicy::WorkspaceWrite(_)));
     assert_eq!(config.approval_policy, ApprovalPolicy::UnlessTrusted);
 }
 
@@ -121,10 +109,7 @@ fn a_projects_own_configuration_counts_only_when_it_is_trusted() {
         assert_eq!(config.model, model);
         let base = config.model_overrides.base_instructions;
         assert_eq!(base.as_deref(), (trust == "trusted").then_some("theirs"));
-        assert_eq!(
-            config.rule_folders.len(),
-            if trust == "trusted" { 2 } else { 1 }
-        );
+        assert_eq!(config.rule_folders.len(), if trust == "trusted" { 2 } else { 1 });
     }
 }
 
@@ -151,11 +136,7 @@ fn writable_roots_come_before_added_directories() {
     else {
         panic!("another sandbox");
     };
-    let roots: Vec<_> = details
-        .writable_roots
-        .iter()
-        .map(|it| it.display().to_string())
-        .collect();
+    let roots: Vec<_> = details.writable_roots.iter().map(|it| it.display().to_string()).collect();
     assert_eq!(roots, ["/home/me/x", "/home/me/.codex/rel", "/r/y"]);
     assert!(details.network_access);
 }
@@ -166,10 +147,7 @@ fn providers_are_found_by_name() {
                 wire_api = \"chat\"\nstream_max_retries = 2\n";
     let provider = load(text).provider;
     assert!(provider.is_azure() && !provider.compacts());
-    assert_eq!(
-        (provider.wire, provider.stream_max_retries),
-        (Wire::Chat, 2)
-    );
+    assert_eq!((provider.wire, provider.stream_max_retries), (Wire::Chat, 2));
     let error = load_with("model_provider = \"other\"", &Overrides::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -202,10 +180,7 @@ fn what_is_wrong_is_named() {
             "sandbox_mode = \"open\"",
             "`sandbox_mode` is `open`: use read-only, workspace-write or danger-full-access",
         ),
-        (
-            "personality = \"sad\"",
-            "`personality` is `sad`: use none, friendly or pragmatic",
-        ),
+        ("personality = \"sad\"", "`personality` is `sad`: use none, friendly or pragmatic"),
         (
             "model_instructions_file = \"gone.md\"",
             "cannot read /home/me/.codex/gone.md, which `model_instructions_file` names",
@@ -219,11 +194,6 @@ fn what_is_wrong_is_named() {
         let error = load_with(text, &Overrides::default()).unwrap_err();
         assert_eq!(error.to_string(), expected);
     }
-    let error = load_with("model = ", &Overrides::default())
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.starts_with("/home/me/.codex/config.toml is not valid TOML"),
-        "{error}"
-    );
+    let error = load_with("model = ", &Overrides::default()).unwrap_err().to_string();
+    assert!(error.starts_with("/home/me/.codex/config.toml is not valid TOML"), "{error}");
 }

@@ -42,6 +42,15 @@ impl Files for Disk {
         Ok(names)
     }
 
+    fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {
+        // The system tells the kind with the name, so that no entry needs to be asked about.
+        let mut entries = fs::read_dir(directory)?
+            .map(|entry| entry.and_then(|it| Ok((it.file_name(), kind_of(it.file_type()?)))))
+            .collect::<io::Result<Vec<_>>>()?;
+        entries.sort_by(|(left, _), (right, _)| left.cmp(right));
+        Ok(entries)
+    }
+
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
         fs::canonicalize(path)
     }

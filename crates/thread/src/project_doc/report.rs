@@ -32,10 +32,7 @@ pub(super) fn over_budget(files: &dyn Files, path: &Path, settings: &Settings<'_
 }
 
 pub(super) fn replaced(path: &Path) -> Diagnostic {
-    let message = format!(
-        "bytes of {} that are not UTF-8 are sent as U+FFFD",
-        path.display()
-    );
+    let message = format!("bytes of {} that are not UTF-8 are sent as U+FFFD", path.display());
     Diagnostic::new(Code::AgentsMdNotUtf8, message).at_path(path.display().to_string())
 }
 
@@ -51,9 +48,6 @@ pub(super) fn lost(failed: &Failure, files: usize) -> Diagnostic {
 }
 
 pub(super) fn untrusted(cwd: &Path) -> Diagnostic {
-    let message = format!(
-        "{} is not trusted, so its documents are not sent",
-        cwd.display()
-    );
+    let message = format!("{} is not trusted, so its documents are not sent", cwd.display());
     Diagnostic::new(Code::AgentsMdUntrusted, message).at_path(cwd.display().to_string())
 }

@@ -8,13 +8,8 @@ use crate::thread::{Outcome, Step, Thread, TurnOverrides};
 
 /// Returns the request of a turn after a history.
 fn request(world: &World, wire: Wire, tools: Vec<Value>, history: &[Value]) -> Value {
-    let items = history
-        .iter()
-        .map(|it| ResponseItem::try_from(it.clone()).unwrap());
-    let record = Record {
-        events: items.map(Event::Item).collect(),
-        ..Record::default()
-    };
+    let items = history.iter().map(|it| ResponseItem::try_from(it.clone()).unwrap());
+    let record = Record { events: items.map(Event::Item).collect(), ..Record::default() };
     let mut config = world.config();
     config.provider.wire = wire;
     let mut thread = Thread::fork(world.setup(), config, &record, "f").unwrap();
@@ -44,15 +39,9 @@ fn outputs_of_shells_are_rewritten_for_models_that_patch_in_free_text() {
     };
     let usual = "\"exit_code\": 0, \"duration_seconds\": 0.1";
     let cases = [
+        (json("hi", usual), "Exit code: 0\nWall time: 0.1 seconds\nOutput:\nhi".to_owned()),
         (
-            json("hi", usual),
-            "Exit code: 0\nWall time: 0.1 seconds\nOutput:\nhi".to_owned(),
-        ),
-        (
-            json(
-                "hi",
-                "\"exit_code\": -1, \"duration_seconds\": 123456789.0, \"x\": 1",
-            ),
+            json("hi", "\"exit_code\": -1, \"duration_seconds\": 123456789.0, \"x\": 1"),
             "Exit code: -1\nWall time: 123456790 seconds\nOutput:\nhi".to_owned(),
         ),
         (
@@ -65,20 +54,13 @@ fn outputs_of_shells_are_rewritten_for_models_that_patch_in_free_text() {
             "Exit code: 0\nWall time: 0.1 seconds\nOutput:\nTotal output lines: x\nbody".to_owned(),
         ),
         ("plain".to_owned(), "plain".to_owned()),
-        (
-            json("hi", "\"exit_code\": 0.5, \"duration_seconds\": 1"),
-            String::new(),
-        ),
+        (json("hi", "\"exit_code\": 0.5, \"duration_seconds\": 1"), String::new()),
     ];
     let world = World::new("");
     for (output, expected) in cases {
         let history = shell("c", &output);
         let with = request(&world, Wire::Responses, vec![patch_tool()], &history);
-        let expected = if expected.is_empty() {
-            &output
-        } else {
-            &expected
-        };
+        let expected = if expected.is_empty() { &output } else { &expected };
         assert_eq!(with["input"][1]["output"], **expected);
         let without = request(&world, Wire::Responses, Vec::new(), &history);
         assert_eq!(without["input"][1]["output"], output);
@@ -93,18 +75,8 @@ fn only_the_first_output_of_a_call_is_rewritten() {
     let output = "{\"output\":\"o\",\"metadata\":{\"exit_code\":0,\"duration_seconds\":1}}";
     let [call, answer] = shell("c", output);
     let history = [call, answer.clone(), answer];
-    let body = request(
-        &World::new(""),
-        Wire::Responses,
-        vec![patch_tool()],
-        &history,
-    );
-    assert!(
-        body["input"][1]["output"]
-            .as_str()
-            .unwrap()
-            .starts_with("Exit code")
-    );
+    let body = request(&World::new(""), Wire::Responses, vec![patch_tool()], &history);
+    assert!(body["input"][1]["output"].as_str().unwrap().starts_with("Exit code"));
     assert_eq!(body["input"][2]["output"], output);
 }
 
@@ -160,13 +132,8 @@ fn thoughts_travel_on_chat_with_the_call_that_they_led_to() {
     let [call, output] = shell("c", "o");
     let second = json!({"type": "function_call", "name": "g", "arguments": "{}", "call_id": "d"});
     crate::fixture::answer(&mut thread, &[thought, call, second], 1);
-    let results = [
-        output,
-        json!({"type": "function_call_output", "call_id": "d", "output": "p"}),
-    ];
-    let results = results
-        .into_iter()
-        .map(|it| ResponseItem::try_from(it).unwrap());
+    let results = [output, json!({"type": "function_call_output", "call_id": "d", "output": "p"})];
+    let results = results.into_iter().map(|it| ResponseItem::try_from(it).unwrap());
     let body = body(&thread.tool_results(results.collect()).unwrap());
     let calls = &body["messages"][4];
     assert_eq!(calls["tool_calls"].as_array().unwrap().len(), 2);
@@ -213,18 +180,12 @@ fn a_ledger_names_the_file_of_every_byte() {
     };
     let ledger = serde_json::to_value(&request.ledger).unwrap();
     let entries = ledger["entries"].as_array().unwrap();
-    let file = entries
-        .iter()
-        .find(|it| it["source"]["kind"] == "file")
-        .unwrap();
+    let file = entries.iter().find(|it| it["source"]["kind"] == "file").unwrap();
     assert_eq!(
         file.to_string(),
         r#"{"target":"request","section":"user-instructions","source":{"kind":"file","path":"/r/AGENTS.md"},"state":"cut","keptBytes":4,"cutBytes":2,"tokensEstimate":1,"rule":"end cut: 6 bytes needed, 4 available"}"#
     );
-    let sections: Vec<_> = entries
-        .iter()
-        .map(|it| it["section"].as_str().unwrap())
-        .collect();
+    let sections: Vec<_> = entries.iter().map(|it| it["section"].as_str().unwrap()).collect();
     let expected = [
         "instructions",
         "permissions",

@@ -74,16 +74,12 @@ fn event(line: Value) -> Result<Event, String> {
     let number = |value: &Value| value.as_u64().ok_or("a number is missing");
     Ok(match &*kind {
         "item" => Event::Item(item(value)?),
-        "turn" => Event::Turn {
-            model: value["model"]
-                .as_str()
-                .ok_or("it names no model")?
-                .to_owned(),
-        },
-        "usage" => Event::Usage(Usage {
-            last: number(&value["last"])?,
-            total: number(&value["total"])?,
-        }),
+        "turn" => {
+            Event::Turn { model: value["model"].as_str().ok_or("it names no model")?.to_owned() }
+        }
+        "usage" => {
+            Event::Usage(Usage { last: number(&value["last"])?, total: number(&value["total"])? })
+        }
         "compacted" => {
             let history = match value.get_mut("history").map(Value::take) {
                 Some(Value::Array(items)) => {

@@ -18,9 +18,7 @@ fn record() -> Record {
         base_instructions: Some("base".to_owned()),
         events: vec![
             Event::Item(ResponseItem::user("a\nb")),
-            Event::Turn {
-                model: "m".to_owned(),
-            },
+            Event::Turn { model: "m".to_owned() },
             Event::Item(item(call)),
             Event::Usage(usage),
             Event::Compacted {
@@ -76,10 +74,7 @@ fn a_session_of_codex_is_read_like_our_own() {
     let found = read_rollout(&(text + "{\"type\": \"resp"), &mut diagnostics).unwrap();
     let mut expected = record();
     expected.events.remove(2);
-    expected.events[3] = Event::Compacted {
-        message: "s".to_owned(),
-        history: None,
-    };
+    expected.events[3] = Event::Compacted { message: "s".to_owned(), history: None };
     assert_eq!(found, expected);
     assert_eq!(found.last_model(), Some("m"));
     assert_eq!(diagnostics.len(), 1);

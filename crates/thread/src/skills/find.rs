@@ -141,10 +141,7 @@ fn skill_files(
         }
     }
     if limited {
-        let message = format!(
-            "only {MAX_FOLDERS} folders below {} are looked at",
-            root.display()
-        );
+        let message = format!("only {MAX_FOLDERS} folders below {} are looked at", root.display());
         let diagnostic = Diagnostic::new(Code::SkillsLimited, message);
         diagnostics.push(diagnostic.at_path(root.display().to_string()));
     }

@@ -70,12 +70,10 @@ pub fn inject(
         Ok(text) => {
             if text.contains("</skill>") {
                 let message = format!("{path} contains </skill>, which ends its own wrapper");
-                diagnostics.push(Diagnostic::new(Code::WrapperClosed, message).at_path(&*path));
+                diagnostics.push(Diagnostic::new(Code::TextClosesWrapper, message).at_path(&*path));
             }
             let name = &skill.name;
-            Some(format!(
-                "<skill>\n<name>{name}</name>\n<path>{path}</path>\n{text}\n</skill>"
-            ))
+            Some(format!("<skill>\n<name>{name}</name>\n<path>{path}</path>\n{text}\n</skill>"))
         }
         Err(error) => {
             let message = format!("the skill {} at {path} is not sent: {error}", skill.name);

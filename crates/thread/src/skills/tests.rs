@@ -20,10 +20,7 @@ fn paths(text: &str) -> Vec<String> {
         skill("HOME", "/s/home"),
     ];
     let chosen = mentioned(&skills, &[text], &mut Vec::new());
-    chosen
-        .iter()
-        .map(|it| it.path.display().to_string())
-        .collect()
+    chosen.iter().map(|it| it.path.display().to_string()).collect()
 }
 
 #[test]
@@ -52,26 +49,17 @@ fn a_mention_that_means_several_skills_is_reported() {
     let skills = [skill("twin", "/a"), skill("twin", "/b")];
     let mut diagnostics = Vec::new();
     mentioned(&skills, &["$twin"], &mut diagnostics);
-    assert_eq!(
-        diagnostics[0].message,
-        "$twin means 2 skills, so none is sent"
-    );
+    assert_eq!(diagnostics[0].message, "$twin means 2 skills, so none is sent");
 }
 
 #[test]
 fn front_matter_must_name_and_describe_the_skill() {
     let about =
         read("---\nname: two\n  words\ndescription: |\n  first\n    second\n---\nbody").unwrap();
-    assert_eq!(
-        (&*about.name, &*about.description),
-        ("two words", "first second")
-    );
+    assert_eq!((&*about.name, &*about.description), ("two words", "first second"));
     let refused = [
         ("no front matter", "it has no part between --- lines"),
-        (
-            "---\nname: a\ndescription: b\n",
-            "it has no part between --- lines",
-        ),
+        ("---\nname: a\ndescription: b\n", "it has no part between --- lines"),
         ("---\ndescription: x\n---\n", "it has no `name`"),
         ("---\nname: \"\"\ndescription: x\n---\n", "it has no `name`"),
     ];

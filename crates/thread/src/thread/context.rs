@@ -71,10 +71,7 @@ impl Thread<'_> {
             && !instructions.is_empty()
         {
             let text = wrapper.replacen("{model_instructions}", &instructions, 1);
-            entries.push(Entry::new(
-                ResponseItem::developer(text),
-                Origin::ModelSwitch,
-            ));
+            entries.push(Entry::new(ResponseItem::developer(text), Origin::ModelSwitch));
         }
         // The instructions of a new model, when they are sent, already carry its personality.
         let told = wrapper.is_some() && before.model.slug != now.model.slug;
@@ -106,10 +103,8 @@ impl Thread<'_> {
     }
 
     fn environment(&self, context: &TurnContext, diagnostics: &mut Vec<Diagnostic>) -> Entry {
-        let environment = EnvironmentContext {
-            cwd: &context.settings.cwd,
-            shell: &self.setup.machine.shell,
-        };
+        let environment =
+            EnvironmentContext { cwd: &context.settings.cwd, shell: &self.setup.machine.shell };
         let text = environment.render();
         check_closing(&text, "</environment_context>", 1, diagnostics);
         Entry::new(ResponseItem::user(text), Origin::Environment)
@@ -126,6 +121,6 @@ fn collaboration(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Entry {
 fn check_closing(text: &str, tag: &'static str, ours: usize, diagnostics: &mut Vec<Diagnostic>) {
     if text.matches(tag).count() > ours {
         let message = format!("a setting contains {tag}, which ends its own wrapper");
-        diagnostics.push(Diagnostic::new(Code::WrapperClosed, message));
+        diagnostics.push(Diagnostic::new(Code::TextClosesWrapper, message));
     }
 }

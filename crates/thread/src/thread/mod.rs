@@ -156,11 +156,7 @@ impl<'a> Thread<'a> {
             prefixes,
             skills: HashMap::new(),
             tools: Vec::new(),
-            previous: TurnContext {
-                settings: settings.clone(),
-                model,
-                output_schema: None,
-            },
+            previous: TurnContext { settings: settings.clone(), model, output_schema: None },
             settings,
             resumed_model: None,
             seeded: false,
@@ -200,11 +196,8 @@ impl<'a> Thread<'a> {
 
     /// Returns the tokens that the next request is estimated to need.
     pub fn token_usage(&self) -> u64 {
-        let past_reasoning = if self.reasoning_is_counted {
-            0
-        } else {
-            self.history.estimate_past_reasoning()
-        };
+        let past_reasoning =
+            if self.reasoning_is_counted { 0 } else { self.history.estimate_past_reasoning() };
         let uncounted = match self.setup.pack.shape {
             crate::pack::Shape::Codex0_94 => 0,
             crate::pack::Shape::Codex0_98 => self.history.estimate_uncounted(),
@@ -246,16 +239,11 @@ impl<'a> Thread<'a> {
 
     /// Remembers a command prefix that the user has approved, and tells the model.
     pub fn approve_prefix(&mut self, prefix: Prefix) {
-        let words = prefix
-            .iter()
-            .map(|word| Value::from(word.as_str()).to_string());
+        let words = prefix.iter().map(|word| Value::from(word.as_str()).to_string());
         let words: Vec<_> = words.collect();
         let text = format!("Approved command prefix saved:\n- [{}]", words.join(", "));
         self.prefixes.push(prefix);
-        self.record(Entry::new(
-            ResponseItem::developer(text),
-            Origin::Permissions,
-        ));
+        self.record(Entry::new(ResponseItem::developer(text), Origin::Permissions));
     }
 
     /// Remembers a snapshot of the working tree, which is never sent.
@@ -302,18 +290,12 @@ impl<'a> Thread<'a> {
         for event in &record.events {
             match event {
                 Event::Item(item) => self.remember(Entry::new(item.clone(), Origin::Restored)),
-                Event::Compacted {
-                    history: Some(items),
-                    ..
-                } => {
+                Event::Compacted { history: Some(items), .. } => {
                     let entries = items.iter().cloned();
                     let entries = entries.map(|item| Entry::new(item, Origin::Restored));
                     self.history.replace(entries.collect());
                 }
-                Event::Compacted {
-                    message,
-                    history: None,
-                } => {
+                Event::Compacted { message, history: None } => {
                     let context = self.previous.clone();
                     self.rebuild(&context, message.clone());
                 }
@@ -335,13 +317,8 @@ impl<'a> Thread<'a> {
         let mut diagnostics = Vec::new();
         let initial_context = self.build_initial_context(context, &mut diagnostics);
         let prefix = &self.setup.pack.compaction.summary_prefix;
-        let entries = compaction::rebuild(
-            initial_context,
-            &self.history,
-            summary,
-            prefix,
-            &mut diagnostics,
-        );
+        let entries =
+            compaction::rebuild(initial_context, &self.history, summary, prefix, &mut diagnostics);
         self.history.replace(entries);
         self.diagnostics.append(&mut diagnostics);
     }
@@ -366,17 +343,12 @@ impl<'a> Thread<'a> {
             let found = skills::find(self.setup.files, &places, &mut self.diagnostics);
             self.skills.insert(cwd.clone(), found);
         }
-        self.skills
-            .get(&self.settings.cwd)
-            .map_or(&[], Vec::as_slice)
+        self.skills.get(&self.settings.cwd).map_or(&[], Vec::as_slice)
     }
 
     fn read_user_instructions(&mut self) {
         let pack = self.setup.pack;
-        let skills = self
-            .skills
-            .get(&self.settings.cwd)
-            .map_or(&[][..], Vec::as_slice);
+        let skills = self.skills.get(&self.settings.cwd).map_or(&[][..], Vec::as_slice);
         let settings = DocSettings {
             rules: Rules::V0_98,
             cwd: &self.config.cwd,
@@ -404,12 +376,10 @@ fn find_model(
     let pack = setup.pack;
     let overrides = &config.model_overrides;
     let found = ModelInfo::find(slug, setup.listed_models, &pack.models, overrides);
-    found
-        .map(Arc::new)
-        .ok_or_else(|| ThreadError::UnknownModel {
-            model: slug.to_owned(),
-            pack: pack.name.clone(),
-        })
+    found.map(Arc::new).ok_or_else(|| ThreadError::UnknownModel {
+        model: slug.to_owned(),
+        pack: pack.name.clone(),
+    })
 }
 
 #[cfg(test)]

@@ -17,21 +17,9 @@ fn any_item() -> impl Strategy<Value = Value> {
     let id = prop_oneof![Just("a"), Just("b"), Just("c")];
     let text = "\\PC{0,40}";
     prop_oneof![
-        (
-            prop_oneof![
-                Just("user"),
-                Just("assistant"),
-                Just("developer"),
-                Just("system")
-            ],
-            text
-        )
+        (prop_oneof![Just("user"), Just("assistant"), Just("developer"), Just("system")], text)
             .prop_map(|(role, text)| {
-                let kind = if role == "assistant" {
-                    "output_text"
-                } else {
-                    "input_text"
-                };
+                let kind = if role == "assistant" { "output_text" } else { "input_text" };
                 let part = json!({"type": kind, "text": text});
                 json!({"type": "message", "role": role, "content": [part]})
             }),
@@ -63,8 +51,7 @@ fn any_item() -> impl Strategy<Value = Value> {
 fn call_ids(items: &[Value], kinds: &[&str]) -> HashSet<String> {
     let of_kind = |item: &&Value| kinds.iter().any(|kind| item["type"] == *kind);
     let ids = items.iter().filter(of_kind);
-    ids.filter_map(|item| item["call_id"].as_str().map(str::to_owned))
-        .collect()
+    ids.filter_map(|item| item["call_id"].as_str().map(str::to_owned)).collect()
 }
 
 proptest! {
@@ -179,7 +166,7 @@ proptest! {
             panic!("no request");
         };
         let closed = request.body.matches("</INSTRUCTIONS>").count() > 1;
-        let told = request.diagnostics.iter().any(|it| it.code.name() == "wrapper.closed");
+        let told = request.diagnostics.iter().any(|it| it.code.name() == "text.closes-wrapper");
         prop_assert_eq!(closed, told);
     }
 

@@ -78,10 +78,7 @@ fn a_new_model_is_announced_and_carries_its_personality() {
         ..TurnOverrides::default()
     };
     let step = say_with(&mut thread, "two", &changes);
-    let expected = [
-        "developer: <model_switch>template [warm]</model_switch>",
-        "user: two",
-    ];
+    let expected = ["developer: <model_switch>template [warm]</model_switch>", "user: two"];
     assert_eq!(lines(&step)[4..], expected);
     assert_eq!(body(&step)["instructions"], "template [brief]");
     assert_eq!(body(&step)["model"], "person-2");
@@ -97,15 +94,9 @@ fn a_personality_that_means_nothing_is_not_told() {
         (Personality::Pragmatic, 2),
         (Personality::Pragmatic, 2),
     ] {
-        let changes = TurnOverrides {
-            personality: Some(personality),
-            ..TurnOverrides::default()
-        };
+        let changes = TurnOverrides { personality: Some(personality), ..TurnOverrides::default() };
         let step = say_with(&mut thread, "hi", &changes);
-        let told = lines(&step)
-            .iter()
-            .filter(|it| it.contains("personality_spec"))
-            .count();
+        let told = lines(&step).iter().filter(|it| it.contains("personality_spec")).count();
         assert_eq!(told, count, "{personality:?}");
         reply(&mut thread, "ok", 1);
     }
@@ -186,13 +177,7 @@ fn a_roll_back_takes_the_last_turns_out() {
         reply(&mut thread, text, 1);
     }
     thread.roll_back(1);
-    let expected = [
-        READ_ONLY,
-        ENVIRONMENT,
-        "user: one",
-        "assistant: one",
-        "user: three",
-    ];
+    let expected = [READ_ONLY, ENVIRONMENT, "user: one", "assistant: one", "user: three"];
     assert_eq!(lines(&say(&mut thread, "three")), expected);
     let record = record(&mut thread);
     let mut resumed = Thread::resume(world.setup(), world.config(), &record).unwrap();
@@ -209,34 +194,16 @@ fn a_compaction_keeps_user_messages_and_the_summary() {
     let step = thread.begin_compaction().unwrap();
     assert_eq!(lines(&step).last().unwrap(), "user: summarise\n");
     let sent = body(&step);
-    assert_eq!(
-        (&sent["tools"], &sent["parallel_tool_calls"]),
-        (&json!([]), &json!(false))
-    );
-    assert!(matches!(
-        reply(&mut thread, "SUMMARY", 1),
-        Step::Done(Outcome::Finished)
-    ));
-    let expected = [
-        READ_ONLY,
-        ENVIRONMENT,
-        "user: one",
-        "user: earlier:\nSUMMARY",
-        "user: two",
-    ];
+    assert_eq!((&sent["tools"], &sent["parallel_tool_calls"]), (&json!([]), &json!(false)));
+    assert!(matches!(reply(&mut thread, "SUMMARY", 1), Step::Done(Outcome::Finished)));
+    let expected = [READ_ONLY, ENVIRONMENT, "user: one", "user: earlier:\nSUMMARY", "user: two"];
     assert_eq!(lines(&say(&mut thread, "two")), expected);
 
     // A second one keeps no earlier summary, and a resumed thread rebuilds the same.
     reply(&mut thread, "2", 1);
     thread.begin_compaction().unwrap();
     reply(&mut thread, "SECOND", 1);
-    let rebuilt = [
-        READ_ONLY,
-        ENVIRONMENT,
-        "user: one",
-        "user: two",
-        "user: earlier:\nSECOND",
-    ];
+    let rebuilt = [READ_ONLY, ENVIRONMENT, "user: one", "user: two", "user: earlier:\nSECOND"];
     let record = record(&mut thread);
     assert_eq!(lines(&say(&mut thread, "three"))[..5], rebuilt);
     let mut resumed = Thread::resume(world.setup(), world.config(), &record).unwrap();
@@ -252,30 +219,16 @@ fn a_full_thread_is_compacted_before_the_next_turn_and_between_tools() {
     let step = say(&mut thread, "two");
     assert_eq!(lines(&step).last().unwrap(), "user: summarise\n");
     let step = reply(&mut thread, "S", 1);
-    let expected = [
-        READ_ONLY,
-        ENVIRONMENT,
-        "user: one",
-        "user: earlier:\nS",
-        "user: two",
-    ];
+    let expected = [READ_ONLY, ENVIRONMENT, "user: one", "user: earlier:\nS", "user: two"];
     assert_eq!(lines(&step), expected);
 
     let call = json!({"type": "function_call", "name": "f", "arguments": "{}", "call_id": "c"});
     let step = answer(&mut thread, &[call], 999);
     assert!(matches!(step, Step::RunTools(calls) if calls.len() == 1));
-    let step = thread
-        .tool_results(vec![ResponseItem::function_output("c", "o")])
-        .unwrap();
+    let step = thread.tool_results(vec![ResponseItem::function_output("c", "o")]).unwrap();
     assert_eq!(lines(&step).last().unwrap(), "user: summarise\n");
     let step = reply(&mut thread, "S2", 1);
-    let expected = [
-        READ_ONLY,
-        ENVIRONMENT,
-        "user: one",
-        "user: two",
-        "user: earlier:\nS2",
-    ];
+    let expected = [READ_ONLY, ENVIRONMENT, "user: one", "user: two", "user: earlier:\nS2"];
     assert_eq!(lines(&step), expected);
 }
 
@@ -286,20 +239,11 @@ fn a_compaction_that_does_not_fit_drops_the_oldest_from_the_request_only() {
     say(&mut thread, "one");
     reply(&mut thread, "1", 1);
     let first = lines(&thread.begin_compaction().unwrap());
-    let too_long = Answer {
-        failure: Some(Failure::ContextWindowExceeded),
-        ..Answer::default()
-    };
+    let too_long = Answer { failure: Some(Failure::ContextWindowExceeded), ..Answer::default() };
     let second = lines(&thread.answer(too_long).unwrap());
     assert_eq!(second, first[1..]);
     reply(&mut thread, "S", 1);
-    let expected = [
-        READ_ONLY,
-        ENVIRONMENT,
-        "user: one",
-        "user: earlier:\nS",
-        "user: two",
-    ];
+    let expected = [READ_ONLY, ENVIRONMENT, "user: one", "user: earlier:\nS", "user: two"];
     assert_eq!(lines(&say(&mut thread, "two")), expected);
 }
 
@@ -312,10 +256,7 @@ fn a_compaction_that_fails_lets_the_turn_go_on() {
     let mut thread = world.start();
     say(&mut thread, "one");
     reply(&mut thread, "1", 10);
-    let failed = || Answer {
-        failure: Some(Failure::Fatal("no".to_owned())),
-        ..Answer::default()
-    };
+    let failed = || Answer { failure: Some(Failure::Fatal("no".to_owned())), ..Answer::default() };
     let first = lines(&say(&mut thread, "two"));
     assert_eq!(lines(&thread.answer(failed()).unwrap()), first);
     let step = thread.answer(failed()).unwrap();
@@ -329,10 +270,8 @@ fn a_failed_answer_repeats_the_same_request_as_often_as_configured() {
         "model_provider = \"m\"\n[model_providers.m]\nname = \"m\"\nstream_max_retries = 2\n",
     );
     let mut thread = world.start();
-    let broken = || Answer {
-        failure: Some(Failure::Stream("broke".to_owned())),
-        ..Answer::default()
-    };
+    let broken =
+        || Answer { failure: Some(Failure::Stream("broke".to_owned())), ..Answer::default() };
     let first = body(&say(&mut thread, "one"));
     assert_eq!(body(&thread.answer(broken()).unwrap()), first);
     assert_eq!(body(&thread.answer(broken()).unwrap()), first);
@@ -379,10 +318,7 @@ fn an_approved_prefix_is_told_and_listed_from_then_on() {
         ..TurnOverrides::default()
     };
     let lines = lines(&say_with(&mut thread, "go", &changes));
-    assert_eq!(
-        lines[2],
-        "developer: Approved command prefix saved:\n- [\"git\", \"log\"]"
-    );
+    assert_eq!(lines[2], "developer: Approved command prefix saved:\n- [\"git\", \"log\"]");
     assert!(lines[3].contains("approved: - [\"git\", \"log\"]\n"));
 }
 
@@ -391,10 +327,7 @@ fn a_report_that_nobody_waits_for_is_refused() {
     let world = World::new("");
     let mut thread = world.start();
     let refused = thread.answer(Answer::default()).unwrap_err();
-    assert_eq!(
-        refused.to_string(),
-        "the thread is not waiting for an answer"
-    );
+    assert_eq!(refused.to_string(), "the thread is not waiting for an answer");
     say(&mut thread, "one");
     let refused = thread.begin_compaction().unwrap_err();
     assert!(refused.to_string().contains("the last one is not over"));
@@ -404,28 +337,15 @@ fn a_report_that_nobody_waits_for_is_refused() {
 fn every_loss_is_reported_with_the_request() {
     let mut world = World::new("project_doc_max_bytes = 2\n");
     world.tree.write("/r/AGENTS.md", "longer");
-    world
-        .tree
-        .write("/home/.codex/AGENTS.md", "a </INSTRUCTIONS> b");
-    world
-        .tree
-        .write("/home/.codex/skills/x/SKILL.md", "nothing");
+    world.tree.write("/home/.codex/AGENTS.md", "a </INSTRUCTIONS> b");
+    world.tree.write("/home/.codex/skills/x/SKILL.md", "nothing");
     world.tree.write("/home/.codex/rules/a.rules", "nonsense");
     let mut thread = world.start();
     let Step::Send(request) = say(&mut thread, "go") else {
         panic!("no request");
     };
-    let mut codes: Vec<_> = request
-        .diagnostics
-        .iter()
-        .map(|it| it.code.name())
-        .collect();
+    let mut codes: Vec<_> = request.diagnostics.iter().map(|it| it.code.name()).collect();
     codes.sort_unstable();
-    let expected = [
-        "agents-md.truncated",
-        "rules.invalid",
-        "skill.invalid",
-        "wrapper.closed",
-    ];
+    let expected = ["agents-md.truncated", "rules.invalid", "skill.invalid", "text.closes-wrapper"];
     assert_eq!(codes, expected);
 }

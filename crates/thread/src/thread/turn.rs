@@ -67,11 +67,7 @@ pub(super) enum State {
     #[default]
     Idle,
     /// The answer to a request.
-    Sampling {
-        context: TurnContext,
-        request: Arc<Request>,
-        tries: Tries,
-    },
+    Sampling { context: TurnContext, request: Arc<Request>, tries: Tries },
     /// The results of tools.
     Tools { context: TurnContext },
     /// The answer to a request for a summary.
@@ -117,12 +113,8 @@ impl Thread<'_> {
         }
         let resumed_model = self.resumed_model.take();
         let mut diagnostics = Vec::new();
-        let updates = self.build_updates(
-            &before,
-            &context,
-            resumed_model.as_deref(),
-            &mut diagnostics,
-        );
+        let updates =
+            self.build_updates(&before, &context, resumed_model.as_deref(), &mut diagnostics);
         self.diagnostics.append(&mut diagnostics);
         for entry in updates {
             self.record(entry);
@@ -136,11 +128,9 @@ impl Thread<'_> {
     /// Reports what a server answered to the last request.
     pub fn answer(&mut self, answer: Answer) -> Result<Step, ThreadError> {
         match std::mem::take(&mut self.state) {
-            State::Sampling {
-                context,
-                request,
-                tries,
-            } => self.sampled(context, request, tries, answer),
+            State::Sampling { context, request, tries } => {
+                self.sampled(context, request, tries, answer)
+            }
             State::Compacting(compacting) => self.compacted(*compacting, answer),
             other => {
                 self.state = other;
@@ -243,11 +233,8 @@ impl Thread<'_> {
             }
             other => Arc::new(self.with_diagnostics(other?)),
         };
-        self.state = State::Sampling {
-            context,
-            request: Arc::clone(&request),
-            tries: Tries::default(),
-        };
+        self.state =
+            State::Sampling { context, request: Arc::clone(&request), tries: Tries::default() };
         Ok(Step::Send(request))
     }
 
@@ -258,12 +245,7 @@ impl Thread<'_> {
         mut tries: Tries,
         answer: Answer,
     ) -> Result<Step, ThreadError> {
-        let calls: Vec<_> = answer
-            .items
-            .iter()
-            .filter(|it| it.is_tool_call())
-            .cloned()
-            .collect();
+        let calls: Vec<_> = answer.items.iter().filter(|it| it.is_tool_call()).cloned().collect();
         for item in answer.items {
             self.record(Entry::new(item, Origin::Model));
         }
@@ -279,11 +261,7 @@ impl Thread<'_> {
                 if !self.try_again(&failure, Effort::Mendable, &mut tries) {
                     return Ok(Step::Done(Outcome::Failed(failure.into_reason())));
                 }
-                self.state = State::Sampling {
-                    context,
-                    request: Arc::clone(&request),
-                    tries,
-                };
+                self.state = State::Sampling { context, request: Arc::clone(&request), tries };
                 return Ok(Step::Send(request));
             }
         }
@@ -317,10 +295,7 @@ impl Thread<'_> {
         let percent = settings.effective_context_window_percent.unwrap_or(95);
         if let Some(window) = settings.context_window {
             let window = window.saturating_mul(percent) / 100;
-            self.usage = Usage {
-                last: window.saturating_sub(self.usage.total),
-                total: window,
-            };
+            self.usage = Usage { last: window.saturating_sub(self.usage.total), total: window };
             self.journal.push(Event::Usage(self.usage));
         }
     }
@@ -362,10 +337,7 @@ impl Thread<'_> {
             effort: context.settings.collaboration.effort.as_deref(),
             summary: &context.settings.summary,
             verbosity: self.config.verbosity.as_deref(),
-            output_schema: context
-                .output_schema
-                .as_ref()
-                .filter(|_| purpose == Purpose::Answer),
+            output_schema: context.output_schema.as_ref().filter(|_| purpose == Purpose::Answer),
             cache_key: &self.id,
             purpose,
         };

@@ -50,10 +50,7 @@ fn main() {
         groups.entry(group).or_default()[column] += 1;
         total[column] += 1;
     }
-    println!(
-        "\n{:<16}{:>8}{:>8}{:>8}",
-        "group", "passed", "failed", "skipped"
-    );
+    println!("\n{:<16}{:>8}{:>8}{:>8}", "group", "passed", "failed", "skipped");
     for (group, [passed, failed, skipped]) in &groups {
         println!("{group:<16}{passed:>8}{failed:>8}{skipped:>8}");
     }
@@ -108,11 +105,7 @@ fn folders() -> Option<(PathBuf, PathBuf)> {
     // Tests run in the crate's folder; a relative path is meant from the workspace.
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let placed = |path: PathBuf| {
-        if path.exists() {
-            path
-        } else {
-            workspace.join(path)
-        }
+        if path.exists() { path } else { workspace.join(path) }
     };
     let scenarios = placed(scenarios);
     let packs = match shared {
@@ -128,9 +121,7 @@ fn scenario_folders(scenarios: &Path) -> Vec<PathBuf> {
         std::process::exit(1);
     });
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut folders: Vec<_> = paths
-        .filter(|it| it.join("scenario.json").is_file())
-        .collect();
+    let mut folders: Vec<_> = paths.filter(|it| it.join("scenario.json").is_file()).collect();
     folders.sort();
     folders
 }

@@ -138,12 +138,8 @@ impl Player<'_> {
         };
 
         let id = format!("thread-{}", self.records.len() + 1);
-        let setup = Setup {
-            files: &self.tree,
-            pack: &self.pack,
-            machine,
-            listed_models: &self.models,
-        };
+        let setup =
+            Setup { files: &self.tree, pack: &self.pack, machine, listed_models: &self.models };
         let mut stage = Stage {
             scenario: self.scenario,
             tree: &self.tree,
@@ -186,12 +182,8 @@ impl Player<'_> {
     }
 
     fn app(&mut self, run: &Value, machine: &Machine) -> Result<(), String> {
-        let setup = Setup {
-            files: &self.tree,
-            pack: &self.pack,
-            machine,
-            listed_models: &self.models,
-        };
+        let setup =
+            Setup { files: &self.tree, pack: &self.pack, machine, listed_models: &self.models };
         let mut stage = Stage {
             scenario: self.scenario,
             tree: &self.tree,
@@ -200,12 +192,8 @@ impl Player<'_> {
             decisions: &mut self.decisions,
             compared: &mut self.compared,
         };
-        let mut client = Client {
-            setup,
-            scenario: self.scenario,
-            records: &mut self.records,
-            current: None,
-        };
+        let mut client =
+            Client { setup, scenario: self.scenario, records: &mut self.records, current: None };
         let steps = self.scenario.list("steps").iter();
         for (step, made) in steps.zip(list(&run["steps"])) {
             let requests = numbers(&made["requests"]);
@@ -342,9 +330,7 @@ impl Stage<'_, '_> {
         interrupt: Option<usize>,
     ) -> Result<(), String> {
         thread.set_tools(self.offered_tools(requests));
-        let first = thread
-            .begin_turn(inputs, overrides)
-            .map_err(|it| told(&it))?;
+        let first = thread.begin_turn(inputs, overrides).map_err(|it| told(&it))?;
         self.drive(thread, first, requests, interrupt)
     }
 
@@ -439,10 +425,7 @@ impl Stage<'_, '_> {
 
     fn compare(&mut self, number: Option<usize>, request: &Request) -> Result<(), String> {
         let Some(number) = number else {
-            return Err(format!(
-                "no request was sent, and ours would go to {}",
-                request.path
-            ));
+            return Err(format!("no request was sent, and ours would go to {}", request.path));
         };
         let captured = self.scenario.request(number);
         let captured = captured.ok_or_else(|| format!("request {number} is missing"))?;

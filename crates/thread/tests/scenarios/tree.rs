@@ -47,10 +47,7 @@ impl Tree {
             files.write(Path::new(codex_home).join("config.toml"), config);
         }
         for repository in texts(scenario.get("gitRepos")) {
-            files.write(
-                Path::new(&repository).join(".git/HEAD"),
-                "ref: refs/heads/main\n",
-            );
+            files.write(Path::new(&repository).join(".git/HEAD"), "ref: refs/heads/main\n");
         }
         for file in scenario.list("files") {
             lay_out_file(&mut files, file)?;
@@ -152,14 +149,10 @@ pub(crate) fn pack_folder(scenario: &Scenario, packs: &Path) -> PathBuf {
 
 /// Returns where a path leads as far as it exists, so that writing below a link goes through it.
 fn resolved(files: &MemoryTree, path: &Path) -> PathBuf {
-    let existing = path
-        .ancestors()
-        .find_map(|it| Some((it, files.canonicalize(it).ok()?)));
-    existing.map_or(path.to_owned(), |(ancestor, real)| {
-        match path.strip_prefix(ancestor) {
-            Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
-            _ => real,
-        }
+    let existing = path.ancestors().find_map(|it| Some((it, files.canonicalize(it).ok()?)));
+    existing.map_or(path.to_owned(), |(ancestor, real)| match path.strip_prefix(ancestor) {
+        Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
+        _ => real,
     })
 }
 
