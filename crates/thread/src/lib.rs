@@ -45,7 +45,7 @@
 //! what it wants to say to the Responses and Chat wires and writes the ledger; [`history`] keeps the
 //! [`item`]s, pairs calls with outputs and cuts outputs; [`compaction`] rebuilds a history; [`record`]
 //! reads and writes threads. What goes into the initial context comes from [`permissions`] (with
-//! [`command_rules`]), [`personality`], [`user_instructions`] (with [`project_doc`] and [`skills`]) and
+//! [`command_rules`]), [`instructions`], [`personality`], [`user_instructions`] (with [`project_doc`] and [`skills`]) and
 //! [`environment`]. [`config`], [`model`] and [`pack`] are what all of it is made from.
 //!
 //! # What is supported
@@ -92,6 +92,7 @@ pub mod files;
 mod fixture;
 pub mod history;
 pub mod images;
+pub mod instructions;
 pub mod item;
 pub mod model;
 pub mod pack;

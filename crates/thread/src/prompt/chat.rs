@@ -12,7 +12,7 @@ pub(super) fn map(prompt: &Prompt<'_>) -> Result<Mapped, RequestError> {
     if prompt.output_schema.is_some() {
         return Err(RequestError::SchemaOnChat);
     }
-    let mut messages = Messages::new(prompt.instructions);
+    let mut messages = Messages::new(&prompt.instructions.text);
     let mut thoughts = Thoughts::attach(&prompt.input);
     let mut items = thoughts.told.clone();
     for (index, sent) in prompt.input.iter().enumerate() {

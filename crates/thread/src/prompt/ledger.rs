@@ -6,6 +6,7 @@ use convoke_core::ledger::{Entry, Ledger, Rule, Source, Target};
 
 use super::{Mapped, Prompt};
 use crate::history::{Origin, Sent};
+use crate::instructions::BaseSource;
 use crate::user_instructions::PieceSource;
 
 pub(super) fn of(prompt: &Prompt<'_>, mapped: &Mapped) -> Ledger<'static> {
@@ -15,8 +16,13 @@ pub(super) fn of(prompt: &Prompt<'_>, mapped: &Mapped) -> Ledger<'static> {
         sum += entry.kept_bytes;
         ledger.push(entry);
     };
-    let instructions = prompt.instructions.len() as u64;
-    push(entry("instructions", setting("base_instructions"), instructions, 0));
+    let base = match prompt.instructions.source {
+        BaseSource::Given => "base_instructions",
+        BaseSource::History => "history",
+        BaseSource::Model => "model",
+    };
+    let bytes = prompt.instructions.text.len() as u64;
+    push(entry("instructions", setting(base), bytes, 0));
     for (index, (sent, kept)) in prompt.input.iter().zip(&mapped.items).enumerate() {
         push_item(&mut push, index, sent, *kept);
     }

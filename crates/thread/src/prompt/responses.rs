@@ -37,7 +37,7 @@ pub(super) fn map(prompt: &Prompt<'_>, provider: &Provider) -> Result<Mapped, se
     let stores = provider.is_azure();
     let body = serde_json::to_string(&Body {
         model: &prompt.model.slug,
-        instructions: prompt.instructions,
+        instructions: &prompt.instructions.text,
         input: Input { items: &prompt.input, with_ids: stores },
         tools,
         tool_choice: "auto",
@@ -67,7 +67,7 @@ pub(super) fn map_compaction(prompt: &Prompt<'_>) -> Result<Mapped, serde_json::
     let body = serde_json::to_string(&CompactionBody {
         model: &prompt.model.slug,
         input: Input { items: &prompt.input, with_ids: false },
-        instructions: prompt.instructions,
+        instructions: &prompt.instructions.text,
     })?;
     Ok(Mapped { body, items: text_bytes(prompt), tools: 0, schema: 0 })
 }

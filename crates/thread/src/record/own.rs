@@ -36,7 +36,7 @@ pub fn write_event(event: &Event) -> String {
 }
 
 /// Reads a record that [`write_start`] and [`write_event`] wrote.
-pub fn read(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Result<Record, NotARecord> {
+pub(super) fn read(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Result<Record, NotARecord> {
     let mut record: Option<Record> = None;
     for (index, line) in json_lines(text, diagnostics) {
         let Some(record) = &mut record else {

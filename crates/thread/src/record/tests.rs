@@ -71,7 +71,9 @@ fn a_session_of_codex_is_read_like_our_own() {
     let lines: Vec<_> = lines.iter().map(ToString::to_string).collect();
     let text = lines.join("\n") + "\n";
     let mut diagnostics = Vec::new();
-    let found = read_rollout(&(text + "{\"type\": \"resp"), &mut diagnostics).unwrap();
+    let text = text + "{\"type\": \"resp";
+    let found = read_rollout(&text, &mut diagnostics).unwrap();
+    assert_eq!(read(&text, &mut Vec::new()).as_ref(), Ok(&found));
     let mut expected = record();
     expected.events.remove(2);
     expected.events[3] = Event::Compacted { message: "s".to_owned(), history: None };

@@ -20,6 +20,7 @@ use crate::compaction;
 use crate::config::{Config, Machine};
 use crate::files::Files;
 use crate::history::{Entry, History, Origin};
+use crate::instructions::{BaseInstructions, DeveloperInstructions};
 use crate::item::ResponseItem;
 use crate::model::{ModelFacts, ModelInfo};
 use crate::pack::Pack;
@@ -71,7 +72,7 @@ pub struct Thread<'a> {
     setup: Setup<'a>,
     config: Config,
     id: String,
-    base_instructions: String,
+    base_instructions: BaseInstructions,
     user_instructions: Option<UserInstructions>,
     prefixes: Vec<Prefix>,
     skills: HashMap<PathBuf, Vec<Skill>>,
@@ -106,7 +107,7 @@ impl<'a> Thread<'a> {
     /// The initial context of the new run follows the restored history with the first turn, because
     /// that turn may still change the settings.
     pub fn resume(setup: Setup<'a>, config: Config, record: &Record) -> Result<Self, ThreadError> {
-        let base = record.base_instructions.clone();
+        let base = record.base_instructions.as_deref();
         let mut thread = Self::new(setup, config, &record.id, base)?;
         thread.restore(record);
         let model = &thread.previous.model.slug;
@@ -122,7 +123,7 @@ impl<'a> Thread<'a> {
         record: &Record,
         id: &str,
     ) -> Result<Self, ThreadError> {
-        let base = record.base_instructions.clone();
+        let base = record.base_instructions.as_deref();
         let mut thread = Self::new(setup, config, id, base)?;
         thread.restore(record);
         thread.journal.clone_from(&record.events);
@@ -134,14 +135,13 @@ impl<'a> Thread<'a> {
         setup: Setup<'a>,
         config: Config,
         id: &str,
-        restored_base: Option<String>,
+        restored_base: Option<&str>,
     ) -> Result<Self, ThreadError> {
         let settings = Settings::new(&config);
         let model = find_model(setup, &config, &settings.collaboration.model)?;
-        let given = config.model_overrides.base_instructions.clone();
-        let base_instructions = given
-            .or(restored_base)
-            .unwrap_or_else(|| model.instructions(config.personality).into_owned());
+        let given = config.model_overrides.base_instructions.as_deref();
+        let base_instructions =
+            BaseInstructions::resolve(given, restored_base, &model, config.personality);
         let mut diagnostics = config.diagnostics.clone();
         let mut prefixes = Vec::new();
         for folder in &config.rule_folders {
@@ -180,7 +180,7 @@ impl<'a> Thread<'a> {
     }
 
     /// Returns the instructions that every request of the thread carries.
-    pub fn base_instructions(&self) -> &str {
+    pub fn base_instructions(&self) -> &BaseInstructions {
         &self.base_instructions
     }
 
@@ -215,7 +215,7 @@ impl<'a> Thread<'a> {
         Record {
             id: self.id.clone(),
             cwd: Some(self.config.cwd.clone()),
-            base_instructions: Some(self.base_instructions.clone()),
+            base_instructions: Some(self.base_instructions.text.clone()),
             events: Vec::new(),
         }
     }
@@ -243,7 +243,8 @@ impl<'a> Thread<'a> {
         let words: Vec<_> = words.collect();
         let text = format!("Approved command prefix saved:\n- [{}]", words.join(", "));
         self.prefixes.push(prefix);
-        self.record(Entry::new(ResponseItem::developer(text), Origin::Permissions));
+        let item = DeveloperInstructions::new(text).into();
+        self.record(Entry::new(item, Origin::Permissions));
     }
 
     /// Remembers a snapshot of the working tree, which is never sent.
@@ -282,7 +283,7 @@ impl<'a> Thread<'a> {
 
     /// Estimates the tokens of a history that no server has counted.
     fn recount(&mut self) {
-        self.usage.last = self.history.estimate_tokens(&self.base_instructions);
+        self.usage.last = self.history.estimate_tokens(&self.base_instructions.text);
         self.journal.push(Event::Usage(self.usage));
     }
 

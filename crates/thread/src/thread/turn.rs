@@ -210,9 +210,9 @@ impl Thread<'_> {
         let skills = self.find_skills();
         let chosen = skills::mentioned(skills, &texts, &mut diagnostics);
         let entries = chosen.into_iter().filter_map(|skill| {
-            let text = skills::inject(files, skill, &mut diagnostics)?;
-            let origin = Origin::Skill(skill.path.clone());
-            Some(Entry::new(ResponseItem::user(text), origin))
+            let instructions = skills::inject(files, skill, &mut diagnostics)?;
+            let item = ResponseItem::user(instructions.render());
+            Some(Entry::new(item, Origin::Skill(instructions.path)))
         });
         let entries = entries.collect();
         self.diagnostics.append(&mut diagnostics);

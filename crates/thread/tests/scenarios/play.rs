@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use convoke_thread::config::{Config, Machine, Overrides};
-use convoke_thread::environment::shell_name;
+use convoke_thread::environment::{login_shell, shell_name};
 use convoke_thread::files::{Disk, Files};
 use convoke_thread::item::ResponseItem;
 use convoke_thread::model::{ModelFacts, read_listed};
@@ -43,7 +43,10 @@ pub(crate) fn play(scenario: &Scenario, packs: &Path) -> Result<Vec<Record>, Str
         records: Vec::new(),
         compared: 0,
     };
-    for run in scenario.list("runs") {
+    let is_app = scenario.text("driver") == Some("app");
+    // A long-lived program is one run, whatever restarts it tells of.
+    let runs = scenario.list("runs").iter();
+    for run in runs.take(if is_app { 1 } else { usize::MAX }) {
         player.run(run)?;
     }
     let captured = scenario.requests().len();
@@ -91,9 +94,10 @@ impl Player<'_> {
         let scenario = self.scenario;
         let env = |name: &str| scenario.get("env")[name].as_str();
         let passwd = self.tree.read_to_string("/lab/passwd");
-        let uid = scenario.get("uid").as_u64().unwrap_or(0).to_string();
-        let shell = passwd.as_deref().and_then(|it| login_shell(it, &uid));
-        let shell = shell.unwrap_or("/bin/bash");
+        let uid = scenario.get("uid").as_u64().unwrap_or(0);
+        let uid = u32::try_from(uid).unwrap_or(0);
+        let shell = passwd.as_deref().and_then(|it| login_shell(it, uid));
+        let shell = shell.unwrap_or(Path::new("/bin/bash"));
         let search_path = ["/bin".into(), "/usr/bin".into()];
         let path = |key: &str| scenario.text(key).map(PathBuf::from);
         let cwd = run["cwd"].as_str().or(scenario.text("cwd"));
@@ -103,7 +107,7 @@ impl Player<'_> {
             codex_home: path("codexHome").unwrap_or_default(),
             // A process knows its directory without links.
             cwd: self.tree.canonicalize(&cwd).unwrap_or(cwd),
-            shell: shell_name(&self.tree, Some(Path::new(shell)), &search_path).to_owned(),
+            shell: shell_name(&self.tree, Some(shell), &search_path).to_owned(),
             tmpdir: env("TMPDIR").map(PathBuf::from),
             openai_base_url: env("OPENAI_BASE_URL").map(str::to_owned),
         }
@@ -442,14 +446,6 @@ impl Stage<'_, '_> {
         *self.compared += 1;
         Ok(())
     }
-}
-
-/// Finds the shell of a user in the password file.
-fn login_shell<'a>(passwd: &'a str, uid: &str) -> Option<&'a str> {
-    let fields = |line: &'a str| line.split(':').collect::<Vec<_>>();
-    let mut users = passwd.lines().map(fields);
-    let user = users.find(|fields| fields.get(2) == Some(&uid))?;
-    user.get(6).copied()
 }
 
 fn numbers(value: &Value) -> Vec<usize> {
