@@ -86,11 +86,8 @@ pub(super) fn record(
     let bytes = read("--rollout", path)?;
     // A torn last line may end within a character.
     let text = String::from_utf8_lossy(&bytes);
-    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
-    let ours = serde_json::from_str::<Value>(first).is_ok_and(|line| !line["thread"].is_null());
-    let reader = if ours { record::read } else { record::read_rollout };
     let mut found = Vec::new();
-    let record = reader(&text, &mut found)
+    let record = record::read(&text, &mut found)
         .map_err(|error| UsageError(format!("--rollout: {}: {error}", path.display())))?;
     diagnostics.extend(found.into_iter().map(|it| it.at_path(path.display().to_string())));
     Ok(Some(record))
