@@ -1,6 +1,13 @@
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
 use serde_json::json;
 
 use super::{Answer, CollaborationMode, Failure, Outcome, Step, Thread, TurnOverrides};
+use crate::files::{Files, Head, Kind, MemoryTree};
 use crate::fixture::{World, answer, body, lines, reply, say, say_with};
 use crate::item::ResponseItem;
 use crate::permissions::{ApprovalPolicy, SandboxPolicy};
@@ -348,4 +355,74 @@ fn every_loss_is_reported_with_the_request() {
     codes.sort_unstable();
     let expected = ["agents-md.truncated", "rules.invalid", "skill.invalid", "text.closes-wrapper"];
     assert_eq!(codes, expected);
+}
+
+/// Files that remember what was read of them.
+struct Watched<'a> {
+    files: &'a MemoryTree,
+    read: RefCell<BTreeSet<PathBuf>>,
+}
+
+impl Files for Watched<'_> {
+    fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
+        self.files.entry_kind(path)
+    }
+
+    fn kind(&self, path: &Path) -> io::Result<Kind> {
+        self.files.kind(path)
+    }
+
+    fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
+        let head = self.files.read_head(path, limit)?;
+        self.read.borrow_mut().insert(path.to_owned());
+        Ok(head)
+    }
+
+    fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        self.files.names(directory)
+    }
+
+    fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
+        self.files.canonicalize(path)
+    }
+}
+
+#[test]
+fn nothing_is_read_but_what_counts() {
+    let mut world = World::new("");
+    let skill = "---\nname: s\ndescription: d\n---\nbody";
+    for (path, text) in [
+        ("/AGENTS.md", "above the root"),
+        ("/home/AGENTS.md", "not Codex's"),
+        ("/home/.codex/auth.json", "secret"),
+        ("/home/.codex/AGENTS.md", "mine"),
+        ("/home/.codex/rules/a.rules", ""),
+        ("/home/.codex/skills/s/SKILL.md", skill),
+        ("/home/.codex/skills/s/secret", "secret"),
+        ("/r/AGENTS.md", "root"),
+        ("/r/.codex/config.toml", "model = \"not trusted\""),
+        ("/r/sub/AGENTS.md", "below"),
+    ] {
+        world.tree.write(path, text);
+    }
+    let read = RefCell::default();
+    let watched = Watched { files: &world.tree, read };
+    let config = crate::config::Config::load(
+        &watched,
+        &world.machine,
+        world.pack.shape,
+        &crate::config::Overrides::default(),
+    );
+    let setup = super::Setup { files: &watched, ..world.setup() };
+    let mut thread = Thread::start(setup, config.unwrap(), "t").unwrap();
+    say(&mut thread, "use $s");
+    let read: Vec<_> = watched.read.borrow().iter().map(|it| it.display().to_string()).collect();
+    let expected = [
+        "/home/.codex/AGENTS.md",
+        "/home/.codex/config.toml",
+        "/home/.codex/rules/a.rules",
+        "/home/.codex/skills/s/SKILL.md",
+        "/r/AGENTS.md",
+    ];
+    assert_eq!(read, expected);
 }

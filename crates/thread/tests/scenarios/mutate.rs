@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::compare::difference;
+use crate::compare::{alike, difference};
 use crate::scenario::Scenario;
 
 /// How many changes were made and noticed, by kind.
@@ -61,7 +61,7 @@ fn mutations(body: &Value) -> Vec<(String, Value)> {
                 items.remove(index);
             }
             mutations.push((format!("{key}[{index}] dropped"), dropped));
-            if index > 0 && body[key][index] != body[key][index - 1] {
+            if index > 0 && !alike(&body[key][index], &body[key][index - 1]) {
                 let mut swapped = body.clone();
                 if let Some(items) = swapped[key].as_array_mut() {
                     items.swap(index, index - 1);

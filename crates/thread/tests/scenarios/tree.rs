@@ -65,7 +65,6 @@ impl Tree {
             cwd: scenario.text("cwd").unwrap_or(LAB).to_owned(),
         };
         tree.run(&texts(scenario.get("preCommands")))?;
-        tree.lock();
         Ok(tree)
     }
 
@@ -105,33 +104,45 @@ impl Tree {
         let mut files = self.files.borrow_mut();
         files.remove(LAB);
         read_in(&mut files, &real, Path::new(LAB), lab)?;
-        drop(files);
-        self.lock();
         Ok(())
     }
 
-    fn lock(&self) {
-        let mut files = self.files.borrow_mut();
-        for path in &self.unreadable {
-            files.lock(path);
-        }
+    /// Refuses what the program's user could not read: these files, and all below these folders.
+    fn allowed(&self, path: &Path, what: Access) -> io::Result<()> {
+        let real = self.files.borrow().canonicalize(path);
+        let real = real.unwrap_or_else(|_| path.to_owned());
+        let denied = self.unreadable.iter().any(|it| {
+            let locked = Path::new(it);
+            real.starts_with(locked) && (what == Access::Read || real != locked)
+        });
+        if denied { Err(io::Error::from_raw_os_error(13)) } else { Ok(()) }
     }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Access {
+    Look,
+    Read,
 }
 
 impl Files for Tree {
     fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
+        self.allowed(path, Access::Look)?;
         self.files.borrow().entry_kind(path)
     }
 
     fn kind(&self, path: &Path) -> io::Result<Kind> {
+        self.allowed(path, Access::Look)?;
         self.files.borrow().kind(path)
     }
 
     fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
+        self.allowed(path, Access::Read)?;
         self.files.borrow().read_head(path, limit)
     }
 
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        self.allowed(directory, Access::Read)?;
         self.files.borrow().names(directory)
     }
 
