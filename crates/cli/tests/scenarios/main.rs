@@ -11,6 +11,7 @@
 
 #![allow(clippy::print_stdout, clippy::exit, clippy::unwrap_used, missing_docs)]
 
+#[allow(dead_code, reason = "shared with the scenarios of convoke-thread")]
 #[path = "../../../thread/tests/scenarios/compare.rs"]
 mod compare;
 mod lab;
