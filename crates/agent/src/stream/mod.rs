@@ -163,9 +163,14 @@ impl Tally {
 
     /// Returns a line as text; bytes that are not UTF-8 are replaced, so that the rest can be read.
     pub fn text<'l>(&mut self, line: &'l [u8]) -> Cow<'l, str> {
-        let text = String::from_utf8_lossy(line);
-        self.damaged += u64::from(matches!(text, Cow::Owned(_)));
-        text
+        // Several times faster than the lossy reading, which nearly no line needs.
+        match std::str::from_utf8(line) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => {
+                self.damaged += 1;
+                String::from_utf8_lossy(line)
+            }
+        }
     }
 
     /// Takes a line that does not read as an event: one of an unknown form, or none at all.
