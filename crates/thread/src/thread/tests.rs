@@ -10,6 +10,7 @@ use super::{Answer, CollaborationMode, Failure, Outcome, Step, Thread, TurnOverr
 use crate::files::{Files, Head, Kind, MemoryTree};
 use crate::fixture::{World, answer, body, lines, reply, say, say_with};
 use crate::item::ResponseItem;
+use crate::pack::SystemSkill;
 use crate::permissions::{ApprovalPolicy, SandboxPolicy};
 use crate::personality::Personality;
 use crate::record::Record;
@@ -425,4 +426,18 @@ fn nothing_is_read_but_what_counts() {
         "/r/AGENTS.md",
     ];
     assert_eq!(read, expected);
+}
+
+#[test]
+fn skills_that_come_with_the_pack_count_as_installed() {
+    let mut world = World::new("");
+    let text = "---\nname: maker\ndescription: makes\n---\nMake it.";
+    let system = SystemSkill { folder: "maker".to_owned(), text: text.into() };
+    world.pack.skills.system.push(system);
+    world.tree.write("/home/.codex/skills/.system/old/SKILL.md", text.replace("maker", "old"));
+    let mut thread = world.start();
+    let lines = lines(&say(&mut thread, "use $maker"));
+    let listed = "- maker: makes (file: /home/.codex/skills/.system/maker/SKILL.md)\n### How";
+    assert!(lines[1].contains(listed) && !lines[1].contains("old"), "{}", lines[1]);
+    assert!(lines[4].contains("Make it."));
 }
