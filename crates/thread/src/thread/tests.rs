@@ -441,3 +441,50 @@ fn skills_that_come_with_the_pack_count_as_installed() {
     assert!(lines[1].contains(listed) && !lines[1].contains("old"), "{}", lines[1]);
     assert!(lines[4].contains("Make it."));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_real_directory_and_memory_yield_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().canonicalize().unwrap();
+    let mut world = World::new("");
+    let skill = "---\nname: s\ndescription: d\n---\nbody";
+    let files = [
+        ("home/.codex/config.toml", "project_doc_max_bytes = 12\n"),
+        ("home/.codex/AGENTS.md", " mine\n"),
+        ("home/.codex/rules/a.rules", "prefix_rule(pattern=[\"ls\"])\n"),
+        ("home/.agents/skills/s/SKILL.md", skill),
+        ("r/.git/HEAD", ""),
+        ("r/AGENTS.md", "root"),
+        ("r/sub/.codex/skills/deep/SKILL.md", "no front matter"),
+        ("r/sub/other.md", "linked and too long"),
+    ];
+    for (path, text) in files {
+        let path = base.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        world.tree.write(path, text);
+    }
+    let link = base.join("r/sub/AGENTS.md");
+    std::os::unix::fs::symlink("other.md", &link).unwrap();
+    world.tree.link(&link, "other.md");
+    world.machine.home = Some(base.join("home"));
+    world.machine.codex_home = base.join("home/.codex");
+    world.machine.cwd = base.join("r/sub");
+
+    let request = |files: &dyn Files| {
+        let overrides = crate::config::Overrides::default();
+        let shape = world.pack.shape;
+        let config = crate::config::Config::load(files, &world.machine, shape, &overrides);
+        let setup = super::Setup { files, ..world.setup() };
+        let mut thread = Thread::start(setup, config.unwrap(), "t").unwrap();
+        let Step::Send(request) = say(&mut thread, "use $s") else {
+            panic!("no request");
+        };
+        request
+    };
+    let (memory, disk) = (request(&world.tree), request(&crate::files::Disk));
+    assert_eq!(memory.body, disk.body);
+    assert_eq!(memory.diagnostics, disk.diagnostics);
+    assert!(disk.body.contains("linked a") && disk.body.contains("<skill>"));
+}
