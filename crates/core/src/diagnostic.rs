@@ -117,6 +117,12 @@ codes! {
     CompactionTruncated = "compaction.truncated",
         "Compaction left out or cut user messages that did not fit into 20,000 tokens.",
         "Compact earlier.";
+    ToolsMissing = "tools.missing",
+        "The request offers no tools, because none were named; Codex itself would offer its own.",
+        "Name a file with the tools: --tools FILE.";
+    ThreadCompacts = "thread.compacts",
+        "The thread has reached its limit, so the next request asks for a summary and not for an answer.",
+        "Nothing: the prompt follows with the request after it.";
     RecordTorn = "record.torn",
         "The last line of a thread's file was cut off and was left out.",
         "Nothing: the program that wrote it was stopped while writing.";

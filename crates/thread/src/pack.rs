@@ -3,6 +3,7 @@
 //! Nothing of what a model reads is written in this crate. Every byte of a pack's files counts:
 //! leading spaces and missing final newlines are part of the texts.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -98,6 +99,8 @@ pub struct Pack {
     pub compaction: CompactionTexts,
     /// The note on nested AGENTS.md files.
     pub child_agents: String,
+    /// What the model is told of each way to work together, by its name.
+    pub collaboration: BTreeMap<String, String>,
 }
 
 /// The texts about permissions.
@@ -206,6 +209,7 @@ impl Pack {
                 summary_prefix: folder.text("compact/summary-prefix.md")?,
             },
             child_agents: folder.text("child-agents.md")?,
+            collaboration: folder.collaboration()?,
         })
     }
 }
@@ -237,6 +241,23 @@ impl Folder<'_> {
             }
             Err(other) => Err(other),
         }
+    }
+
+    /// Reads the modes; a pack need not have any.
+    fn collaboration(&self) -> Result<BTreeMap<String, String>, PackError> {
+        let path = self.directory.join("collaboration");
+        let names = match self.files.names(&path) {
+            Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(source) => return Err(PackError::Unreadable { path, source }),
+        };
+        let mut modes = BTreeMap::new();
+        for name in names {
+            if let Some(mode) = name.to_str().and_then(|it| it.strip_suffix(".md")) {
+                modes.insert(mode.to_owned(), self.text(&format!("collaboration/{mode}.md"))?);
+            }
+        }
+        Ok(modes)
     }
 
     fn toml<T: for<'de> Deserialize<'de>>(&self, name: &str) -> Result<T, PackError> {

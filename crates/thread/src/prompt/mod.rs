@@ -53,6 +53,8 @@ pub enum Purpose {
 pub struct Request {
     /// The path below the provider's address.
     pub path: &'static str,
+    /// What it is for.
+    pub purpose: Purpose,
     /// The exact body.
     pub body: String,
     /// Where every byte of the body came from.
@@ -92,7 +94,13 @@ pub fn build_api_prompt(
         Wire::Responses => ("/responses", responses::map(&prompt, provider)?),
         Wire::Chat => ("/chat/completions", chat::map(&prompt)?),
     };
-    Ok(Request { path, ledger: ledger::of(&prompt, &mapped), body: mapped.body, diagnostics })
+    Ok(Request {
+        path,
+        purpose: prompt.purpose,
+        ledger: ledger::of(&prompt, &mapped),
+        body: mapped.body,
+        diagnostics,
+    })
 }
 
 /// Maps a prompt to the request by which a server compacts a thread itself.
@@ -103,6 +111,7 @@ pub fn build_remote_compaction(
     let mapped = responses::map_compaction(prompt)?;
     Ok(Request {
         path: "/responses/compact",
+        purpose: prompt.purpose,
         ledger: ledger::of(prompt, &mapped),
         body: mapped.body,
         diagnostics,

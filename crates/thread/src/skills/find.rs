@@ -118,6 +118,10 @@ fn skill_files(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<PathBuf> {
     let mut found = Vec::new();
+    // Most roots are not there, and resolving links looks at every directory above.
+    if !matches!(files.kind(root), Ok(Kind::Directory)) {
+        return found;
+    }
     let Ok(start) = files.canonicalize(root) else {
         return found;
     };
