@@ -1,5 +1,7 @@
 //! `convoke explain` from outside: what a person sees, and the exit codes that scripts rely on.
 
+#![expect(clippy::unwrap_used, reason = "a test may stop, and say so")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -53,7 +55,7 @@ impl Home {
         let mut shown = format!("exit code {}\n", output.status.code().unwrap());
         for (title, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
             if !bytes.is_empty() {
-                shown.push_str(&format!("----- {title}\n{}", text(bytes)));
+                shown = format!("{shown}----- {title}\n{}", text(bytes));
             }
         }
         shown
