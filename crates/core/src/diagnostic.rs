@@ -186,6 +186,108 @@ codes! {
     SettingsMalformed = "settings.malformed",
         "A settings file cannot be read, so it is treated as if it were not there.",
         "Correct the file; the agent itself may refuse to start with it.";
+    AgentEventUnknown = "agent.event-unknown",
+        "An agent sent a kind of event that this version does not know; it was kept and passed over.",
+        "Nothing is lost; update Convoke if the agent was updated.";
+    AgentNotice = "agent.notice",
+        "An agent reported a problem of its own and went on.",
+        "Read what it says.";
+    AgentOutputNoise = "agent.output-noise",
+        "An agent wrote lines among its events that are no events; they were passed over.",
+        "Look for a shell profile or a wrapper that prints to standard output.";
+    AgentOutputDamaged = "agent.output-damaged",
+        "An agent's output held bytes that are not UTF-8; they were replaced by U+FFFD.",
+        "Check what the agent printed; the rest of the text is untouched.";
+    AgentLineTooLong = "agent.line-too-long",
+        "An agent wrote a line over the limit; the line was left out.",
+        "Raise the line limit if the agent really sends events of that size.";
+    AgentReplyTruncated = "agent.reply-truncated",
+        "An agent's reply was over the limit and its end was cut.",
+        "Raise the reply limit, or ask for a file instead of a long reply.";
+    AgentSessionAnew = "agent.session-anew",
+        "A session was to be resumed and the agent began a new one.",
+        "Send the whole context again; the agent does not remember the earlier turns.";
+    AgentTextNotInert = "agent.text-not-inert",
+        "The agent's program may act on something in the text instead of passing it on.",
+        "Rephrase the text, or use an agent whose program passes all text on.";
+    AgentTextEscaped = "agent.text-escaped",
+        "Text that the agent's program would have acted on was sent with an escape in front.",
+        "Nothing was run or read; the model sees the escape as well.";
+    AgentSystemReplaced = "agent.system-replaced",
+        "The system text replaces the agent's own instead of standing beside it.",
+        "Put the text into the prompt, or accept that the agent works without its own instructions.";
+    AgentSystemKept = "agent.system-kept",
+        "A resumed session can keep the system text that it began with and pass over a new one.",
+        "Put what has changed into the prompt, or begin a new session.";
+    AgentAnsweredItself = "agent.answered-itself",
+        "The agent's program answered without asking its model.",
+        "The text was taken for a command of the program; rephrase its beginning.";
+    AgentToolDenied = "agent.tool-denied",
+        "The agent wanted to use a tool that its permissions do not allow.",
+        "Widen the member's permissions if it should.";
+    AgentProcessesLeft = "agent.processes-left",
+        "The agent ended and left processes behind; they were ended.",
+        "Nothing, unless they were meant to stay: start those outside of the agent.";
+    AgentExitDisagrees = "agent.exit-disagrees",
+        "The agent said that its turn was done and its program ended with an error.",
+        "Nothing, if the reply is whole; the program's error output may say more.";
+    AgentSettingRefused = "agent.setting-refused",
+        "A project's file sets something that only the user may set until the project is trusted.",
+        "Trust the directory, or set it in your own configuration.";
+    CaptureElsewhere = "capture.elsewhere",
+        "The captured program wanted to reach hosts beside its model; nothing was let out.",
+        "Nothing to do; the program's own settings say whether it may report to its vendor.";
+    CaptureFailed = "capture.failed",
+        "The captured program ended with an error; what it had sent by then is shown.",
+        "Run the command by itself, or read its last words.";
+    CaptureTimedOut = "capture.timed-out",
+        "The captured program did not end in time and was killed; what it had sent by then is shown.",
+        "Give it more time with --timeout.";
+    DoctorNoAgent = "doctor.no-agent",
+        "No agent on this machine would run a turn.",
+        "Install and sign in to one of claude, codex and gemini, or use --rehearse.";
+    DoctorNotInstalled = "doctor.not-installed",
+        "An agent is not installed.",
+        "Install it, or leave it out of the team.";
+    DoctorVersionUnknown = "doctor.version-unknown",
+        "An agent does not say its version.",
+        "Run it with --version and see what it says.";
+    DoctorVersionUnmeasured = "doctor.version-unmeasured",
+        "An agent's version is not one that Convoke was measured with.",
+        "It may well work; install a measured version if something is odd.";
+    DoctorInterpreterMissing = "doctor.interpreter-missing",
+        "An agent is a script whose interpreter is not there.",
+        "Install the interpreter, or add its directory to the PATH.";
+    DoctorShadowed = "doctor.shadowed",
+        "An agent is installed more than once, and one copy hides the other.",
+        "Remove one of them, or name the one that you mean by its path.";
+    DoctorNotSignedIn = "doctor.not-signed-in",
+        "Nothing points to an agent being signed in.",
+        "Sign in to it, or give it a key.";
+    DoctorKeyIgnored = "doctor.key-ignored",
+        "A key is set that the agent does not read.",
+        "Set the variable that it reads.";
+    DoctorSignInConflict = "doctor.sign-in-conflict",
+        "An agent has a key beside a sign-in, and uses the key.",
+        "Unset the key, if the subscription is to pay.";
+    DoctorCredentialsExposed = "doctor.credentials-exposed",
+        "A file with credentials can be read by other users.",
+        "Take the others' permissions away.";
+    DoctorLimitLow = "doctor.limit-low",
+        "A limit of this machine is too low for a team of agents.",
+        "Raise the limit.";
+    DoctorTemporaryDirectory = "doctor.temporary-directory",
+        "The directory for temporary files cannot be written to.",
+        "Set TMPDIR to one that can.";
+    DoctorRoot = "doctor.root",
+        "This is the root user, for whom some agents refuse some permissions.",
+        "Run as another user, or set IS_SANDBOX=1 in a sandbox.";
+    DoctorProxy = "doctor.proxy",
+        "The settings of the proxy contradict each other, or catch what is on this machine.",
+        "Set them alike, and add 127.0.0.1,localhost to NO_PROXY.";
+    DoctorRedirected = "doctor.redirected",
+        "A variable sends an agent's calls to another address than its vendor's.",
+        "Unset it, if that is not meant.";
 }
 
 impl fmt::Display for Code {
