@@ -216,7 +216,7 @@ fn hostile_trees_neither_hang_nor_panic_nor_reach_the_terminal() {
     let started = std::time::Instant::now();
     let cwd = Path::new("shop/sub/\u{1b}[2Jodd\n");
     let shown = home.explain(cwd.to_str().unwrap(), &[]);
-    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
     assert!(shown.starts_with("exit code 0\n"), "{shown}");
     assert!(!shown.contains('\u{1b}'), "{shown:?}");
     let json = home.explain(cwd.to_str().unwrap(), &["--json"]);
