@@ -28,6 +28,7 @@ use view::View;
 /// Nothing is run and nothing is sent: the rules were measured on the real programs, and only the
 /// files that decide are read.
 #[derive(Debug, Args)]
+#[command(after_long_help = code_list())]
 pub struct Explain {
     /// The directory that the agents would be started in.
     #[arg(default_value = ".")]
@@ -57,6 +58,13 @@ pub struct Explain {
     /// Arguments that the agents would be started with; each takes those that it knows.
     #[arg(last = true, value_name = "AGENT_ARGS")]
     arguments: Vec<String>,
+}
+
+/// The codes that `--deny` takes, with what they mean.
+fn code_list() -> String {
+    let codes = Code::ALL.iter().map(|code| format!("  {code}\n          {}", code.meaning()));
+    let codes: Vec<_> = codes.collect();
+    format!("Diagnostic codes:\n{}", codes.join("\n"))
 }
 
 /// Runs the command.

@@ -49,6 +49,8 @@ impl Paint {
             Tone::Bad => "1;31",
             Tone::Action => "36",
         };
-        if self.is_on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+        let text = text.to_string();
+        let is_painted = self.is_on && !text.is_empty();
+        if is_painted { format!("\x1b[{code}m{text}\x1b[0m") } else { text }
     }
 }
