@@ -142,7 +142,7 @@ fn cut(
 
     let short_message = Kept::shortest(message, floor);
     if let Some(room) = room_for_file(short_message.len(message.len()))
-        && let Some(kept) = Kept::without_middle(file, room)
+        && let Some(kept) = Kept::without_middle(file, room, fragments.context.fencing.resumption())
     {
         return Ok((kept, short_message));
     }

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use memchr::memchr2;
+use memchr::memchr;
 
 use crate::assembler::{Format, LineStyle};
 use crate::budget::Plan;
@@ -13,7 +13,8 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::fragment::{ContextLines, Fragment, Fragments, Section};
 use crate::input::Fencing;
 use crate::kept::Kept;
-use crate::whitespace::trim;
+use crate::line_break::{line_breaks, line_starts};
+use crate::whitespace::{is_space, trim};
 
 /// Finds the lines of kept content that look like ours; fenced content has none.
 pub(crate) fn find(format: &Format, fragments: &Fragments<'_>, plan: &Plan) -> Vec<Diagnostic> {
@@ -30,9 +31,11 @@ pub(crate) fn find(format: &Format, fragments: &Fragments<'_>, plan: &Plan) -> V
             .chain(&message.to)
             .map(|text| looks.count_after_first(text))
             .sum();
-        let id = message.id.as_deref();
-        let who = id.map_or_else(|| format!("context message {index}"), str::to_owned);
-        found.extend(report(Section::Context, &who, count));
+        if count > 0 {
+            let id = message.id.as_deref();
+            let who = id.map_or_else(|| format!("context message {index}"), str::to_owned);
+            found.extend(report(Section::Context, &who, count));
+        }
     }
     let message = fragments.message.as_ref().map_or("", |message| kept_head(message, plan.message));
     found.extend(report(Section::Message, "the message", looks.count(message)));
@@ -61,46 +64,44 @@ struct Looks<'a> {
     format: &'a Format,
     /// Who speaks in this context; asked for only when the line style needs it.
     speakers: HashSet<&'a str>,
+    /// The bytes of the longest of their names.
+    longest_name: usize,
+    /// The bytes that a line of ours can begin with: nearly all lines need no closer look.
+    first_bytes: [bool; 256],
 }
 
 impl<'a> Looks<'a> {
     fn new(format: &'a Format, context: &ContextLines<'a>, dropped: usize) -> Self {
-        let speakers = match format.line {
+        let speakers: HashSet<&str> = match format.line {
             LineStyle::Arrow => HashSet::new(),
             LineStyle::Dash | LineStyle::Bare => {
                 context.messages[dropped..].iter().map(|message| &*message.from).collect()
             }
         };
-        Self { format, speakers }
+        let longest_name = speakers.iter().map(|name| name.len()).max().unwrap_or(0);
+        let first_bytes = first_bytes(format, &speakers);
+        Self { format, speakers, longest_name, first_bytes }
     }
 
     /// Counts the lines that look like ours.
     fn count(&self, text: &str) -> u64 {
-        let first = text.split(['\n', '\r']).next().unwrap_or_default();
+        let first = line_breaks(text).next().map_or(text, |line_break| &text[..line_break.start]);
         u64::from(self.is_ours(first)) + self.count_after_first(text)
     }
 
     /// Counts the lines that look like ours, but for the first, which continues a line of ours.
     fn count_after_first(&self, text: &str) -> u64 {
         let mut count = 0;
-        let mut rest = text;
-        while let Some(at) = memchr2(b'\n', b'\r', rest.as_bytes()) {
-            rest = &rest[at + 1..];
-            if self.may_be_ours(rest.as_bytes()) {
-                let end = memchr2(b'\n', b'\r', rest.as_bytes()).unwrap_or(rest.len());
+        for start in line_starts(text) {
+            let Some(&first) = text.as_bytes().get(start) else { break };
+            if self.first_bytes[usize::from(first)] {
+                let rest = &text[start..];
+                let end =
+                    line_breaks(rest).next().map_or(rest.len(), |line_break| line_break.start);
                 count += u64::from(self.is_ours(&rest[..end]));
             }
         }
         count
-    }
-
-    /// Tells from its first byte that a line is not worth a closer look.
-    fn may_be_ours(&self, line: &[u8]) -> bool {
-        match (self.format.line, line.first()) {
-            (_, None) => false,
-            (LineStyle::Arrow, Some(&first)) => matches!(first, b'[' | b'-' | b' ' | b'\t'),
-            (LineStyle::Dash | LineStyle::Bare, Some(_)) => true,
-        }
     }
 
     fn is_ours(&self, line: &str) -> bool {
@@ -120,12 +121,43 @@ impl<'a> Looks<'a> {
             },
             LineStyle::Bare => line,
         };
-        let Some((head, _)) = line.split_once(':') else {
-            return false;
-        };
         match self.format.line {
-            LineStyle::Arrow => head.contains(" -> "),
-            LineStyle::Dash | LineStyle::Bare => self.speakers.contains(head),
+            LineStyle::Arrow => line.split_once(':').is_some_and(|(head, _)| head.contains(" -> ")),
+            LineStyle::Dash | LineStyle::Bare => {
+                let most = line.len().min(self.longest_name + 1);
+                let colon = memchr(b':', &line.as_bytes()[..most]);
+                colon.is_some_and(|colon| self.speakers.contains(&line[..colon]))
+            }
         }
     }
+}
+
+/// Returns the bytes that a line of ours can begin with. Before a header there may be white space.
+fn first_bytes(format: &Format, speakers: &HashSet<&str>) -> [bool; 256] {
+    let mut first_bytes = [false; 256];
+    let mut note = |first: Option<u8>| {
+        if let Some(first) = first {
+            first_bytes[usize::from(first.to_ascii_lowercase())] = true;
+            first_bytes[usize::from(first.to_ascii_uppercase())] = true;
+        }
+    };
+    let mut has_headers = false;
+    for header in format.headers.present() {
+        note(header.bytes().next());
+        has_headers = true;
+    }
+    if has_headers {
+        for space in ('\0'..='\u{FFFF}').filter(|&c| is_space(c)) {
+            note(space.encode_utf8(&mut [0; 4]).bytes().next());
+        }
+    }
+    match format.line {
+        LineStyle::Arrow | LineStyle::Dash => note(Some(b'-')),
+        LineStyle::Bare => {
+            for speaker in speakers {
+                note(speaker.bytes().chain([b':']).next());
+            }
+        }
+    }
+    first_bytes
 }

@@ -5,11 +5,10 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr2_iter;
-
 use crate::assembler::{Format, LineStyle};
 use crate::input::{AssemblerInput, Fencing, PromptContextMessage};
 use crate::ledger::Source;
+use crate::line_break::line_starts;
 use crate::whitespace::trim;
 
 /// A part of a prompt under one header.
@@ -155,6 +154,16 @@ impl<'a> ContextLines<'a> {
 /// What fenced lines begin with.
 const INDENT: &str = "  ";
 
+impl Fencing {
+    /// Returns the line break after which content goes on where some of it was left out.
+    pub(crate) fn resumption(self) -> &'static str {
+        match self {
+            Self::AsWritten => "\n",
+            Self::Indented => "\n  ",
+        }
+    }
+}
+
 /// Indents every line of a text, the first one too.
 fn indent_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 64);
@@ -172,13 +181,4 @@ fn push_indented(text: &str, out: &mut String) {
         from = start;
     }
     out.push_str(&text[from..]);
-}
-
-/// Returns where each line but the first begins. LF, CR and CRLF end a line: a reader may take each
-/// for a line break.
-fn line_starts(text: &str) -> impl Iterator<Item = usize> {
-    let bytes = text.as_bytes();
-    memchr2_iter(b'\n', b'\r', bytes)
-        .filter(|&at| bytes[at] == b'\n' || bytes.get(at + 1) != Some(&b'\n'))
-        .map(|at| at + 1)
 }

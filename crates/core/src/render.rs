@@ -115,7 +115,7 @@ impl<'a> Writer<'a> {
     /// Writes what is kept of a fragment, with a mark where text is missing.
     fn fragment(&mut self, fragment: Fragment<'a>, kept: Kept) {
         let Fragment { text, source } = fragment;
-        let Kept::Ends { head, tail, mark } = kept else {
+        let Kept::Ends { head, tail, mark, resumption } = kept else {
             self.text.push_str(&text);
             return self.enter(source, text.len(), 0, Rule::Fits);
         };
@@ -127,22 +127,20 @@ impl<'a> Writer<'a> {
         let tail_start = text.len() - tail;
         self.text.push_str(&text[..head]);
         self.enter(lines_of(&source, &text, 0, head), head, mark.cut, rule.clone());
-        self.mark(mark, head > 0, tail > 0);
+        self.mark(mark, head > 0, resumption);
         if tail > 0 {
             self.text.push_str(&text[tail_start..]);
             self.enter(lines_of(&source, &text, tail_start, text.len()), tail, 0, rule);
         }
     }
 
-    fn mark(&mut self, mark: Mark, after_text: bool, before_text: bool) {
+    fn mark(&mut self, mark: Mark, after_text: bool, resumption: &str) {
         let before = self.text.len();
         if after_text {
             self.text.push('\n');
         }
         self.text.push_str(&mark.to_string());
-        if before_text {
-            self.text.push('\n');
-        }
+        self.text.push_str(resumption);
         self.enter_frame("mark", before);
     }
 

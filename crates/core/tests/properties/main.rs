@@ -1,0 +1,10 @@
+//! The invariants of the engine, each as a property over hostile content.
+
+#![expect(clippy::expect_used, reason = "this is a test")]
+
+mod assembly;
+mod budget;
+mod fencing;
+mod hostile;
+mod ledger;
+mod reference;
