@@ -7,4 +7,6 @@ mod budget;
 mod fencing;
 mod hostile;
 mod ledger;
+mod manager;
+mod markers;
 mod reference;
