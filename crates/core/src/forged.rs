@@ -14,7 +14,7 @@ use crate::fragment::{ContextLines, Fragment, Fragments, Section};
 use crate::input::Fencing;
 use crate::kept::Kept;
 use crate::line_break::{line_breaks, line_starts};
-use crate::whitespace::{is_space, trim};
+use crate::whitespace::{may_begin_space, trim};
 
 /// Finds the lines of kept content that look like ours; fenced content has none.
 pub(crate) fn find(format: &Format, fragments: &Fragments<'_>, plan: &Plan) -> Vec<Diagnostic> {
@@ -135,27 +135,21 @@ impl<'a> Looks<'a> {
 /// Returns the bytes that a line of ours can begin with. Before a header there may be white space.
 fn first_bytes(format: &Format, speakers: &HashSet<&str>) -> [bool; 256] {
     let mut first_bytes = [false; 256];
-    let mut note = |first: Option<u8>| {
-        if let Some(first) = first {
+    for header in format.headers.present() {
+        for first in header.bytes().take(1) {
             first_bytes[usize::from(first.to_ascii_lowercase())] = true;
             first_bytes[usize::from(first.to_ascii_uppercase())] = true;
         }
-    };
-    let mut has_headers = false;
-    for header in format.headers.present() {
-        note(header.bytes().next());
-        has_headers = true;
-    }
-    if has_headers {
-        for space in ('\0'..='\u{FFFF}').filter(|&c| is_space(c)) {
-            note(space.encode_utf8(&mut [0; 4]).bytes().next());
+        for space in (0..=u8::MAX).filter(|&byte| may_begin_space(byte)) {
+            first_bytes[usize::from(space)] = true;
         }
     }
     match format.line {
-        LineStyle::Arrow | LineStyle::Dash => note(Some(b'-')),
+        LineStyle::Arrow | LineStyle::Dash => first_bytes[usize::from(b'-')] = true,
         LineStyle::Bare => {
             for speaker in speakers {
-                note(speaker.bytes().chain([b':']).next());
+                let first = speaker.bytes().next().unwrap_or(b':');
+                first_bytes[usize::from(first)] = true;
             }
         }
     }

@@ -10,8 +10,6 @@ use crate::hostile;
 use crate::reference::{self, Outcome, Parts};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
-
     #[test]
     fn what_is_kept_is_what_the_rules_leave((input, format) in hostile::tight()) {
         let actual = assemble(&format, &input);

@@ -100,7 +100,7 @@ pub fn text() -> impl Strategy<Value = String> {
 
 /// A text that is often far too long for its budget.
 pub fn long_text() -> impl Strategy<Value = String> {
-    (text(), 1_usize..40).prop_map(|(text, times)| text.repeat(times))
+    (text(), 1_usize..16).prop_map(|(text, times)| text.repeat(times))
 }
 
 /// A name as somebody may have given it: usually one of a few, at times anything.

@@ -22,7 +22,7 @@ use crate::hostile;
 /// One call.
 #[derive(Debug, Clone)]
 enum Call {
-    Add(NewMessage),
+    Add(Box<NewMessage>),
     SetTask(String),
     Clear,
     /// Exports the state, has it changed by hand, and imports it again.
@@ -110,8 +110,8 @@ fn answers_agree(
 ) -> Result<(), TestCaseError> {
     match call {
         Call::Add(message) => {
-            let added = manager.add_message(message.clone()).clone();
-            prop_assert_eq!(added, model.add(message));
+            let added = manager.add_message((*message).clone()).clone();
+            prop_assert_eq!(added, model.add(*message));
         }
         Call::SetTask(task) => {
             let cut = manager.set_team_task(&task);
@@ -130,7 +130,7 @@ fn answers_agree(
                 match edit {
                     SnapshotEdit::None => {}
                     SnapshotEdit::DuplicateIds => {
-                        message["id"] = json!(format!("msg-{}", index / 2))
+                        message["id"] = json!(format!("msg-{}", index / 2));
                     }
                     SnapshotEdit::ForeignIds => message["id"] = json!(format!("m{index}")),
                 }
@@ -231,7 +231,7 @@ fn call() -> impl Strategy<Value = Call> {
     let edit =
         select(&[SnapshotEdit::None, SnapshotEdit::DuplicateIds, SnapshotEdit::ForeignIds][..]);
     prop_oneof![
-        12 => new_message().prop_map(Call::Add),
+        12 => new_message().prop_map(|message| Call::Add(Box::new(message))),
         1 => hostile::long_text().prop_map(Call::SetTask),
         1 => Just(Call::Clear),
         2 => edit.prop_map(Call::Reimport),

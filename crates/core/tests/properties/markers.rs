@@ -12,8 +12,6 @@ use proptest::sample::select;
 use crate::hostile;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1024))]
-
     #[test]
     fn compat_is_the_specifications_function(text in hostile::text()) {
         let expected = compat_reference::strip(&text);
