@@ -5,7 +5,11 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod commands;
+mod diagnostics;
+mod logging;
 mod outcome;
+mod terminal;
+mod tokens;
 
 use outcome::Outcome;
 

@@ -171,9 +171,14 @@ impl Plan {
         let max = self.max_bytes;
         if self.dropped > 0 {
             let (count, bytes) = (self.dropped as u64, self.dropped_bytes);
-            let message = format!(
-                "{count} of the oldest context messages ({bytes} bytes) were left out to fit {max} bytes"
-            );
+            let message = match count {
+                1 => format!(
+                    "the oldest context message ({bytes} bytes) was left out to fit {max} bytes"
+                ),
+                _ => format!(
+                    "the {count} oldest context messages ({bytes} bytes) were left out to fit {max} bytes"
+                ),
+            };
             diagnostics.push(
                 Diagnostic::new(Code::ContextDropped, message)
                     .in_section(Section::Context.name())

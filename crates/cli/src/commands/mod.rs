@@ -1,14 +1,36 @@
 //! The subcommands, one module each.
 
-use clap::Subcommand;
+mod assemble;
+mod prompt;
+mod rpc;
 
+use clap::Subcommand;
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::logging;
 use crate::outcome::Outcome;
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
-pub enum Command {}
+pub enum Command {
+    /// Show the exact prompt that a member would get now; nothing is sent
+    Prompt(prompt::Arguments),
+    /// Assemble prompts for other programs: JSON lines in, JSON lines out
+    Assemble(assemble::Arguments),
+    /// Keep a conversation for another program: JSON-RPC over standard input and output
+    Rpc(rpc::Arguments),
+}
 
 /// Runs a subcommand.
 pub fn run(command: Command) -> anyhow::Result<Outcome> {
-    match command {}
+    logging::start(match command {
+        // The other commands show what they report themselves.
+        Command::Rpc(_) => LevelFilter::WARN,
+        _ => LevelFilter::OFF,
+    });
+    match command {
+        Command::Prompt(arguments) => prompt::run(&arguments),
+        Command::Assemble(arguments) => assemble::run(&arguments),
+        Command::Rpc(arguments) => rpc::run(&arguments),
+    }
 }

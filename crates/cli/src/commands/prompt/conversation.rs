@@ -1,0 +1,87 @@
+//! The conversation that a prompt is about: a snapshot, or messages a line.
+
+use std::io::Read;
+use std::path::Path;
+
+use convoke_core::marker::scan;
+use convoke_core::{ContextManager, ConversationMessage, Diagnostic, MessageId};
+use convoke_team::Team;
+use serde_json::{Value, json};
+
+use super::Arguments;
+use crate::outcome::UsageError;
+
+/// Loads the conversation into a manager and returns what the user should know about it.
+pub(super) fn load(
+    manager: &mut ContextManager,
+    team: &Team,
+    arguments: &Arguments,
+) -> Result<Vec<Diagnostic>, UsageError> {
+    let (path, snapshot) = match (&arguments.snapshot, &arguments.messages) {
+        (Some(path), _) => (path.as_path(), read_snapshot(path)?),
+        (None, Some(path)) => (path.as_path(), read_messages(path)?),
+        (None, None) => (Path::new("-"), as_snapshot(Vec::new())),
+    };
+    let mut diagnostics = manager
+        .import_snapshot(snapshot)
+        .map_err(|error| UsageError(format!("{}: {error}: {}", path.display(), error.reason)))?;
+    if manager.team_task().is_none() {
+        // A snapshot carries the task that its coordinator read. Messages alone do not: the last task
+        // that one of them states counts, and before any, the team file's.
+        let stated = manager
+            .messages()
+            .rev()
+            .find_map(|message| scan(&message.said.content, team.context.text).task);
+        if let Some(task) = stated.or_else(|| team.task.clone()) {
+            diagnostics.extend(manager.set_team_task(&task));
+        }
+    }
+    Ok(diagnostics)
+}
+
+fn read_snapshot(path: &Path) -> Result<Value, UsageError> {
+    let text = read(path)?;
+    serde_json::from_slice(&text).map_err(|error| invalid(path, error.line(), &error.to_string()))
+}
+
+/// Reads messages, one a line; those without an id get one by their place.
+fn read_messages(path: &Path) -> Result<Value, UsageError> {
+    let text = read(path)?;
+    let mut messages = Vec::new();
+    for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let mut message: Value = serde_json::from_slice(line)
+            .map_err(|error| invalid(path, index + 1, &format!("not JSON: {error}")))?;
+        let number = messages.len() as u64 + 1;
+        if let Value::Object(object) = &mut message {
+            object.entry("id").or_insert_with(|| json!(MessageId::numbered(number)));
+        }
+        // Checked here too, because here the line is known.
+        ConversationMessage::from_json(message.clone())
+            .map_err(|error| invalid(path, index + 1, &error.to_string()))?;
+        messages.push(message);
+    }
+    Ok(as_snapshot(messages))
+}
+
+fn as_snapshot(messages: Vec<Value>) -> Value {
+    let mut snapshot = json!({"version": 1, "teamTask": null});
+    snapshot["messages"] = Value::Array(messages);
+    snapshot
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, UsageError> {
+    let read = if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(path)
+    };
+    read.map_err(|error| UsageError(format!("cannot read {}: {error}", path.display())))
+}
+
+fn invalid(path: &Path, line: usize, why: &str) -> UsageError {
+    UsageError(format!("{}: line {line}: {why}", path.display()))
+}

@@ -1,0 +1,88 @@
+//! Showing a prompt and its account.
+
+use std::io::{self, IsTerminal, Write, stderr, stdout};
+
+use convoke_core::AssemblerOutput;
+use convoke_core::ledger::{Style, Table};
+use convoke_core::prompt_builder::DebugSend;
+use serde_json::json;
+
+use super::Arguments;
+use crate::diagnostics;
+use crate::terminal::Paint;
+use crate::tokens;
+
+/// What standard output carries.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Shown {
+    Prompt,
+    System,
+    Json,
+}
+
+/// Writes the prompt to standard output, and everything about it to standard error.
+pub(super) fn write(
+    prompt: &AssemblerOutput<'_>,
+    shown: Shown,
+    arguments: &Arguments,
+) -> io::Result<()> {
+    let mut err = stderr().lock();
+    if std::env::var_os("DEBUG").is_some_and(|value| value == "1") {
+        write!(err, "{}", DebugSend(prompt))?;
+    }
+    match shown {
+        Shown::Json => return write_json(prompt, arguments),
+        Shown::Prompt => write_text(&prompt.prompt)?,
+        Shown::System => write_text(prompt.system_flag.as_deref().unwrap_or_default())?,
+    }
+    let paint = Paint::for_stream(&err);
+    if arguments.explain {
+        let style = match paint {
+            Paint::Plain => Style::Plain,
+            Paint::Coloured => Style::Coloured,
+        };
+        write!(err, "{}", Table { ledger: &prompt.ledger, style })?;
+        if arguments.exact_tokens {
+            let count = tokens::count(prompt);
+            writeln!(
+                err,
+                "exactly {} tokens in {}: {} prompt, {} system",
+                count.prompt + count.system,
+                tokens::ENCODING,
+                count.prompt,
+                count.system
+            )?;
+        }
+    }
+    diagnostics::show(&prompt.diagnostics, paint, &mut err)
+}
+
+/// Writes a text to the byte; a terminal gets the line break that it needs.
+fn write_text(text: &str) -> io::Result<()> {
+    let mut out = stdout().lock();
+    out.write_all(text.as_bytes())?;
+    if out.is_terminal() && !text.ends_with('\n') {
+        out.write_all(b"\n")?;
+    }
+    out.flush()
+}
+
+fn write_json(prompt: &AssemblerOutput<'_>, arguments: &Arguments) -> io::Result<()> {
+    let mut value = json!({
+        "prompt": prompt.prompt,
+        "systemFlag": prompt.system_flag,
+        "ledger": prompt.ledger,
+        "diagnostics": prompt.diagnostics,
+    });
+    if arguments.exact_tokens {
+        let count = tokens::count(prompt);
+        value["tokens"] = json!({
+            "encoding": tokens::ENCODING,
+            "prompt": count.prompt,
+            "system": count.system,
+        });
+    }
+    let mut out = stdout().lock();
+    serde_json::to_writer(&mut out, &value)?;
+    out.write_all(b"\n")
+}

@@ -1,0 +1,52 @@
+//! `convoke rpc`: a conversation kept for another program.
+
+use std::io::{BufWriter, stdin, stdout};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::{Args, ValueEnum};
+use convoke_core::marker::TextPolicy;
+
+use crate::outcome::Outcome;
+
+/// Answers JSON-RPC 2.0 calls, one a line, until standard input ends.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// How messages are cleaned of their markers
+    #[arg(long, value_enum, default_value_t)]
+    text: Text,
+    /// Accepted for uniformity: the output is always JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How messages are cleaned of their markers.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+enum Text {
+    /// Remove markers and the holes that they leave; change nothing else
+    #[default]
+    Preserve,
+    /// Clean up white space as the specification does
+    Compat,
+}
+
+impl From<Text> for TextPolicy {
+    fn from(text: Text) -> Self {
+        match text {
+            Text::Preserve => Self::Preserve,
+            Text::Compat => Self::Compat,
+        }
+    }
+}
+
+/// Serves standard input and output.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let output = BufWriter::new(stdout().lock());
+    convoke_pipe::rpc::serve(stdin().lock(), output, arguments.text.into(), now)?;
+    Ok(Outcome::Done)
+}
+
+/// Returns milliseconds since 1970.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

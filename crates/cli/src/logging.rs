@@ -1,0 +1,17 @@
+//! The log, on standard error: what `CONVOKE_LOG` asks for (error, warn, info, debug or trace).
+
+use std::io::stderr;
+
+use tracing_subscriber::filter::LevelFilter;
+
+/// Starts the log; without `CONVOKE_LOG`, with what the command says.
+pub fn start(default: LevelFilter) {
+    let asked = std::env::var("CONVOKE_LOG").ok().and_then(|level| level.parse().ok());
+    tracing_subscriber::fmt()
+        .with_writer(stderr)
+        .with_ansi(false)
+        .without_time()
+        .with_target(false)
+        .with_max_level(asked.unwrap_or(default))
+        .init();
+}

@@ -1,0 +1,77 @@
+//! A directory of a test's own, and the command run in it.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A directory of a test's own.
+pub struct TestContext {
+    directory: TempDir,
+    environment: Vec<(String, String)>,
+}
+
+impl TestContext {
+    pub fn new() -> Self {
+        let directory = TempDir::new().expect("a temporary directory");
+        Self { directory, environment: Vec::new() }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Writes a file.
+    pub fn file(self, path: &str, content: impl AsRef<[u8]>) -> Self {
+        let path = self.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        std::fs::write(path, content).expect("a file");
+        self
+    }
+
+    /// Sets an environment variable.
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Runs the command and describes how it went.
+    pub fn run(&self, arguments: &[&str]) -> String {
+        self.run_with_input(arguments, b"")
+    }
+
+    /// Runs the command with something to read and describes how it went.
+    pub fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> String {
+        let output = self.output(arguments, input);
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
+        format!(
+            "exit code: {}\n----- stdout -----\n{}\n----- stderr -----\n{}",
+            output.status.code().expect("an exit code"),
+            text(&output.stdout),
+            text(&output.stderr)
+        )
+        .replace(&*self.path().to_string_lossy(), "[DIRECTORY]")
+    }
+
+    /// Runs the command and returns what it wrote.
+    pub fn output(&self, arguments: &[&str], input: &[u8]) -> Output {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_convoke"))
+            .args(arguments)
+            .current_dir(self.path())
+            .env_clear()
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command starts");
+        let mut stdin = child.stdin.take().expect("standard input");
+        let input = input.to_vec();
+        // A command that fails early closes its input: that is not this test's failure.
+        let feeder = std::thread::spawn(move || drop(stdin.write_all(&input)));
+        let output = child.wait_with_output().expect("the command ends");
+        feeder.join().expect("the input is written");
+        output
+    }
+}

@@ -1,0 +1,21 @@
+//! The command from outside: what it prints, where, and its exit code.
+
+#![expect(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "this is a test")]
+
+mod assemble;
+mod context;
+mod prompt;
+mod rpc;
+mod vectors;
+
+use context::TestContext;
+
+#[test]
+fn help_names_every_command() {
+    insta::assert_snapshot!(TestContext::new().run(&["--help"]));
+}
+
+#[test]
+fn an_unknown_command_is_bad_usage() {
+    insta::assert_snapshot!(TestContext::new().run(&["promt"]));
+}

@@ -1,0 +1,30 @@
+//! A prompt as it goes over the pipe.
+
+use convoke_core::ledger::Ledger;
+use convoke_core::{AssemblerOutput, Diagnostic};
+use serde::Serialize;
+use serde_json::Value;
+
+/// A prompt, its system text, and the account of both.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Answer<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a Value>,
+    prompt: &'a str,
+    system_flag: Option<&'a str>,
+    ledger: &'a Ledger<'a>,
+    diagnostics: &'a [Diagnostic],
+}
+
+impl<'a> Answer<'a> {
+    pub(crate) fn new(name: Option<&'a Value>, output: &'a AssemblerOutput<'a>) -> Self {
+        Self {
+            name,
+            prompt: &output.prompt,
+            system_flag: output.system_flag.as_deref(),
+            ledger: &output.ledger,
+            diagnostics: &output.diagnostics,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! `convoke assemble`: one JSON line in, one out.
+//!
+//! In: `{"name"?, "agent", "input"}`, where `input` is an
+//! [`AssemblerInput`]. Out, in the same order:
+//! `{"name"?, "prompt", "systemFlag", "ledger", "diagnostics"}`, or `{"name"?, "error"}`.
+
+use std::collections::BTreeSet;
+use std::io::{self, BufRead, Write};
+
+use convoke_core::json::InvalidField;
+use convoke_core::{AssemblerInput, Assemblers, BudgetTooSmall, Code};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::answer::Answer;
+use crate::lines::{Line, lines};
+
+/// Answers every line, each as soon as it was read, and returns the codes that were reported.
+pub fn assemble_lines(input: impl BufRead, mut output: impl Write) -> io::Result<BTreeSet<Code>> {
+    let assemblers = Assemblers::default();
+    let mut reported = BTreeSet::new();
+    for line in lines(input) {
+        answer(&assemblers, &line?, &mut output, &mut reported)?;
+        output.write_all(b"\n")?;
+        output.flush()?;
+    }
+    Ok(reported)
+}
+
+#[derive(Serialize)]
+struct Refusal<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a Value>,
+    error: Error,
+}
+
+#[derive(Serialize)]
+struct Error {
+    code: &'static str,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    needed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    available: Option<u64>,
+}
+
+impl Error {
+    fn invalid(line: u64, message: String) -> Self {
+        let code = "input.invalid";
+        Self { code, message, line: Some(line), needed: None, available: None }
+    }
+}
+
+impl From<BudgetTooSmall> for Error {
+    fn from(error: BudgetTooSmall) -> Self {
+        Self {
+            code: BudgetTooSmall::CODE,
+            message: error.to_string(),
+            line: None,
+            needed: Some(error.needed),
+            available: Some(error.available),
+        }
+    }
+}
+
+fn answer(
+    assemblers: &Assemblers,
+    line: &Line,
+    output: &mut impl Write,
+    reported: &mut BTreeSet<Code>,
+) -> io::Result<()> {
+    let refuse = |output, name, error| write_json(output, &Refusal { name, error });
+    let mut object = match read_object(&line.bytes) {
+        Ok(object) => object,
+        Err(why) => return refuse(output, None, Error::invalid(line.number, why)),
+    };
+    let name = object.shift_remove("name");
+    let name = name.as_ref();
+    let (agent, input) = match read_request(object) {
+        Ok(request) => request,
+        Err(error) => {
+            return refuse(output, name, Error::invalid(line.number, error.to_string()));
+        }
+    };
+    match assemblers.assemble(&agent, &input) {
+        Ok(assembled) => {
+            reported.extend(assembled.diagnostics.iter().map(|diagnostic| diagnostic.code));
+            write_json(output, &Answer::new(name, &assembled))
+        }
+        Err(error) => refuse(output, name, error.into()),
+    }
+}
+
+fn read_object(line: &[u8]) -> Result<Map<String, Value>, String> {
+    match serde_json::from_slice(line) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err("a line must be a JSON object with `agent` and `input`".to_owned()),
+        Err(error) => Err(format!("not JSON: {error}")),
+    }
+}
+
+fn read_request(
+    mut object: Map<String, Value>,
+) -> Result<(String, AssemblerInput<'static>), InvalidField> {
+    let Some(Value::String(agent)) = object.shift_remove("agent") else {
+        return Err(InvalidField::must_be("agent", "a string"));
+    };
+    let input = object.shift_remove("input").unwrap_or(Value::Null);
+    let input = AssemblerInput::from_json(input)?;
+    Ok((agent, input))
+}
+
+fn write_json(output: impl Write, value: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(output, value).map_err(io::Error::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answers(input: &str) -> Vec<Value> {
+        let mut output = Vec::new();
+        assemble_lines(input.as_bytes(), &mut output).unwrap();
+        let lines = std::str::from_utf8(&output).unwrap().lines();
+        lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn every_line_is_answered_in_order() {
+        let answers = answers(
+            "{\"name\":\"a\",\"agent\":\"codex\",\"input\":{\"currentMessage\":\"Hi\"}}\n\n\
+             nonsense\n\
+             {\"name\":\"b\",\"agent\":\"codex\",\"input\":{\"maxBytes\":-1}}\n\
+             {\"agent\":\"codex\",\"input\":{\"teamTask\":\"long\",\"maxBytes\":3}}",
+        );
+        assert_eq!(answers[0]["name"], "a");
+        assert_eq!(answers[0]["prompt"], "[MESSAGE]\nHi");
+        assert_eq!(answers[0]["systemFlag"], Value::Null);
+        assert_eq!(answers[1]["error"]["line"], 3);
+        assert_eq!(answers[2]["name"], "b");
+        assert_eq!(answers[2]["error"]["code"], "input.invalid");
+        assert_eq!(answers[3]["error"]["needed"], "[TEAM_TASK]\nlong".len());
+    }
+}

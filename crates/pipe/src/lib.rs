@@ -1,0 +1,9 @@
+//! The prompt engine for other languages: [`assemble`] answers JSON lines, [`rpc`] keeps a conversation
+//! and answers JSON-RPC.
+//!
+//! Both are functions from a reader to a writer: no process, no clock and no environment of their own.
+
+mod answer;
+pub mod assemble;
+mod lines;
+pub mod rpc;

@@ -1,0 +1,182 @@
+//! The methods, each one call of the engine.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use convoke_core::json::InvalidField;
+use convoke_core::marker::{TextPolicy, scan, strip_all_markers};
+use convoke_core::{
+    AgentContext, AssemblerInput, BudgetTooSmall, ContextManager, ContextManagerOptions, Hooks,
+    NewMessage,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::envelope::{Error, notification};
+use super::params::{ContextOptions, Params, read_manager_options};
+use crate::answer::Answer;
+
+/// The conversation that a client drives.
+pub(super) struct Server {
+    manager: ContextManager,
+    options: ContextManagerOptions,
+    /// A message was added or imported: it is too late to configure.
+    started: bool,
+    events: Receiver<String>,
+}
+
+impl Server {
+    pub(super) fn new(text: TextPolicy) -> Self {
+        let options = ContextManagerOptions { text, ..ContextManagerOptions::default() };
+        Self::with_options(options)
+    }
+
+    fn with_options(options: ContextManagerOptions) -> Self {
+        let (sender, events) = channel();
+        let manager = ContextManager::new(options.clone(), hooks(sender));
+        Self { manager, options, started: false, events }
+    }
+
+    /// Returns what the hooks said since the last time.
+    pub(super) fn events(&self) -> impl Iterator<Item = String> {
+        self.events.try_iter()
+    }
+
+    /// Answers a call with JSON.
+    pub(super) fn call(
+        &mut self,
+        method: &str,
+        params: Value,
+        now: &impl Fn() -> i64,
+    ) -> Result<String, Error> {
+        let mut params = Params::new(params)?;
+        match method {
+            "configure" => self.configure(&mut params),
+            "addMessage" => {
+                let message = NewMessage::from_json(params.value())
+                    .map_err(|error| Error::invalid_params(error.to_string()))?;
+                self.started = true;
+                to_json(self.manager.add_message(message))
+            }
+            "getMessages" => to_json(&self.manager.messages().collect::<Vec<_>>()),
+            "getLatestMessage" => to_json(&self.manager.latest_message()),
+            "setTeamTask" => {
+                self.manager.set_team_task(&params.string("task")?);
+                to_json(&())
+            }
+            "getTeamTask" => to_json(&self.manager.team_task()),
+            "getContextForAgent" => self.context_for_agent(&mut params),
+            "assemblePrompt" => self.assemble_prompt(&mut params),
+            "clear" => {
+                self.manager.clear();
+                to_json(&())
+            }
+            "exportSnapshot" => to_json(&self.manager.export_snapshot(now())),
+            "importSnapshot" => {
+                self.manager.import_snapshot(params.value()).map_err(|error| {
+                    let data = json!({"reason": error.reason.to_string()});
+                    Error::invalid_params(error.to_string()).with_data(data)
+                })?;
+                self.started = true;
+                to_json(&())
+            }
+            "stripAllMarkers" => {
+                to_json(&strip_all_markers(&params.string("text")?, self.options.text))
+            }
+            "scan" => {
+                let text = params.string("text")?;
+                let scan = scan(&text, self.options.text);
+                to_json(&json!({
+                    "text": scan.text,
+                    "next": scan.next,
+                    "from": scan.from,
+                    "task": scan.task,
+                    "drop": scan.drop,
+                }))
+            }
+            _ => Err(Error::unknown_method(method)),
+        }
+    }
+
+    /// Begins anew with other options; a team task that was set stays.
+    fn configure(&mut self, params: &mut Params) -> Result<String, Error> {
+        if self.started {
+            let why = "configure must come before the first message";
+            return Err(Error::invalid_request(why));
+        }
+        let options = read_manager_options(params.options()?, self.options.clone())?;
+        let task = self.manager.team_task().map(str::to_owned);
+        *self = Self::with_options(options);
+        if let Some(task) = task {
+            self.manager.set_team_task(&task);
+            // The task did not change: nobody is told.
+            self.events().for_each(drop);
+        }
+        to_json(&())
+    }
+
+    fn context_for_agent(&self, params: &mut Params) -> Result<String, Error> {
+        let agent_id = params.string("agentId")?;
+        params.string("agentType")?;
+        let options = ContextOptions::read(params.options()?)?;
+        let context = AgentContext {
+            window_size_override: options.window_size_override,
+            role_summary: options.role_summary.as_deref(),
+            system_instruction: options.system_instruction.as_deref(),
+            instruction_file_text: options.instruction_file_text.as_deref(),
+            ..AgentContext::default()
+        };
+        let input = match options.in_reply_to {
+            None => self.manager.context_for_agent(&agent_id, context),
+            Some(id) => self
+                .manager
+                .context_for_reply(&id.into(), &agent_id, context)
+                .map_err(|error| Error::invalid_params(error.to_string()))?,
+        };
+        to_json(&input)
+    }
+
+    fn assemble_prompt(&self, params: &mut Params) -> Result<String, Error> {
+        let agent_type = params.string("agentType")?;
+        let input = AssemblerInput::from_json(params.value())?;
+        let output = self.manager.assemble_prompt(&agent_type, &input)?;
+        to_json(&Answer::new(None, &output))
+    }
+}
+
+/// Writes what the hooks say as notifications.
+fn hooks(events: Sender<String>) -> Hooks {
+    let added = events.clone();
+    // Whoever serves holds the receiver as long as the manager: a send cannot fail.
+    Hooks {
+        message_added: Some(Box::new(move |message| {
+            if let Ok(message) = serde_json::to_string(message) {
+                let _ = added.send(notification("messageAdded", &message));
+            }
+        })),
+        team_task_changed: Some(Box::new(move |task| {
+            let task = json!(task).to_string();
+            let _ = events.send(notification("teamTaskChanged", &task));
+        })),
+        limit: None,
+    }
+}
+
+fn to_json(value: &impl Serialize) -> Result<String, Error> {
+    serde_json::to_string(value).map_err(|error| Error::failed(error.to_string()))
+}
+
+impl From<InvalidField> for Error {
+    fn from(error: InvalidField) -> Self {
+        Self::invalid_params(error.to_string())
+    }
+}
+
+impl From<BudgetTooSmall> for Error {
+    fn from(error: BudgetTooSmall) -> Self {
+        Self::failed(error.to_string()).with_data(json!({
+            "code": BudgetTooSmall::CODE,
+            "needed": error.needed,
+            "available": error.available,
+        }))
+    }
+}

@@ -1,0 +1,147 @@
+//! Positional parameters and options, read one by one so that an error can name what was wrong.
+
+use std::collections::HashMap;
+
+use convoke_core::json::{InvalidField, take_string, whole_number};
+use convoke_core::marker::TextPolicy;
+use convoke_core::name::nearest;
+use convoke_core::{ContextManagerOptions, Fencing, Visibility};
+use serde_json::{Map, Value};
+
+use super::envelope::Error;
+
+/// The parameters of a call, taken from the first on.
+pub(super) struct Params(std::vec::IntoIter<Value>);
+
+impl Params {
+    pub(super) fn new(params: Value) -> Result<Self, Error> {
+        match params {
+            Value::Array(list) => Ok(Self(list.into_iter())),
+            Value::Null => Ok(Self(Vec::new().into_iter())),
+            _ => Err(Error::invalid_params("parameters are positional: `params` must be a list")),
+        }
+    }
+
+    /// Takes the next parameter; one that is not there is null.
+    pub(super) fn value(&mut self) -> Value {
+        self.0.next().unwrap_or(Value::Null)
+    }
+
+    pub(super) fn string(&mut self, name: &str) -> Result<String, Error> {
+        match self.value() {
+            Value::String(text) => Ok(text),
+            _ => Err(Error::invalid_params(format!("`{name}` must be a string"))),
+        }
+    }
+
+    /// Takes an object of options; null is an empty one.
+    pub(super) fn options(&mut self) -> Result<Map<String, Value>, Error> {
+        match self.value() {
+            Value::Object(options) => Ok(options),
+            Value::Null => Ok(Map::new()),
+            _ => Err(Error::invalid_params("`options` must be an object")),
+        }
+    }
+}
+
+/// What `getContextForAgent` is asked with.
+pub(super) struct ContextOptions {
+    pub(super) window_size_override: Option<usize>,
+    pub(super) role_summary: Option<String>,
+    pub(super) system_instruction: Option<String>,
+    pub(super) instruction_file_text: Option<String>,
+    pub(super) in_reply_to: Option<String>,
+}
+
+impl ContextOptions {
+    pub(super) fn read(mut options: Map<String, Value>) -> Result<Self, InvalidField> {
+        let options = &mut options;
+        Ok(Self {
+            window_size_override: window(options.get("windowSizeOverride"), "windowSizeOverride")?,
+            role_summary: take_string(options, "roleSummary")?,
+            system_instruction: take_string(options, "systemInstruction")?,
+            instruction_file_text: take_string(options, "instructionFileText")?,
+            in_reply_to: take_string(options, "inReplyTo")?,
+        })
+    }
+}
+
+/// Reads the options of `configure`; those that are not given keep the values of `options`.
+pub(super) fn read_manager_options(
+    given: Map<String, Value>,
+    mut options: ContextManagerOptions,
+) -> Result<ContextManagerOptions, InvalidField> {
+    const NAMES: [&str; 6] =
+        ["contextWindowSize", "agentWindows", "maxBytes", "text", "visibility", "fence"];
+    for (name, value) in given {
+        if value.is_null() {
+            continue;
+        }
+        match name.as_str() {
+            "contextWindowSize" => {
+                options.context_window_size =
+                    window(Some(&value), "contextWindowSize")?.unwrap_or_default();
+            }
+            "agentWindows" => options.agent_windows = agent_windows(&value)?,
+            "maxBytes" => {
+                options.max_bytes = whole_number(&value)
+                    .ok_or_else(|| InvalidField::must_be("maxBytes", "a whole number of bytes"))?;
+            }
+            "text" => options.text = text_policy(&value)?,
+            "visibility" => options.visibility = visibility(&value)?,
+            "fence" => options.fencing = fencing(&value)?,
+            _ => {
+                let problem = match nearest(&name, NAMES) {
+                    Some(near) => format!("is not an option; did you mean `{near}`?"),
+                    None => format!("is not an option; there are {}", NAMES.join(", ")),
+                };
+                return Err(InvalidField { field: name, problem });
+            }
+        }
+    }
+    Ok(options)
+}
+
+/// Reads a window: a whole number; null is none given.
+fn window(value: Option<&Value>, field: &str) -> Result<Option<usize>, InvalidField> {
+    match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => whole_number(value)
+            .and_then(|window| usize::try_from(window).ok())
+            .map(Some)
+            .ok_or_else(|| InvalidField::must_be(field, "a whole number of messages")),
+    }
+}
+
+fn agent_windows(value: &Value) -> Result<HashMap<String, usize>, InvalidField> {
+    let wrong = || InvalidField::must_be("agentWindows", "an object of whole numbers by agent id");
+    let windows = value.as_object().ok_or_else(wrong)?;
+    let read = |(agent, value): (&String, &Value)| {
+        Ok((agent.clone(), window(Some(value), "agentWindows")?.ok_or_else(wrong)?))
+    };
+    windows.iter().map(read).collect()
+}
+
+fn text_policy(value: &Value) -> Result<TextPolicy, InvalidField> {
+    match value.as_str() {
+        Some("preserve") => Ok(TextPolicy::Preserve),
+        Some("compat") => Ok(TextPolicy::Compat),
+        _ => Err(InvalidField::must_be("text", "\"preserve\" or \"compat\"")),
+    }
+}
+
+fn visibility(value: &Value) -> Result<Visibility, InvalidField> {
+    match value.as_str() {
+        Some("all") => Ok(Visibility::All),
+        Some("addressed") => Ok(Visibility::Addressed),
+        _ => Err(InvalidField::must_be("visibility", "\"all\" or \"addressed\"")),
+    }
+}
+
+fn fencing(value: &Value) -> Result<Fencing, InvalidField> {
+    match value.as_bool() {
+        Some(true) => Ok(Fencing::Indented),
+        Some(false) => Ok(Fencing::AsWritten),
+        None => Err(InvalidField::must_be("fence", "true or false")),
+    }
+}
