@@ -122,25 +122,23 @@ pub(crate) struct ContextLines<'a> {
 
 impl<'a> ContextLines<'a> {
     /// Returns the bytes of one line.
+    #[inline]
     pub(crate) fn size(&self, message: &PromptContextMessage<'_>) -> usize {
-        let texts = self.style.texts(message);
-        let size = texts.iter().map(|text| text.len()).sum();
+        let size = self.style.size(message);
         match self.fencing {
             Fencing::AsWritten => size,
             Fencing::Indented => {
-                let breaks: usize = texts.iter().map(|text| line_starts(text).count()).sum();
-                size + breaks * INDENT.len()
+                let indents = |text: &str| line_starts(text).count() * INDENT.len();
+                size + self.style.contents(message).into_iter().map(indents).sum::<usize>()
             }
         }
     }
 
     /// Writes one line.
     pub(crate) fn write(&self, message: &PromptContextMessage<'_>, out: &mut String) {
-        for text in self.style.texts(message) {
-            match self.fencing {
-                Fencing::AsWritten => out.push_str(text),
-                Fencing::Indented => push_indented(text, out),
-            }
+        match self.fencing {
+            Fencing::AsWritten => self.style.write(message, out, |text, out| out.push_str(text)),
+            Fencing::Indented => self.style.write(message, out, push_indented),
         }
     }
 

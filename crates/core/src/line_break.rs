@@ -10,7 +10,7 @@ const LINE_SEPARATOR: [u8; 2] = [0x80, 0xA8];
 const PARAGRAPH_SEPARATOR: [u8; 2] = [0x80, 0xA9];
 
 /// Returns where each line break stands. That of a CRLF is its LF.
-pub(crate) fn line_breaks(text: &str) -> impl Iterator<Item = Range<usize>> {
+pub(crate) fn line_breaks(text: &str) -> impl DoubleEndedIterator<Item = Range<usize>> {
     let bytes = text.as_bytes();
     memchr3_iter(b'\n', b'\r', LEAD, bytes).filter_map(move |at| {
         let rest = &bytes[at + 1..];
@@ -23,6 +23,11 @@ pub(crate) fn line_breaks(text: &str) -> impl Iterator<Item = Range<usize>> {
         };
         Some(at..at + len)
     })
+}
+
+/// Tells whether a byte can be the last of a line break.
+pub(crate) fn ends_line_break(byte: &u8) -> bool {
+    matches!(byte, b'\n' | b'\r' | 0xA8 | 0xA9)
 }
 
 /// Returns where each line but the first begins.

@@ -21,11 +21,6 @@ pub const fn is_space(c: char) -> bool {
     )
 }
 
-/// Tells whether a byte can be the first of a white space character.
-pub(crate) const fn may_begin_space(byte: u8) -> bool {
-    matches!(byte, 0x9..=0xD | b' ' | 0xC2 | 0xE1 | 0xE2 | 0xE3 | 0xEF)
-}
-
 /// Returns the text without white space at its ends.
 pub fn trim(text: &str) -> &str {
     text.trim_matches(is_space)
@@ -60,14 +55,5 @@ mod tests {
         let here: usize = ('\0'..=char::MAX).filter(|&c| is_space(c)).count();
         let rust: usize = ('\0'..=char::MAX).filter(|&c| c.is_whitespace()).count();
         assert_eq!(here, rust);
-    }
-
-    #[test]
-    fn first_bytes_are_those_of_the_set() {
-        let spaces = ('\0'..=char::MAX).filter(|&c| is_space(c));
-        let first_bytes: Vec<u8> = spaces.map(|c| c.to_string().as_bytes()[0]).collect();
-        for byte in 0..=u8::MAX {
-            assert_eq!(may_begin_space(byte), first_bytes.contains(&byte), "{byte:#x}");
-        }
     }
 }
