@@ -30,6 +30,35 @@ pub fn run() {
     }
     let fenced = AssemblerInput { fencing: Fencing::Indented, ..input(5_000, PROSE) };
     row("prose, fenced", "codex", &fenced);
+    cold();
+}
+
+/// A prompt is assembled once, from messages that nobody has touched for a while: each run takes another
+/// of so many inputs that they do not fit into any cache, and so does the copy.
+fn cold() {
+    const INPUTS: usize = 128;
+    table::begin(
+        "Assembling 768 KiB from memory that is in no cache",
+        &["agent", "messages", "prompt bytes", "assemble", "copy", "ratio"],
+    );
+    let assemblers = Assemblers::default();
+    let inputs: Vec<AssemblerInput<'_>> = (0..INPUTS).map(|_| input(750, PROSE)).collect();
+    for agent in ["claude", "gemini", "plain"] {
+        let outputs = inputs.iter().filter_map(|input| assembled(&assemblers, agent, input));
+        let prompts: Vec<String> = outputs.map(|output| output.prompt).collect();
+        let mut turn = (0..INPUTS).cycle();
+        let mut next = || turn.next().unwrap_or(0);
+        let cost = measure(|| assembled(&assemblers, agent, &inputs[next()]));
+        let copy = measure(|| prompts[next()].as_str().to_owned());
+        table::row(&[
+            agent.to_owned(),
+            number(750),
+            number(prompts[0].len()),
+            time(cost.nanos),
+            time(copy.nanos),
+            ratio(cost.nanos, copy.nanos),
+        ]);
+    }
 }
 
 fn row(label: &str, agent: &str, input: &AssemblerInput<'_>) {

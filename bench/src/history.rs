@@ -52,7 +52,7 @@ fn row(count: usize) {
     // The messages were cloned on the way in: that is taken off.
     let before = allocations::count();
     let begin = Instant::now();
-    let clones: Vec<NewMessage> = messages.to_vec();
+    let clones: Vec<NewMessage> = messages.clone();
     let cloning = nanos(begin.elapsed());
     let cloned = allocations::count() - before;
     drop(clones);

@@ -84,6 +84,8 @@ struct Looks<'a> {
     speakers: OnceCell<HashSet<&'a str>>,
     /// The bytes of the longest of their names.
     longest_name: usize,
+    /// The bytes that can stand before the colon of a speaker's line.
+    name_ends: [bool; 256],
     /// The bytes that a line of ours has at least.
     shortest_line: usize,
     tell_tales: TellTales,
@@ -103,6 +105,7 @@ impl<'a> Looks<'a> {
             context,
             speakers: OnceCell::new(),
             longest_name: names().max().unwrap_or(0),
+            name_ends: name_ends(context),
             shortest_line: headers.chain([shortest_speakers_line]).min().unwrap_or(0),
             tell_tales: TellTales::new(format),
         }
@@ -154,7 +157,10 @@ impl<'a> Looks<'a> {
             LineStyle::Dash | LineStyle::Bare => {
                 let reach = self.longest_name + b"\n- ".len();
                 let near = searched.max(at.saturating_sub(reach));
-                text[at] == b':' && (near == 0 || text[near..at].iter().any(ends_line_break))
+                let is_after_name = at == 0 || self.name_ends[usize::from(text[at - 1])];
+                text[at] == b':'
+                    && is_after_name
+                    && (near == 0 || text[near..at].iter().any(|&byte| ends_line_break(byte)))
             }
         };
         may_be_speakers || self.tell_tales.is_in_header(text, at)
@@ -189,6 +195,18 @@ impl<'a> Looks<'a> {
     fn speakers(&self) -> &HashSet<&'a str> {
         self.speakers.get_or_init(|| self.context.iter().map(|message| &*message.from).collect())
     }
+}
+
+/// Returns the bytes that names end in; an empty name can follow anything.
+fn name_ends(context: &[PromptContextMessage<'_>]) -> [bool; 256] {
+    let mut ends = [false; 256];
+    for message in context {
+        match message.from.as_bytes().last() {
+            Some(&last) => ends[usize::from(last)] = true,
+            None => return [true; 256],
+        }
+    }
+    ends
 }
 
 /// Bytes of which every line of ours holds at least one.

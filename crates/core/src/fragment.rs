@@ -127,11 +127,16 @@ impl<'a> ContextLines<'a> {
         let size = self.style.size(message);
         match self.fencing {
             Fencing::AsWritten => size,
-            Fencing::Indented => {
-                let indents = |text: &str| line_starts(text).count() * INDENT.len();
-                size + self.style.contents(message).into_iter().map(indents).sum::<usize>()
-            }
+            Fencing::Indented => size + self.indentation(message),
         }
+    }
+
+    /// Returns the bytes that indenting a message adds. Kept apart, so that the loop over sizes that
+    /// need no look at the text stays small.
+    #[inline(never)]
+    fn indentation(&self, message: &PromptContextMessage<'_>) -> usize {
+        let lines = |text: &str| line_starts(text).count();
+        self.style.contents(message).into_iter().map(lines).sum::<usize>() * INDENT.len()
     }
 
     /// Writes one line.

@@ -26,7 +26,7 @@ pub(crate) fn line_breaks(text: &str) -> impl DoubleEndedIterator<Item = Range<u
 }
 
 /// Tells whether a byte can be the last of a line break.
-pub(crate) fn ends_line_break(byte: &u8) -> bool {
+pub(crate) fn ends_line_break(byte: u8) -> bool {
     matches!(byte, b'\n' | b'\r' | 0xA8 | 0xA9)
 }
 
