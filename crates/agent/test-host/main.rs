@@ -1,0 +1,48 @@
+//! A program for the tests. Like the real binary it has the guardian's mode; else it plays Convoke:
+//! it runs one turn of a plain command and waits for its end.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use convoke_agent::adapter::{Host, agent};
+use convoke_agent::config::{Definition, Kind};
+use convoke_agent::delivery::{Delivery, Permissions};
+use convoke_agent::process::guardian::{Guardian, run_if_asked};
+
+fn main() -> ExitCode {
+    if let Some(code) = run_if_asked() {
+        return code;
+    }
+    match play_convoke() {
+        Some(()) => ExitCode::SUCCESS,
+        None => ExitCode::FAILURE,
+    }
+}
+
+/// Takes `KIND MODEL DIRECTORY COMMAND ARGS…` and runs one turn there, with every permission.
+fn play_convoke() -> Option<()> {
+    let mut args = std::env::args().skip(1);
+    let name = args.next()?;
+    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name)?;
+    let model = args.next().filter(|model| !model.is_empty());
+    let dir = PathBuf::from(args.next()?);
+    let definition = Definition {
+        command: Some(args.next()?),
+        args: args.collect(),
+        model,
+        ..Definition::built_in(kind)
+    };
+    let host = Host {
+        guardian: Guardian::this_program().ok()?,
+        env: std::env::vars_os().collect(),
+        temp_root: dir.clone(),
+        state_dir: dir.clone(),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    runtime.block_on(async {
+        let mut delivery = Delivery::new("Begin.", dir);
+        delivery.permissions = Permissions::Full;
+        agent(definition, host).start(delivery).outcome().await;
+    });
+    Some(())
+}
