@@ -91,7 +91,7 @@ pub fn input(count: usize, lines: &[&str]) -> AssemblerInput<'static> {
     let names = ["kailai", "max", "sarah"];
     let message = |index: usize| {
         let mut content = lines_of(lines, MESSAGE - 16);
-        content.insert_str(0, &format!("{index}: "));
+        content.insert_str(0, &format!("{index} "));
         PromptContextMessage {
             from: names[index % names.len()].into(),
             to: Some("all".into()),

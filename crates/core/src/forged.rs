@@ -50,9 +50,9 @@ impl<'a> Watch<'a> {
     /// Looks at a context message. What is on the first line of a text continues a line of ours.
     pub(crate) fn message(&mut self, index: usize, message: &PromptContextMessage<'_>) {
         let Some(looks) = &self.looks else { return };
-        let after_first = |text| looks.count_from(text, 1);
-        let names = after_first(&message.from) + message.to.as_deref().map_or(0, after_first);
-        let count = names + after_first(&message.content);
+        let [from, to, content] = looks.format.line.contents(message);
+        let count =
+            looks.count_from(from, 1) + looks.count_from(to, 1) + looks.count_from(content, 1);
         if count > 0 {
             let id = message.id.as_deref();
             let who = id.map_or_else(|| format!("context message {index}"), str::to_owned);
@@ -79,13 +79,8 @@ fn report(section: Section, what: &str, count: usize) -> Option<Diagnostic> {
 /// What the lines of a format look like.
 struct Looks<'a> {
     format: Format,
-    context: &'a [PromptContextMessage<'a>],
-    /// Who speaks in this context; gathered when the first line is found that could be somebody's.
-    speakers: OnceCell<HashSet<&'a str>>,
-    /// The bytes of the longest of their names.
-    longest_name: usize,
-    /// The bytes that can stand before the colon of a speaker's line.
-    name_ends: [bool; 256],
+    /// Who speaks in this context, where a speaker's line is told by the name.
+    speakers: Option<Speakers<'a>>,
     /// The bytes that a line of ours has at least.
     shortest_line: usize,
     tell_tales: TellTales,
@@ -93,19 +88,14 @@ struct Looks<'a> {
 
 impl<'a> Looks<'a> {
     fn new(format: &Format, context: &'a [PromptContextMessage<'a>]) -> Self {
-        let names = || context.iter().map(|message| message.from.len());
-        let shortest_speakers_line = match format.line {
-            LineStyle::Arrow => "-  -> :".len(),
-            LineStyle::Dash => "- :".len() + names().min().unwrap_or(0),
-            LineStyle::Bare => ":".len() + names().min().unwrap_or(0),
+        let (speakers, shortest_speakers_line) = match format.line {
+            LineStyle::Arrow => (None, "-  -> :".len()),
+            LineStyle::Dash | LineStyle::Bare => (Some(Speakers::new(context)), ":".len()),
         };
         let headers = format.headers.present().map(str::len);
         Self {
             format: *format,
-            context,
-            speakers: OnceCell::new(),
-            longest_name: names().max().unwrap_or(0),
-            name_ends: name_ends(context),
+            speakers,
             shortest_line: headers.chain([shortest_speakers_line]).min().unwrap_or(0),
             tell_tales: TellTales::new(format),
         }
@@ -151,17 +141,9 @@ impl<'a> Looks<'a> {
     /// Tells from the bytes around a tell-tale whether its line is worth reading.
     #[inline]
     fn may_be_ours(&self, text: &[u8], searched: usize, at: usize) -> bool {
-        let may_be_speakers = match self.format.line {
-            LineStyle::Arrow => text[..at].ends_with(b" -") && text[at..].starts_with(b"> "),
-            // The first colon of a line, near its start.
-            LineStyle::Dash | LineStyle::Bare => {
-                let reach = self.longest_name + b"\n- ".len();
-                let near = searched.max(at.saturating_sub(reach));
-                let is_after_name = at == 0 || self.name_ends[usize::from(text[at - 1])];
-                text[at] == b':'
-                    && is_after_name
-                    && (near == 0 || text[near..at].iter().any(|&byte| ends_line_break(byte)))
-            }
+        let may_be_speakers = match &self.speakers {
+            None => text[..at].ends_with(b" -") && text[at..].starts_with(b"> "),
+            Some(speakers) => text[at] == b':' && speakers.may_end_at(text, searched, at),
         };
         may_be_speakers || self.tell_tales.is_in_header(text, at)
     }
@@ -186,27 +168,51 @@ impl<'a> Looks<'a> {
         let Some((head, _)) = line.split_once(':') else {
             return false;
         };
-        match self.format.line {
-            LineStyle::Arrow => head.contains(" -> "),
-            LineStyle::Dash | LineStyle::Bare => self.speakers().contains(head),
+        match &self.speakers {
+            None => head.contains(" -> "),
+            Some(speakers) => speakers.names().contains(head),
         }
-    }
-
-    fn speakers(&self) -> &HashSet<&'a str> {
-        self.speakers.get_or_init(|| self.context.iter().map(|message| &*message.from).collect())
     }
 }
 
-/// Returns the bytes that names end in; an empty name can follow anything.
-fn name_ends(context: &[PromptContextMessage<'_>]) -> [bool; 256] {
-    let mut ends = [false; 256];
-    for message in context {
-        match message.from.as_bytes().last() {
-            Some(&last) => ends[usize::from(last)] = true,
-            None => return [true; 256],
+/// The names of those who speak in a context.
+struct Speakers<'a> {
+    context: &'a [PromptContextMessage<'a>],
+    /// Gathered when the first line is found that could be somebody's.
+    names: OnceCell<HashSet<&'a str>>,
+    /// The bytes of the longest name.
+    longest: usize,
+    /// The bytes that names end in.
+    ends: [bool; 256],
+}
+
+impl<'a> Speakers<'a> {
+    fn new(context: &'a [PromptContextMessage<'a>]) -> Self {
+        let mut longest = 0;
+        let mut ends = [false; 256];
+        for message in context {
+            longest = longest.max(message.from.len());
+            match message.from.as_bytes().last() {
+                Some(&last) => ends[usize::from(last)] = true,
+                // An empty name can follow anything.
+                None => ends = [true; 256],
+            }
         }
+        Self { context, names: OnceCell::new(), longest, ends }
     }
-    ends
+
+    fn names(&self) -> &HashSet<&'a str> {
+        self.names.get_or_init(|| self.context.iter().map(|message| &*message.from).collect())
+    }
+
+    /// Tells whether a name may end at a colon: the first of its line, and near the line's start.
+    #[inline]
+    fn may_end_at(&self, text: &[u8], searched: usize, colon: usize) -> bool {
+        let reach = self.longest + b"\n- ".len();
+        let near = searched.max(colon.saturating_sub(reach));
+        let follows_name = colon == 0 || self.ends[usize::from(text[colon - 1])];
+        follows_name && (near == 0 || text[near..colon].iter().any(|&b| ends_line_break(b)))
+    }
 }
 
 /// Bytes of which every line of ours holds at least one.

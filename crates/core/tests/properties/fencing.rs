@@ -252,7 +252,10 @@ fn forged_lines(input: &AssemblerInput<'_>, format: &Format) -> u64 {
     let in_context: u64 = input
         .context_messages
         .iter()
-        .flat_map(|m| [Some(&m.from), m.to.as_ref(), Some(&m.content)])
+        .flat_map(|m| {
+            let to = m.to.as_ref().filter(|_| format.line == LineStyle::Arrow);
+            [Some(&m.from), to, Some(&m.content)]
+        })
         .flatten()
         .map(|text| split(text, 1))
         .sum();
