@@ -28,7 +28,8 @@ pub fn run() {
     let whole = input(50_000, PROSE);
     for agent in ["claude", "gemini", "plain"] {
         for budget in [16 * KIB, 128 * KIB, 768 * KIB, 8192 * KIB] {
-            row(agent, &AssemblerInput { max_bytes: budget, ..whole.clone() });
+            let trimmed = AssemblerInput { max_bytes: budget, ..whole.clone() };
+            row(agent, format!("{} KiB", budget / KIB), &trimmed);
         }
     }
     table::begin(
@@ -46,11 +47,12 @@ pub fn run() {
         ],
     );
     for count in [1_000, 5_000, 50_000] {
-        row("codex", &AssemblerInput { max_bytes: 768 * KIB, ..input(count, PROSE) });
+        let trimmed = AssemblerInput { max_bytes: 768 * KIB, ..input(count, PROSE) };
+        row("codex", number(count), &trimmed);
     }
 }
 
-fn row(agent: &str, whole: &AssemblerInput<'_>) {
+fn row(agent: &str, label: String, whole: &AssemblerInput<'_>) {
     let assemblers = Assemblers::default();
     let Some(output) = assembled(&assemblers, agent, whole) else { return };
     let dropped: u64 = output.diagnostics.iter().filter_map(|found| found.count).sum();
@@ -71,10 +73,7 @@ fn row(agent: &str, whole: &AssemblerInput<'_>) {
     let copy = measure_copy(&output.prompt);
     table::row(&[
         agent.to_owned(),
-        match whole.context_messages.len() {
-            50_000 => format!("{} KiB", whole.max_bytes / KIB),
-            count => number(count),
-        },
+        label,
         number(kept.context_messages.len()),
         time(trim.nanos),
         time(alone.nanos),
