@@ -1,14 +1,12 @@
 //! The manager against the length of its history.
 
-use std::time::Instant;
-
 use convoke_core::{
     AgentContext, ContextManager, ContextManagerOptions, Hooks, NewMessage, Speaker, SpeakerType,
     Visibility,
 };
 
 use crate::allocations;
-use crate::measure::{measure, measure_copy, nanos};
+use crate::measure::{Stopwatch, measure, measure_copy};
 use crate::table::{self, float, number, time};
 use crate::texts::{PROSE, lines_of};
 
@@ -47,11 +45,11 @@ fn row(count: usize) {
         manager = ContextManager::default();
         let messages = messages.clone();
         let before = allocations::count();
-        let begin = Instant::now();
+        let begin = Stopwatch::start();
         for message in messages {
             manager.add_message(message);
         }
-        adding = adding.min(nanos(begin.elapsed()));
+        adding = adding.min(begin.nanos());
         allocated = allocations::count() - before;
     }
 

@@ -48,8 +48,39 @@ fn time<T>(batch: u32, run: &mut impl FnMut() -> T) -> Duration {
     begin.elapsed()
 }
 
+/// Times what cannot be repeated often: by the time that this thread was running, where the system
+/// tells it, because a long run is interrupted by whatever shares the machine.
+pub struct Stopwatch {
+    begin: Instant,
+    ran_before: Option<u64>,
+}
+
+impl Stopwatch {
+    pub fn start() -> Self {
+        Self { ran_before: nanos_on_cpu(), begin: Instant::now() }
+    }
+
+    /// Returns the nanoseconds since the start.
+    pub fn nanos(&self) -> f64 {
+        let wall = self.begin.elapsed();
+        let ran = nanos_on_cpu().zip(self.ran_before).map(|(now, before)| now - before);
+        match ran {
+            // The system counts in steps of some milliseconds.
+            Some(ran) if wall > Duration::from_millis(100) => {
+                nanos(Duration::from_nanos(ran).min(wall))
+            }
+            _ => nanos(wall),
+        }
+    }
+}
+
+fn nanos_on_cpu() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    status.split(' ').next()?.parse().ok()
+}
+
 /// Returns a duration in nanoseconds.
-pub fn nanos(duration: Duration) -> f64 {
+fn nanos(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e9
 }
 
