@@ -66,6 +66,57 @@ codes! {
     SnapshotDuplicateId = "snapshot.duplicate-id",
         "Two messages of an imported snapshot have the same id; both were kept.",
         "Give each message its own id.";
+    AgentEventUnknown = "agent.event-unknown",
+        "An agent sent a kind of event that this version does not know; it was kept and passed over.",
+        "Nothing is lost; update Convoke if the agent was updated.";
+    AgentNotice = "agent.notice",
+        "An agent reported a problem of its own and went on.",
+        "Read what it says.";
+    AgentOutputNoise = "agent.output-noise",
+        "An agent wrote lines among its events that are no events; they were passed over.",
+        "Look for a shell profile or a wrapper that prints to standard output.";
+    AgentOutputDamaged = "agent.output-damaged",
+        "An agent's output held bytes that are not UTF-8; they were replaced by U+FFFD.",
+        "Check what the agent printed; the rest of the text is untouched.";
+    AgentLineTooLong = "agent.line-too-long",
+        "An agent wrote a line over the limit; the line was left out.",
+        "Raise the line limit if the agent really sends events of that size.";
+    AgentReplyTruncated = "agent.reply-truncated",
+        "An agent's reply was over the limit and its end was cut.",
+        "Raise the reply limit, or ask for a file instead of a long reply.";
+    AgentSessionAnew = "agent.session-anew",
+        "A session was to be resumed and the agent began a new one.",
+        "Send the whole context again; the agent does not remember the earlier turns.";
+    AgentTextNotInert = "agent.text-not-inert",
+        "The agent's program may act on something in the text instead of passing it on.",
+        "Rephrase the text, or use an agent whose program passes all text on.";
+    AgentTextEscaped = "agent.text-escaped",
+        "Text that the agent's program would have acted on was sent with an escape in front.",
+        "Nothing was run or read; the model sees the escape as well.";
+    AgentSystemReplaced = "agent.system-replaced",
+        "The system text replaces the agent's own instead of standing beside it.",
+        "Put the text into the prompt, or accept that the agent works without its own instructions.";
+    AgentSystemKept = "agent.system-kept",
+        "A resumed session can keep the system text that it began with and pass over a new one.",
+        "Put what has changed into the prompt, or begin a new session.";
+    AgentAnsweredItself = "agent.answered-itself",
+        "The agent's program answered without asking its model.",
+        "The text was taken for a command of the program; rephrase its beginning.";
+    AgentToolDenied = "agent.tool-denied",
+        "The agent wanted to use a tool that its permissions do not allow.",
+        "Widen the member's permissions if it should.";
+    AgentProcessesLeft = "agent.processes-left",
+        "The agent ended and left processes behind; they were ended.",
+        "Nothing, unless they were meant to stay: start those outside of the agent.";
+    AgentExitDisagrees = "agent.exit-disagrees",
+        "The agent said that its turn was done and its program ended with an error.",
+        "Nothing, if the reply is whole; the program's error output may say more.";
+    AgentSettingRefused = "agent.setting-refused",
+        "A project's file sets something that only the user may set until the project is trusted.",
+        "Trust the directory, or set it in your own configuration.";
+    AgentProjectSettings = "agent.project-settings",
+        "The agent's program reads settings of this project that can run commands.",
+        "Read them, then trust the directory; or remove them.";
 }
 
 impl fmt::Display for Code {

@@ -1,0 +1,151 @@
+//! Claude Code, over `stream-json` in both directions.
+//!
+//! The program scans the last text block of a message for `/command` and `@file`, and reads files that
+//! the tools may not. So the prompt is never the last block: a fixed sentence of ours follows it. The
+//! system text goes into a file. Standard input stays open to the end of the turn, because a request to
+//! stop travels on it.
+
+use std::ffi::OsString;
+
+use convoke_core::{Code, Diagnostic};
+use serde_json::json;
+
+use super::{Call, Context};
+use crate::delivery::{Permissions, Trust};
+use crate::process::{Dialogue, Input};
+use crate::stream::claude::Claude;
+use crate::stream::{Account, Reader, Sink};
+use crate::verdict::{Ending, Failure};
+
+/// What follows the prompt in every message to Claude Code, so that nothing in the prompt is a command.
+pub const TAIL: &str = "Reply to the message above.";
+
+/// A word that makes the program add a note of its own to the request.
+const KEYWORD: &str = "ultrathink";
+
+/// Prepares a call.
+pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
+    let delivery = context.delivery;
+    let mut args: Vec<OsString> = [
+        "-p",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+        "--include-partial-messages",
+        "--input-format",
+        "stream-json",
+    ]
+    .map(OsString::from)
+    .into();
+    args.extend(
+        permissions(context.permissions())
+            .iter()
+            .map(OsString::from),
+    );
+    // Settings of the project can hold hooks, and its `.mcp.json` servers: commands, both.
+    args.push("--setting-sources".into());
+    match delivery.trust {
+        Trust::Trusted => args.push("user,project,local".into()),
+        Trust::Untrusted => args.extend(["user", "--strict-mcp-config"].map(OsString::from)),
+    }
+    if let Some(model) = context.model() {
+        args.extend(["--model", model].map(OsString::from));
+    }
+    if let Some(session) = context.resume() {
+        args.extend(["--resume", session].map(OsString::from));
+    }
+    if let Some(system) = &delivery.system {
+        // Without the text a resumed session would go on without it.
+        args.push("--append-system-prompt-file".into());
+        args.push(context.write_private("system.md", system)?.into());
+    }
+    let env = [
+        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
+        (
+            "CLAUDE_CODE_MAX_RETRIES",
+            delivery.limits.retries.to_string(),
+        ),
+        ("DISABLE_AUTOUPDATER", "1".to_owned()),
+    ];
+    let mut diagnostics = Vec::new();
+    if memchr::memmem::find(
+        delivery.prompt.to_ascii_lowercase().as_bytes(),
+        KEYWORD.as_bytes(),
+    )
+    .is_some()
+    {
+        let message = format!("the word `{KEYWORD}` makes claude add a note of its own");
+        diagnostics.push(Diagnostic::new(Code::AgentTextNotInert, message));
+    }
+    Ok(Call {
+        args,
+        env: env.map(|(key, value)| (key.into(), value.into())).into(),
+        dialogue: Box::new(Conversation {
+            reader: Claude::new(delivery.limits.reply_bytes),
+            prompt: delivery.prompt.clone(),
+        }),
+        diagnostics,
+        counts_sessions: false,
+    })
+}
+
+fn permissions(permissions: Permissions) -> &'static [&'static str] {
+    match permissions {
+        Permissions::ReadOnly => &[
+            "--permission-mode",
+            "default",
+            "--disallowedTools",
+            "Edit,Write,NotebookEdit",
+        ],
+        Permissions::Edit => &["--permission-mode", "acceptEdits"],
+        Permissions::EditAndNetwork => &[
+            "--permission-mode",
+            "acceptEdits",
+            "--allowedTools",
+            "WebFetch,WebSearch",
+        ],
+        Permissions::Full => &["--permission-mode", "bypassPermissions"],
+    }
+}
+
+struct Conversation {
+    reader: Claude,
+    prompt: String,
+}
+
+impl Dialogue for Conversation {
+    fn open(&mut self) -> Input {
+        let text = |text: &str| json!({ "type": "text", "text": text });
+        let message = json!({
+            "type": "user",
+            "message": { "role": "user", "content": [text(&self.prompt), text(TAIL)] },
+        });
+        self.prompt = String::new();
+        Input::more(format!("{message}\n").into_bytes())
+    }
+
+    fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input {
+        self.reader.line(line, sink);
+        Input {
+            bytes: Vec::new(),
+            last: self.reader.is_over(),
+        }
+    }
+
+    fn interrupt(&mut self) -> Option<Input> {
+        let request = json!({
+            "type": "control_request",
+            "request_id": "cancel",
+            "request": { "subtype": "interrupt" },
+        });
+        Some(Input::more(format!("{request}\n").into_bytes()))
+    }
+
+    fn is_over(&self) -> bool {
+        self.reader.is_over()
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+        self.reader.finish(ending, sink)
+    }
+}

@@ -1,0 +1,251 @@
+//! Codex, over `app-server` or `exec --json`.
+//!
+//! `app-server` is the default: the system text travels on standard input at any size, in all versions
+//! that we know, where `exec` takes it from an argument or from the user's own configuration. Text is
+//! passed on as it is by both; neither looks for commands or files in it.
+
+use std::ffi::OsString;
+
+use convoke_core::{Code, Diagnostic};
+use serde_json::{Value, json};
+
+use super::one_shot::OneShot;
+use super::{Call, Context, start_failure};
+use crate::config::Protocol;
+use crate::delivery::Permissions;
+use crate::process::{Dialogue, Input};
+use crate::stream::codex_app::{CodexApp, Message};
+use crate::stream::codex_exec::CodexExec;
+use crate::stream::{Account, Reader, Sink, reason_in_words};
+use crate::verdict::{Ending, Failure, Reason};
+
+/// Settings that keep the program from talking to anybody but its model. A version that does not know
+/// one passes over it.
+const QUIET: &[&str] = &[
+    "analytics.enabled=false",
+    "check_for_update_on_startup=false",
+    "features.remote_models=false",
+    "features.plugins=false",
+    "features.apps=false",
+    "features.remote_plugin=false",
+];
+
+/// Prepares a call.
+pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
+    let mut args: Vec<OsString> = Vec::new();
+    let mut set = |setting: &str| args.extend(["-c", setting].map(OsString::from));
+    for setting in QUIET {
+        set(setting);
+    }
+    if context.permissions() == Permissions::EditAndNetwork {
+        set("sandbox_workspace_write.network_access=true");
+    }
+    match context.definition.protocol {
+        Protocol::AppServer => Ok(app_server(context, args)),
+        Protocol::Exec => exec(context, args),
+    }
+}
+
+fn sandbox(permissions: Permissions) -> &'static str {
+    match permissions {
+        Permissions::ReadOnly => "read-only",
+        Permissions::Edit | Permissions::EditAndNetwork => "workspace-write",
+        Permissions::Full => "danger-full-access",
+    }
+}
+
+fn exec(context: &Context<'_>, settings: Vec<OsString>) -> Result<Call, Failure> {
+    let delivery = context.delivery;
+    if delivery.system.is_some() {
+        return Err(start_failure(
+            "`codex exec` takes a system text only as an argument; use the app-server protocol",
+        ));
+    }
+    let mut args: Vec<OsString> = vec!["exec".into()];
+    let sandbox = sandbox(context.permissions());
+    if context.resume().is_some() {
+        // Every setting stands on one side of `resume`: one version takes the last side only.
+        args.push("resume".into());
+        let mode = format!("sandbox_mode=\"{sandbox}\"");
+        args.extend(["-c", &mode].map(OsString::from));
+    } else {
+        args.extend(["-s", sandbox].map(OsString::from));
+    }
+    args.extend(settings);
+    args.extend(["--json", "--skip-git-repo-check"].map(OsString::from));
+    if let Some(model) = context.model() {
+        args.extend(["-m", model].map(OsString::from));
+    }
+    args.extend(context.resume().map(OsString::from));
+    args.push("-".into());
+    Ok(Call {
+        args,
+        env: Vec::new(),
+        dialogue: Box::new(OneShot::new(
+            CodexExec::new(delivery.limits.reply_bytes),
+            delivery.prompt.as_str(),
+        )),
+        diagnostics: byte_order_mark(&delivery.prompt).into_iter().collect(),
+        counts_sessions: true,
+    })
+}
+
+/// `exec` drops a byte order mark at the start of its input.
+fn byte_order_mark(prompt: &str) -> Option<Diagnostic> {
+    prompt.starts_with('\u{feff}').then(|| {
+        let message = "`codex exec` drops the byte order mark at the start of the prompt";
+        Diagnostic::new(Code::AgentTextNotInert, message).with_bytes(3)
+    })
+}
+
+fn app_server(context: &Context<'_>, mut args: Vec<OsString>) -> Call {
+    let delivery = context.delivery;
+    args.push("app-server".into());
+    let mut diagnostics = Vec::new();
+    if delivery.system.is_some() && delivery.resume.is_some() {
+        let message = "a session of codex can keep the system text that it began with";
+        diagnostics.push(Diagnostic::new(Code::AgentSystemKept, message));
+    }
+    let thread = json!({
+        "cwd": delivery.cwd,
+        "approvalPolicy": "never",
+        "sandbox": sandbox(context.permissions()),
+        "developerInstructions": delivery.system,
+        "model": context.model(),
+    });
+    Call {
+        args,
+        env: Vec::new(),
+        dialogue: Box::new(Conversation {
+            reader: CodexApp::new(delivery.limits.reply_bytes),
+            prompt: delivery.prompt.clone(),
+            model: context.model().map(str::to_owned),
+            thread,
+            resume: context.resume().map(str::to_owned),
+            names: None,
+        }),
+        diagnostics,
+        counts_sessions: false,
+    }
+}
+
+/// The numbers of our requests.
+const INITIALIZE: u64 = 1;
+const THREAD: u64 = 2;
+const TURN: u64 = 3;
+const INTERRUPT: u64 = 4;
+
+struct Conversation {
+    reader: CodexApp,
+    prompt: String,
+    model: Option<String>,
+    thread: Value,
+    resume: Option<String>,
+    /// The thread and the turn, once they have begun.
+    names: Option<(String, Option<String>)>,
+}
+
+impl Conversation {
+    fn answered(
+        &mut self,
+        id: u64,
+        thread: Option<String>,
+        turn: Option<String>,
+        sink: &mut Sink<'_>,
+    ) -> Input {
+        match id {
+            INITIALIZE => {
+                let initialized = message(&json!({ "method": "initialized" }));
+                let mut params = self.thread.take();
+                let method = match &self.resume {
+                    Some(session) => {
+                        params["threadId"] = json!(session);
+                        "thread/resume"
+                    }
+                    None => "thread/start",
+                };
+                Input::more([initialized, request(THREAD, method, &params)].concat())
+            }
+            THREAD => {
+                let Some(thread) = thread else {
+                    return self.give_up(Reason::Other, "codex began no thread");
+                };
+                self.reader.thread_is(&thread, self.model.take(), sink);
+                let prompt = std::mem::take(&mut self.prompt);
+                let input = json!([{ "type": "text", "text": prompt }]);
+                let params = json!({ "threadId": thread, "input": input });
+                self.names = Some((thread, None));
+                Input::more(request(TURN, "turn/start", &params))
+            }
+            TURN => {
+                if let Some((_, name)) = &mut self.names {
+                    *name = turn;
+                }
+                Input::nothing()
+            }
+            _ => Input::nothing(),
+        }
+    }
+
+    fn give_up(&mut self, reason: Reason, message: &str) -> Input {
+        self.reader.fail(Failure::new(reason, message));
+        Input::last(Vec::new())
+    }
+}
+
+impl Dialogue for Conversation {
+    fn open(&mut self) -> Input {
+        let client =
+            json!({ "name": "convoke", "title": "Convoke", "version": env!("CARGO_PKG_VERSION") });
+        let params = json!({ "clientInfo": client });
+        Input::more(request(INITIALIZE, "initialize", &params))
+    }
+
+    fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input {
+        let reply = match self.reader.message(line, sink) {
+            Message::Answer { id, thread, turn } => self.answered(id, thread, turn, sink),
+            Message::Refusal { id: INTERRUPT, .. } | Message::Nothing => Input::nothing(),
+            Message::Refusal { message, .. } => {
+                let reason = reason_in_words(&message).unwrap_or(Reason::Other);
+                self.give_up(reason, &message)
+            }
+            Message::Request { id, method } => Input::more(refuse(&id, &method)),
+        };
+        if self.reader.is_over() {
+            return Input::last(Vec::new());
+        }
+        reply
+    }
+
+    fn interrupt(&mut self) -> Option<Input> {
+        let (thread, turn) = self.names.as_ref()?;
+        let params = json!({ "threadId": thread, "turnId": turn.as_ref()? });
+        Some(Input::more(request(INTERRUPT, "turn/interrupt", &params)))
+    }
+
+    fn is_over(&self) -> bool {
+        self.reader.is_over()
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+        self.reader.finish(ending, sink)
+    }
+}
+
+fn request(id: u64, method: &str, params: &Value) -> Vec<u8> {
+    message(&json!({ "id": id, "method": method, "params": params }))
+}
+
+fn message(message: &Value) -> Vec<u8> {
+    format!("{message}\n").into_bytes()
+}
+
+/// Answers a question that nobody is there to answer. None comes with the policy that we set, and one
+/// that came all the same must not wait for ever.
+fn refuse(id: &str, method: &str) -> Vec<u8> {
+    if method.ends_with("requestApproval") {
+        return format!("{{\"id\":{id},\"result\":{{\"decision\":\"decline\"}}}}\n").into_bytes();
+    }
+    let error = json!({ "code": -32601, "message": format!("`{method}` is not answered here") });
+    format!("{{\"id\":{id},\"error\":{error}}}\n").into_bytes()
+}

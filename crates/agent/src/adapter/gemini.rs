@@ -1,0 +1,119 @@
+//! Gemini CLI, over standard input and `stream-json`.
+//!
+//! The program expands `@path` to the content of files in the workspace, and runs `/command`s; what
+//! would be acted on is escaped, and the delivery says so. Retries and reports to its maker are settings
+//! of a file alone, so it runs in a home of our own, beside the user's: signed in as there, and with
+//! sessions that are ours.
+
+mod home;
+mod inert;
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use convoke_core::{Code, Diagnostic};
+
+use super::one_shot::OneShot;
+use super::{Call, Context, start_failure};
+use crate::delivery::{Permissions, Trust};
+use crate::stream::gemini::Gemini;
+use crate::verdict::{Failure, Reason};
+
+/// Prepares a call.
+pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
+    let delivery = context.delivery;
+    if delivery.trust == Trust::Untrusted {
+        refuse_project_settings(&delivery.cwd)?;
+    }
+    let mut args: Vec<OsString> = ["-o", "stream-json", "--approval-mode"]
+        .map(OsString::from)
+        .into();
+    args.push(approval(context.permissions()).into());
+    if let Some(model) = context.model() {
+        args.extend(["-m", model].map(OsString::from));
+    }
+    if let Some(session) = context.resume() {
+        args.extend(["--resume", session].map(OsString::from));
+    }
+    let home = home::prepare(context)
+        .map_err(|error| start_failure(format!("cannot prepare gemini's home: {error}")))?;
+    let mut env: Vec<(OsString, OsString)> = vec![
+        // A second process of its own ignores every signal.
+        ("GEMINI_CLI_NO_RELAUNCH".into(), "1".into()),
+        ("GEMINI_CLI_TRUST_WORKSPACE".into(), "true".into()),
+        ("GEMINI_TELEMETRY_ENABLED".into(), "false".into()),
+        ("GEMINI_CLI_HOME".into(), home.into()),
+    ];
+    let mut diagnostics = Vec::new();
+    if let Some(system) = &delivery.system {
+        let path = context.write_private("system.md", system)?;
+        env.push(("GEMINI_SYSTEM_MD".into(), path.into()));
+        diagnostics.extend(system_text_notes(system));
+    }
+    let (prompt, notes) = inert::inert(&delivery.prompt, &delivery.cwd);
+    diagnostics.extend(notes);
+    let dialogue = OneShot::new(
+        Gemini::new(delivery.limits.reply_bytes),
+        prompt.into_owned(),
+    );
+    Ok(Call {
+        args,
+        env,
+        dialogue: Box::new(dialogue),
+        diagnostics,
+        counts_sessions: false,
+    })
+}
+
+fn approval(permissions: Permissions) -> &'static str {
+    match permissions {
+        // Tools that change anything are not even offered to the model.
+        Permissions::ReadOnly => "default",
+        Permissions::Edit | Permissions::EditAndNetwork => "auto_edit",
+        Permissions::Full => "yolo",
+    }
+}
+
+fn system_text_notes(system: &str) -> Vec<Diagnostic> {
+    let replaced = "gemini puts the system text in place of its own instructions";
+    let mut notes = vec![Diagnostic::new(Code::AgentSystemReplaced, replaced)];
+    if ["${AvailableTools}", "${AgentSkills}", "${SubAgents}"]
+        .iter()
+        .any(|variable| system.contains(variable))
+    {
+        let message = "gemini fills in the variables that the system text holds";
+        notes.push(Diagnostic::new(Code::AgentTextNotInert, message));
+    }
+    if system.trim().len() != system.len() {
+        let message = "gemini drops the white space around the system text";
+        notes.push(Diagnostic::new(Code::AgentTextNotInert, message));
+    }
+    notes
+}
+
+/// The program reads settings of the workspace that can run commands or send its key elsewhere, and has
+/// no way to leave them out.
+fn refuse_project_settings(cwd: &Path) -> Result<(), Failure> {
+    let in_workspace = [".gemini/settings.json", ".gemini/.env", ".gemini/commands"];
+    let mut found = in_workspace.map(|name| cwd.join(name)).into_iter();
+    if let Some(path) = found.find(|path| path.exists()) {
+        return Err(untrusted(&path));
+    }
+    let above = cwd
+        .ancestors()
+        .flat_map(|dir| [dir.join(".gemini/.env"), dir.join(".env")]);
+    for path in above {
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let mut names = text.lines().filter_map(|line| line.split('=').next());
+        if names.any(|name| name.contains("GEMINI") || name.contains("GOOGLE")) {
+            return Err(untrusted(&path));
+        }
+    }
+    Ok(())
+}
+
+fn untrusted(path: &Path) -> Failure {
+    let path = path.display();
+    let message = format!("gemini would follow `{path}`; read it, then trust the directory");
+    Failure::new(Reason::Untrusted, message)
+}

@@ -1,0 +1,153 @@
+//! A home for Gemini CLI beside the user's own.
+//!
+//! It holds the user's settings with ours on top, links to the rest of the user's (the sign-in, memory,
+//! extensions), and sessions of its own. The user's files are never written.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::adapter::{Context, write_private};
+
+/// What belongs to one home alone.
+const OWN: &[&str] = &["settings.json", "tmp", "history", "projects.json"];
+
+/// Prepares the home and returns it.
+pub(super) fn prepare(context: &Context<'_>) -> io::Result<PathBuf> {
+    let home = context.host.state_dir.join("gemini");
+    let ours = home.join(".gemini");
+    std::fs::create_dir_all(&ours)?;
+    let mut settings = Value::Null;
+    if let Some(users) = users_home(context).map(|home| home.join(".gemini")) {
+        link_all(&users, &ours)?;
+        let text = std::fs::read_to_string(users.join("settings.json")).unwrap_or_default();
+        settings = serde_json::from_str(&without_comments(&text)).unwrap_or_default();
+    }
+    let attempts = context.delivery.limits.retries + 1;
+    let settings = with_ours(settings, attempts);
+    replace(&ours.join("settings.json"), settings.to_string().as_bytes())?;
+    Ok(home)
+}
+
+fn users_home(context: &Context<'_>) -> Option<PathBuf> {
+    let home = context.variable("GEMINI_CLI_HOME");
+    home.or_else(|| context.variable("HOME")).map(PathBuf::from)
+}
+
+/// Adds our settings to the user's: few retries, no reports, no looking for files that were not named.
+fn with_ours(mut settings: Value, attempts: u32) -> Value {
+    if !settings.is_object() {
+        settings = json!({});
+    }
+    let mut set = |path: [&str; 2], value: Value| {
+        let group = &mut settings[path[0]];
+        if !group.is_object() {
+            *group = json!({});
+        }
+        group[path[1]] = value;
+    };
+    set(["general", "maxAttempts"], json!(attempts));
+    set(["general", "enableAutoUpdate"], json!(false));
+    set(["privacy", "usageStatisticsEnabled"], json!(false));
+    set(["telemetry", "enabled"], json!(false));
+    set(["context", "includeDirectories"], json!([]));
+    let filtering = settings["context"]["fileFiltering"].take();
+    let mut filtering = if filtering.is_object() {
+        filtering
+    } else {
+        json!({})
+    };
+    filtering["enableRecursiveFileSearch"] = json!(false);
+    settings["context"]["fileFiltering"] = filtering;
+    settings
+}
+
+fn link_all(users: &Path, ours: &Path) -> io::Result<()> {
+    let Ok(entries) = std::fs::read_dir(users) else {
+        return Ok(());
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let link = ours.join(&name);
+        if OWN.iter().any(|own| name == *own) || link.symlink_metadata().is_ok() {
+            continue;
+        }
+        match std::os::unix::fs::symlink(entry.path(), &link) {
+            // Another turn of ours made it in the same moment.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+/// Writes a file whole or not at all: another turn may be reading it.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let dir = path.parent().unwrap_or(path);
+    let unique = tempfile::Builder::new()
+        .prefix(".settings-")
+        .tempdir_in(dir)?;
+    let file = unique.path().join("new");
+    write_private(&file, bytes)?;
+    std::fs::rename(&file, path)
+}
+
+/// Removes `//` and `/* */` comments, which the program allows in its settings.
+fn without_comments(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    let mut quoted = false;
+    while let Some(c) = chars.next() {
+        match (quoted, c, chars.peek()) {
+            (true, '\\', _) => {
+                clean.push(c);
+                clean.extend(chars.next());
+                continue;
+            }
+            (_, '"', _) => quoted = !quoted,
+            (false, '/', Some('/')) => {
+                while chars.next_if(|&c| c != '\n').is_some() {}
+                continue;
+            }
+            (false, '/', Some('*')) => {
+                chars.next();
+                let mut last = ' ';
+                for c in chars.by_ref() {
+                    if last == '*' && c == '/' {
+                        break;
+                    }
+                    last = c;
+                }
+                continue;
+            }
+            _ => {}
+        }
+        clean.push(c);
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_users_settings_stay_and_ours_stand_on_top() {
+        let users = r#"{
+            // signed in with a key
+            "security": {"auth": {"selectedType": "gemini-api-key"}}, /* "x" */
+            "general": {"maxAttempts": 50, "vimMode": true},
+            "url": "http://example.com/*not a comment*/"
+        }"#;
+        let settings: Value = serde_json::from_str(&without_comments(users)).unwrap();
+        let merged = with_ours(settings, 4);
+        assert_eq!(merged["security"]["auth"]["selectedType"], "gemini-api-key");
+        assert_eq!(
+            merged["general"],
+            json!({"maxAttempts": 4, "vimMode": true, "enableAutoUpdate": false})
+        );
+        assert_eq!(merged["url"], "http://example.com/*not a comment*/");
+        assert_eq!(merged["privacy"]["usageStatisticsEnabled"], false);
+    }
+}

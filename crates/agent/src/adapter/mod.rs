@@ -1,0 +1,279 @@
+//! Adapters: how each kind of agent is called, fed and cancelled.
+//!
+//! An adapter is a function: a delivery goes in, and a program with its arguments, its environment and
+//! the dialogue to hold with it comes out. Only [`crate::process`] starts anything.
+
+mod claude;
+mod codex;
+mod gemini;
+mod one_shot;
+mod plain;
+mod program;
+mod stand_in;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use convoke_core::{Code, Diagnostic};
+
+pub use self::claude::TAIL as CLAUDE_TAIL;
+pub use self::stand_in::{Script, StandIn, Step};
+use crate::config::{Definition, Kind};
+use crate::delivery::{Delivery, Permissions, ResumeHandle};
+use crate::event::{Event, EventKind};
+use crate::process::guardian::Guardian;
+use crate::process::{self, Dialogue, Launch};
+use crate::redact::Redactor;
+use crate::turn::{Agent, Outcome, Turn, TurnSide};
+use crate::verdict::{Failure, Reason};
+
+/// Variables that tell a CLI it runs inside another; an agent of ours does not.
+const NESTED: &[&str] = &[
+    "CLAUDECODE",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_SSE_PORT",
+    "CODEX_SANDBOX",
+    "CODEX_SANDBOX_NETWORK_DISABLED",
+    "GEMINI_CLI",
+];
+
+/// What the adapters need of the machine. Nothing else of it is read.
+#[derive(Debug, Clone)]
+pub struct Host {
+    /// The program that has the guardian's mode.
+    pub guardian: Guardian,
+    /// The environment that agents inherit.
+    pub env: Vec<(OsString, OsString)>,
+    /// Where each turn's private directory is made.
+    pub temp_root: PathBuf,
+    /// Where an agent's sessions are kept when they cannot be kept in its own home.
+    pub state_dir: PathBuf,
+}
+
+/// Creates the agent that a definition describes.
+pub fn agent(definition: Definition, host: Host) -> Box<dyn Agent> {
+    if definition.kind == Kind::StandIn {
+        return Box::new(StandIn::new(Script::replies(definition.replies)));
+    }
+    Box::new(CliAgent {
+        definition: Arc::new(definition),
+        host: Arc::new(host),
+    })
+}
+
+/// An agent that is a program.
+#[derive(Debug, Clone)]
+struct CliAgent {
+    definition: Arc<Definition>,
+    host: Arc<Host>,
+}
+
+/// What an adapter makes of a delivery.
+struct Call {
+    args: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    dialogue: Box<dyn Dialogue>,
+    diagnostics: Vec<Diagnostic>,
+    /// The program counts tokens over the whole session.
+    counts_sessions: bool,
+}
+
+/// What an adapter works with.
+struct Context<'a> {
+    delivery: &'a Delivery,
+    definition: &'a Definition,
+    host: &'a Host,
+    /// The turn's own directory.
+    private_dir: &'a Path,
+}
+
+impl Context<'_> {
+    fn model(&self) -> Option<&str> {
+        let own = self.delivery.model.as_deref();
+        own.or(self.definition.model.as_deref())
+    }
+
+    fn permissions(&self) -> Permissions {
+        let asked = self.delivery.permissions;
+        self.definition
+            .permissions
+            .map_or(asked, |widest| asked.min(widest))
+    }
+
+    fn resume(&self) -> Option<&str> {
+        let handle = self.delivery.resume.as_ref();
+        handle.map(|handle| handle.session.as_str())
+    }
+
+    /// Returns a variable as the agent will see it, without what the adapter adds.
+    fn variable(&self, name: &str) -> Option<&OsStr> {
+        let own = self.definition.env.get(name).map(OsStr::new);
+        own.or_else(|| {
+            let mut inherited = self.host.env.iter().rev();
+            inherited
+                .find(|(key, _)| key == name)
+                .map(|(_, value)| value.as_os_str())
+        })
+    }
+
+    /// Writes a text that a program reads from a file, for this user's eyes only.
+    fn write_private(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
+        let path = self.private_dir.join(name);
+        write_private(&path, text.as_bytes()).map_err(|error| {
+            start_failure(format!("cannot write `{}`: {error}", path.display()))
+        })?;
+        Ok(path)
+    }
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(bytes)
+}
+
+fn start_failure(message: impl Into<String>) -> Failure {
+    Failure::new(Reason::Start, message)
+}
+
+impl Agent for CliAgent {
+    fn start(&self, delivery: Delivery) -> Turn {
+        let agent = self.clone();
+        let mut secrets = agent.host.env.clone();
+        secrets.extend(os_pairs(&agent.definition.env));
+        let (turn, side, outcome) = Turn::open(Redactor::for_env(&secrets));
+        tokio::spawn(async move {
+            let result = agent.take_turn(&delivery, &side).await;
+            let ended = result.unwrap_or_else(Outcome::failed);
+            let verdict = ended.verdict.clone();
+            side.send(Event::own(EventKind::Finished { verdict })).await;
+            drop(side);
+            // Nobody waits for the outcome of a turn that was dropped.
+            let _ = outcome.send(ended);
+        });
+        turn
+    }
+}
+
+impl CliAgent {
+    async fn take_turn(&self, delivery: &Delivery, side: &TurnSide) -> Result<Outcome, Failure> {
+        let private = process::private_dir(&self.host.temp_root).map_err(|error| {
+            let root = self.host.temp_root.display();
+            start_failure(format!("cannot make a directory in `{root}`: {error}"))
+        })?;
+        let context = Context {
+            delivery,
+            definition: &self.definition,
+            host: &self.host,
+            private_dir: private.path(),
+        };
+        let program = program::find(&context)?;
+        let mut call = match self.definition.kind {
+            Kind::Claude => claude::call(&context)?,
+            Kind::Codex => codex::call(&context)?,
+            Kind::Gemini => gemini::call(&context)?,
+            Kind::Plain | Kind::StandIn => plain::call(&context),
+        };
+        for diagnostic in &call.diagnostics {
+            side.warn(diagnostic.clone()).await;
+        }
+        let mut args: Vec<OsString> = self.definition.args.iter().map(OsString::from).collect();
+        args.append(&mut call.args);
+        let launch = Launch {
+            program,
+            args,
+            env: self.environment(&call.env, private.path()),
+            cwd: delivery.cwd.clone(),
+            private_dir: private.path().to_owned(),
+        };
+        let ended = process::supervise(
+            &launch,
+            &self.host.guardian,
+            call.dialogue.as_mut(),
+            &delivery.limits,
+            side,
+        )
+        .await
+        .map_err(|error| start_failure(error.to_string()))?;
+        tracing::debug!(agent = self.definition.kind.name(), verdict = %ended.account.verdict, "turn ended");
+        Ok(outcome(&context, call, ended, side).await)
+    }
+
+    /// Returns the whole environment of a child: inherited, configured, then what the adapter needs.
+    fn environment(
+        &self,
+        adapter: &[(OsString, OsString)],
+        private_dir: &Path,
+    ) -> Vec<(OsString, OsString)> {
+        let mut env: BTreeMap<OsString, OsString> = self.host.env.iter().cloned().collect();
+        env.retain(|name, _| !NESTED.iter().any(|nested| name == nested));
+        env.extend(os_pairs(&self.definition.env));
+        env.extend(adapter.iter().cloned());
+        env.insert("TMPDIR".into(), private_dir.into());
+        env.into_iter().collect()
+    }
+}
+
+fn os_pairs(env: &BTreeMap<String, String>) -> impl Iterator<Item = (OsString, OsString)> {
+    env.iter().map(|(key, value)| (key.into(), value.into()))
+}
+
+async fn outcome(
+    context: &Context<'_>,
+    call: Call,
+    ended: process::Ended,
+    side: &TurnSide,
+) -> Outcome {
+    let mut account = ended.account;
+    let delivery = context.delivery;
+    let mut diagnostics = call.diagnostics;
+    diagnostics.append(&mut account.diagnostics);
+    if let (Some(asked), Some(session)) = (context.resume(), &account.session)
+        && asked != session
+    {
+        let message = format!("session {asked} was to be resumed, and {session} was begun");
+        let anew = Diagnostic::new(Code::AgentSessionAnew, message);
+        side.warn(anew.clone()).await;
+        diagnostics.push(anew);
+    }
+    let counted = account.usage;
+    let earlier = delivery.resume.as_ref().and_then(|handle| handle.used);
+    let usage = match (counted, earlier) {
+        (Some(total), Some(before)) if call.counts_sessions => Some(total.since(before)),
+        _ => counted,
+    };
+    let resume = account.session.map(|session| ResumeHandle {
+        session,
+        cwd: delivery.cwd.clone(),
+        model: context.model().map(str::to_owned),
+        used: counted.filter(|_| call.counts_sessions),
+    });
+    Outcome {
+        verdict: redacted(account.verdict, side),
+        reply: account.reply,
+        usage,
+        cost_usd: account.cost_usd,
+        model: account.model,
+        resume,
+        diagnostics,
+    }
+}
+
+/// Takes secrets out of an agent's error message, which may quote a key.
+fn redacted(verdict: crate::Verdict, side: &TurnSide) -> crate::Verdict {
+    match verdict {
+        crate::Verdict::Failed(mut failure) => {
+            failure.message = side.redactor().redact(&failure.message).into_owned();
+            crate::Verdict::Failed(failure)
+        }
+        other => other,
+    }
+}

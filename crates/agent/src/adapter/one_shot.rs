@@ -1,0 +1,43 @@
+//! The simplest dialogue: the prompt goes in, the input is closed, and the output is read to its end.
+
+use crate::process::{Dialogue, Input};
+use crate::stream::{Account, Reader, Sink};
+use crate::verdict::Ending;
+
+/// Says a prompt once and reads the answer.
+pub(super) struct OneShot<R> {
+    reader: R,
+    prompt: Vec<u8>,
+}
+
+impl<R> OneShot<R> {
+    pub fn new(reader: R, prompt: impl Into<Vec<u8>>) -> Self {
+        Self {
+            reader,
+            prompt: prompt.into(),
+        }
+    }
+}
+
+impl<R: Reader> Dialogue for OneShot<R> {
+    fn open(&mut self) -> Input {
+        Input::last(std::mem::take(&mut self.prompt))
+    }
+
+    fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input {
+        self.reader.line(line, sink);
+        Input::nothing()
+    }
+
+    fn interrupt(&mut self) -> Option<Input> {
+        None
+    }
+
+    fn is_over(&self) -> bool {
+        self.reader.is_over()
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+        self.reader.finish(ending, sink)
+    }
+}

@@ -1,0 +1,36 @@
+//! Finding an agent's program.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::{Context, start_failure};
+use crate::config::Kind;
+use crate::verdict::Failure;
+
+/// Returns the program's file: the path that is configured, or the first on `PATH`.
+pub(super) fn find(context: &Context<'_>) -> Result<PathBuf, Failure> {
+    let name = context.definition.program();
+    if context.definition.kind == Kind::Plain && context.definition.command.is_none() {
+        return Err(start_failure("the agent `plain` needs a `command`"));
+    }
+    if name.contains('/') {
+        let path = context.delivery.cwd.join(name);
+        return if is_program(&path) {
+            Ok(path)
+        } else {
+            Err(start_failure(format!("`{name}` is no program")))
+        };
+    }
+    let path = context.variable("PATH").unwrap_or_default();
+    std::env::split_paths(path)
+        // A program in the working directory is the project's, not the user's.
+        .filter(|dir| dir.is_absolute())
+        .map(|dir| dir.join(name))
+        .find(|file| is_program(file))
+        .ok_or_else(|| start_failure(format!("there is no `{name}` on PATH; is it installed?")))
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}

@@ -1,0 +1,207 @@
+//! The stand-in: an agent that needs no program, so that everything can be rehearsed.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::delivery::{Delivery, ResumeHandle};
+use crate::event::{Event, EventKind, Part};
+use crate::redact::Redactor;
+use crate::turn::{Agent, Outcome, Turn, TurnSide};
+use crate::usage::Usage;
+use crate::verdict::{Failure, Verdict};
+
+/// What a stand-in does, turn by turn. When the script is over, it gives an account of what it was sent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Script {
+    /// The turns.
+    pub turns: Vec<Vec<Step>>,
+}
+
+impl Script {
+    /// Creates a script that says one text in each turn.
+    pub fn replies<T: Into<String>>(replies: impl IntoIterator<Item = T>) -> Self {
+        let turns = replies.into_iter().map(|text| vec![Step::Say(text.into())]);
+        Self {
+            turns: turns.collect(),
+        }
+    }
+}
+
+/// One thing that a stand-in does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Writes text, word by word.
+    Say(String),
+    /// Shows reasoning.
+    Think(String),
+    /// Takes its time.
+    Wait(Duration),
+    /// Runs a tool that does nothing.
+    Tool {
+        /// The tool.
+        name: String,
+        /// What it is given, as JSON.
+        input: String,
+        /// What it returns.
+        output: String,
+    },
+    /// Fails.
+    Fail(Failure),
+}
+
+/// An agent that answers from a script, or with an account of what it was sent.
+#[derive(Debug, Clone)]
+pub struct StandIn {
+    script: Arc<Script>,
+    taken: Arc<Mutex<usize>>,
+}
+
+impl StandIn {
+    /// Creates a stand-in at the beginning of its script.
+    pub fn new(script: Script) -> Self {
+        Self {
+            script: Arc::new(script),
+            taken: Arc::default(),
+        }
+    }
+
+    fn next_steps(&self, delivery: &Delivery) -> (usize, Vec<Step>) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = *taken;
+        *taken += 1;
+        let steps = self.script.turns.get(turn).cloned();
+        (
+            turn,
+            steps.unwrap_or_else(|| vec![Step::Say(account_of(delivery))]),
+        )
+    }
+}
+
+/// Says what a delivery holds, without repeating it.
+fn account_of(delivery: &Delivery) -> String {
+    let prompt = &delivery.prompt;
+    let lines = prompt.lines().count();
+    let system = delivery.system.as_ref().map_or(String::new(), |system| {
+        format!(" and a system text of {} bytes", system.len())
+    });
+    let session = match delivery.resume {
+        Some(_) => ", in a session that goes on",
+        None => "",
+    };
+    let bytes = prompt.len();
+    format!("I was sent a prompt of {bytes} bytes in {lines} lines{system}{session}.")
+}
+
+impl Agent for StandIn {
+    fn start(&self, delivery: Delivery) -> Turn {
+        let (turn, side, outcome) = Turn::open(Redactor::default());
+        let (number, steps) = self.next_steps(&delivery);
+        tokio::spawn(async move {
+            let session = match &delivery.resume {
+                Some(handle) => handle.session.clone(),
+                None => format!("stand-in-{number}"),
+            };
+            let ended = perform(&delivery, &session, steps, &side).await;
+            let verdict = ended.verdict.clone();
+            side.send(Event::own(EventKind::Finished { verdict })).await;
+            drop(side);
+            let _ = outcome.send(ended);
+        });
+        turn
+    }
+}
+
+async fn perform(delivery: &Delivery, session: &str, steps: Vec<Step>, side: &TurnSide) -> Outcome {
+    let mut reply = String::new();
+    let act = async {
+        side.send(Event::own(EventKind::Started {
+            session: Some(Cow::Owned(session.to_owned())),
+            model: None,
+        }))
+        .await;
+        for (number, step) in steps.into_iter().enumerate() {
+            if let Some(failure) = act(step, number, &mut reply, side).await {
+                return Verdict::Failed(failure);
+            }
+        }
+        Verdict::Done
+    };
+    let verdict = tokio::select! {
+        biased;
+        () = side.cancelled() => Verdict::Cancelled,
+        () = tokio::time::sleep(delivery.limits.turn) => Verdict::TimedOut,
+        verdict = act => verdict,
+    };
+    // A quarter of the bytes, as everywhere in Convoke where nobody counted.
+    let tokens = |bytes: usize| bytes.div_ceil(4) as u64;
+    let system = delivery.system.as_ref().map_or(0, String::len);
+    Outcome {
+        verdict,
+        usage: Some(Usage {
+            input: tokens(delivery.prompt.len() + system),
+            output: tokens(reply.len()),
+            ..Usage::default()
+        }),
+        reply,
+        cost_usd: None,
+        model: None,
+        resume: Some(ResumeHandle {
+            session: session.to_owned(),
+            cwd: delivery.cwd.clone(),
+            model: None,
+            used: None,
+        }),
+        diagnostics: Vec::new(),
+    }
+}
+
+async fn act(step: Step, number: usize, reply: &mut String, side: &TurnSide) -> Option<Failure> {
+    match step {
+        Step::Say(text) => {
+            reply.clear();
+            for word in text.split_inclusive(' ') {
+                reply.push_str(word);
+                side.send(Event::own(EventKind::Text {
+                    text: Cow::Owned(word.to_owned()),
+                    part: Part::Delta,
+                }))
+                .await;
+            }
+            side.send(Event::own(EventKind::Text {
+                text: Cow::Owned(text),
+                part: Part::Whole,
+            }))
+            .await;
+        }
+        Step::Think(text) => {
+            side.send(Event::own(EventKind::Thinking {
+                text: Cow::Owned(text),
+                part: Part::Whole,
+            }))
+            .await;
+        }
+        Step::Wait(time) => tokio::time::sleep(time).await,
+        Step::Tool {
+            name,
+            input,
+            output,
+        } => {
+            let id = format!("tool-{number}");
+            side.send(Event::own(EventKind::ToolStarted {
+                id: Cow::Owned(id.clone()),
+                name: Cow::Owned(name),
+                input: Cow::Owned(input),
+            }))
+            .await;
+            side.send(Event::own(EventKind::ToolFinished {
+                id: Cow::Owned(id),
+                ok: true,
+                output: Cow::Owned(output),
+            }))
+            .await;
+        }
+        Step::Fail(failure) => return Some(failure),
+    }
+    None
+}

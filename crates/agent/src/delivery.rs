@@ -1,0 +1,117 @@
+//! The delivery: everything that one turn of one agent is given.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::usage::Usage;
+
+/// What one turn is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// Text that stands beside the agent's own instructions, when the agent takes one.
+    pub system: Option<String>,
+    /// The text that the agent answers.
+    pub prompt: String,
+    /// The directory that the agent works in.
+    pub cwd: PathBuf,
+    /// What the agent may do.
+    pub permissions: Permissions,
+    /// The model; the agent's own choice when there is none.
+    pub model: Option<String>,
+    /// The session that this turn goes on with.
+    pub resume: Option<ResumeHandle>,
+    /// Whether the user trusts the files in the directory.
+    pub trust: Trust,
+    /// What the turn may use.
+    pub limits: Limits,
+}
+
+impl Delivery {
+    /// Creates a delivery with the narrowest permissions and the usual limits.
+    pub fn new(prompt: impl Into<String>, cwd: impl Into<PathBuf>) -> Self {
+        Self {
+            system: None,
+            prompt: prompt.into(),
+            cwd: cwd.into(),
+            permissions: Permissions::ReadOnly,
+            model: None,
+            resume: None,
+            trust: Trust::Untrusted,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// What an agent may do, from narrow to wide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Permissions {
+    /// Read; change nothing.
+    #[default]
+    ReadOnly,
+    /// Change files in the working directory, and run what its sandbox contains.
+    Edit,
+    /// As before, and reach the network.
+    EditAndNetwork,
+    /// Anything, without a sandbox.
+    Full,
+}
+
+/// Whether the user trusts the files in a directory, which may hold settings that run commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Trust {
+    /// The user has not said so.
+    #[default]
+    Untrusted,
+    /// The user has.
+    Trusted,
+}
+
+/// What resumes a session of an agent. It holds no secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResumeHandle {
+    /// The agent's own name of the session.
+    pub session: String,
+    /// The directory that it was held in: some agents find it nowhere else.
+    pub cwd: PathBuf,
+    /// The model that it was held with: a change costs some agents their memory.
+    pub model: Option<String>,
+    /// The tokens counted over the session so far, for agents that count so.
+    pub used: Option<Usage>,
+}
+
+/// What a turn may use. Each has an end, so that no agent runs, writes or grows for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// From the start to the end of the turn.
+    pub turn: Duration,
+    /// Without a byte of output; a tool that runs silently counts.
+    pub silence: Duration,
+    /// After a cancel, before the agent is interrupted and then killed.
+    pub grace: Duration,
+    /// The bytes of one line of output.
+    pub line_bytes: usize,
+    /// The bytes of all output of a turn.
+    pub output_bytes: u64,
+    /// The bytes of the reply.
+    pub reply_bytes: usize,
+    /// How often a failed request to the model is repeated, where the agent can be told.
+    pub retries: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            turn: Duration::from_mins(30),
+            silence: Duration::from_mins(30),
+            grace: Duration::from_secs(3),
+            line_bytes: 32 << 20,
+            output_bytes: 512 << 20,
+            reply_bytes: 4 << 20,
+            retries: 3,
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The guardian: a small process between Convoke and an agent, which outlives neither.
+//!
+//! It runs from the same binary, in a mode of its own that [`run_if_asked`] enters. It adopts whatever
+//! the agent leaves behind, tool shells in sessions of their own included. Over a socket it is told to
+//! interrupt or to end the agent, and says how the agent ended. When the socket breaks, Convoke is gone:
+//! then everything ends at once.
+//!
+//! The agent itself is started through a second step of the same binary, which gives it a session of
+//! its own and ties its life to the guardian's, and then becomes the agent.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::OpenOptions;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{self, Pid};
+
+use super::platform;
+
+const GUARDIAN: &str = "__convoke-guardian";
+const AGENT: &str = "__convoke-agent";
+
+/// Told to the guardian: send the agent an interrupt.
+pub(super) const INTERRUPT: u8 = b'i';
+/// Told to the guardian: end everything.
+pub(super) const KILL: u8 = b'k';
+
+/// How long ending everything may take before the guardian gives up.
+const SWEEP_LIMIT: Duration = Duration::from_secs(10);
+
+/// The program that has the guardian's mode.
+#[derive(Debug, Clone)]
+pub struct Guardian {
+    program: PathBuf,
+}
+
+impl Guardian {
+    /// Uses the running program, whose `main` must begin with [`run_if_asked`].
+    pub fn this_program() -> io::Result<Self> {
+        Ok(Self::from_program(std::env::current_exe()?))
+    }
+
+    /// Uses another program, whose `main` must begin with [`run_if_asked`].
+    pub fn from_program(program: impl Into<PathBuf>) -> Self {
+        Self {
+            program: program.into(),
+        }
+    }
+
+    /// Returns the command that starts the guardian; it connects to `socket` before anything else.
+    pub(super) fn command(&self, socket: &Path, program: &Path, args: &[OsString]) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .arg(GUARDIAN)
+            .arg(socket)
+            .arg(program)
+            .args(args)
+            .process_group(0);
+        command
+    }
+}
+
+/// Runs the guardian if this process was started as one. A binary's `main` calls this first of all.
+pub fn run_if_asked() -> Option<ExitCode> {
+    let mut args = std::env::args_os().skip(1);
+    let mode = args.next()?;
+    if mode == GUARDIAN {
+        let socket = args.next()?;
+        let program = args.next()?;
+        Some(guard(Path::new(&socket), &program, args))
+    } else if mode == AGENT {
+        let parent = args.next()?;
+        let program = args.next()?;
+        Some(become_agent(&parent, &program, args))
+    } else {
+        None
+    }
+}
+
+enum News {
+    Told(u8),
+    ConvokeIsGone,
+    Ended(Pid, ExitStatus),
+}
+
+fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
+    // Signals sent to the guardian by hand or by a terminal must not loosen its hold.
+    let stray = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+    let blocked = stray.into_iter().collect::<SigSet>().thread_block();
+    let adopting = platform::adopt_orphans();
+    let Ok(mut convoke) = UnixStream::connect(socket) else {
+        return ExitCode::FAILURE;
+    };
+    if let Err(error) = blocked.and(adopting) {
+        tell(&mut convoke, &format!("error {error}"));
+        return ExitCode::FAILURE;
+    }
+    let agent = match start_agent(program, args) {
+        Ok(agent) => agent,
+        Err(error) => {
+            tell(&mut convoke, &format!("error {error}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    let (sender, news) = mpsc::channel();
+    if let Ok(commands) = convoke.try_clone() {
+        let sender = sender.clone();
+        thread::spawn(move || listen(commands, &sender));
+    }
+    thread::spawn(move || reap(&sender));
+
+    let mut exit = None;
+    let mut gone = false;
+    while exit.is_none() {
+        match news.recv() {
+            Ok(News::Ended(pid, status)) if pid == agent => exit = Some(status),
+            Ok(News::Told(INTERRUPT)) => drop(killpg(agent, Signal::SIGINT)),
+            Ok(News::Told(KILL)) => break,
+            Ok(News::Ended(..) | News::Told(_)) => {}
+            Ok(News::ConvokeIsGone) | Err(_) => {
+                gone = true;
+                break;
+            }
+        }
+    }
+    let left = sweep(agent);
+    while exit.is_none() {
+        match news.recv_timeout(SWEEP_LIMIT) {
+            Ok(News::Ended(pid, status)) if pid == agent => exit = Some(status),
+            Ok(_) => {}
+            Err(_) => break,
+        }
+    }
+    if gone {
+        remove_private_dir(socket);
+    }
+    match exit.map(|status| (status.code(), status.signal())) {
+        Some((Some(code), _)) => tell(&mut convoke, &format!("exit {code}")),
+        Some((_, Some(signal))) => tell(&mut convoke, &format!("signal {signal}")),
+        _ => {}
+    }
+    tell(&mut convoke, &format!("left {left}"));
+    ExitCode::SUCCESS
+}
+
+fn tell(convoke: &mut UnixStream, line: &str) {
+    // Nobody listens any more when this fails, and the guardian ends in either case.
+    let _ = writeln!(convoke, "{line}");
+}
+
+fn start_agent(program: &OsStr, args: impl Iterator<Item = OsString>) -> io::Result<Pid> {
+    let child = Command::new(std::env::current_exe()?)
+        .arg(AGENT)
+        .arg(std::process::id().to_string())
+        .arg(program)
+        .args(args)
+        .spawn()?;
+    // The agent alone holds the pipes to Convoke; else their end would never be seen.
+    let nothing = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/null")?;
+    unistd::dup2_stdin(&nothing)?;
+    unistd::dup2_stdout(&nothing)?;
+    unistd::dup2_stderr(&nothing)?;
+    i32::try_from(child.id())
+        .map(Pid::from_raw)
+        .map_err(io::Error::other)
+}
+
+/// Passes on what Convoke says, to the end of the connection.
+fn listen(mut commands: UnixStream, sender: &mpsc::Sender<News>) {
+    let mut byte = [0];
+    while let Ok(1) = commands.read(&mut byte) {
+        if sender.send(News::Told(byte[0])).is_err() {
+            return;
+        }
+    }
+    let _ = sender.send(News::ConvokeIsGone);
+}
+
+/// Reaps every child, born or adopted, so that none stays a zombie.
+fn reap(sender: &mpsc::Sender<News>) {
+    loop {
+        let ended = match waitpid(None, None) {
+            Ok(WaitStatus::Exited(pid, code)) => (pid, ExitStatus::from_raw(code << 8)),
+            Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, ExitStatus::from_raw(signal as i32)),
+            Ok(_) | Err(Errno::EINTR) => continue,
+            // Nothing is left that could end.
+            Err(_) => return,
+        };
+        if sender.send(News::Ended(ended.0, ended.1)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Ends everything that descends from the guardian and returns how many there were beside the agent.
+///
+/// What forks while it is being ended is found in the next round.
+fn sweep(agent: Pid) -> usize {
+    let begin = Instant::now();
+    let mut seen = BTreeSet::new();
+    let _ = killpg(agent, Signal::SIGKILL);
+    while begin.elapsed() < SWEEP_LIMIT {
+        let living = platform::descendants(unistd::getpid());
+        if living.is_empty() {
+            break;
+        }
+        for pid in living {
+            // Processes that are already dying are no news to anybody.
+            if kill(pid, Signal::SIGKILL).is_ok() && pid != agent {
+                seen.insert(pid);
+            }
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    seen.len()
+}
+
+/// Removes the turn's directory, which Convoke can no longer do.
+fn remove_private_dir(socket: &Path) {
+    if let Some(dir) = socket
+        .parent()
+        .filter(|dir| super::held::is_private_dir(dir))
+    {
+        let _ = std::fs::remove_dir_all(dir);
+    }
+}
+
+/// Becomes the agent: in a session of its own, and not for longer than the guardian lives.
+fn become_agent(parent: &OsStr, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
+    let prepared = unistd::setsid()
+        .and_then(|_| platform::end_with_parent())
+        .and_then(|()| SigSet::all().thread_unblock());
+    let still_held = parent.to_str() == Some(unistd::getppid().to_string().as_str());
+    if prepared.is_err() || !still_held {
+        return ExitCode::FAILURE;
+    }
+    let error = Command::new(program).args(args).exec();
+    let program = program.display();
+    let _ = writeln!(io::stderr(), "cannot start {program}: {error}");
+    ExitCode::from(127)
+}

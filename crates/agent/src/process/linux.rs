@@ -1,0 +1,64 @@
+//! Linux: orphans come to the guardian, and `/proc` says who descends from whom.
+
+use std::collections::HashMap;
+use std::fs;
+
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+/// Makes orphans among our descendants our children, whatever session they are in.
+pub fn adopt_orphans() -> nix::Result<()> {
+    prctl::set_child_subreaper(true)
+}
+
+/// Makes this process end when its parent does.
+pub fn end_with_parent() -> nix::Result<()> {
+    prctl::set_pdeathsig(Signal::SIGKILL)
+}
+
+/// Returns every living process that descends from `ancestor`. Costs one small file per process of the
+/// machine.
+pub fn descendants(ancestor: Pid) -> Vec<Pid> {
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    for pid in pids {
+        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
+            continue;
+        };
+        if let Some((parent, true)) = parent_and_alive(&stat) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut found = Vec::new();
+    let mut ancestors = vec![ancestor.as_raw()];
+    while let Some(parent) = ancestors.pop() {
+        for pid in children.remove(&parent).unwrap_or_default() {
+            found.push(Pid::from_raw(pid));
+            ancestors.push(pid);
+        }
+    }
+    found
+}
+
+/// Reads the parent from a `stat` line, and whether the process still runs.
+fn parent_and_alive(stat: &str) -> Option<(i32, bool)> {
+    // The name stands in parentheses and may hold some itself.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split(' ');
+    let state = fields.next()?;
+    let parent = fields.next()?.parse().ok()?;
+    Some((parent, !matches!(state, "Z" | "X")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_name_cannot_forge_its_parent() {
+        assert_eq!(parent_and_alive("7 (a) S 1 (b) R 42 7 7"), Some((42, true)));
+        assert_eq!(parent_and_alive("7 (sh) Z 42 7"), Some((42, false)));
+    }
+}

@@ -1,0 +1,78 @@
+//! Supervision: the one place that starts, feeds, drains, times out, cancels and reaps child processes.
+//!
+//! A child never hangs from Convoke itself. A guardian (the same binary, see [`guardian`]) holds it and
+//! everything that it starts, and ends all of it when the turn is over or Convoke is gone.
+
+pub mod guardian;
+mod held;
+#[cfg_attr(target_os = "linux", path = "linux.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "portable.rs")]
+mod platform;
+mod supervise;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+pub use self::held::{StartError, private_dir};
+pub use self::supervise::{Ended, supervise};
+use crate::stream::{Account, Sink};
+use crate::verdict::Ending;
+
+/// A program to start.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// The program's file.
+    pub program: PathBuf,
+    /// Its arguments, which never hold text of a conversation.
+    pub args: Vec<OsString>,
+    /// Its whole environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// The directory that it works in.
+    pub cwd: PathBuf,
+    /// A directory of this turn alone, for its temporary files and our control socket.
+    pub private_dir: PathBuf,
+}
+
+/// What is said to a child over standard input, and how its standard output is read.
+pub trait Dialogue: Send {
+    /// Returns what is written first.
+    fn open(&mut self) -> Input;
+
+    /// Reads a line of output and returns what is to be written in answer.
+    fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input;
+
+    /// Returns what asks the agent to stop, when it can be asked.
+    fn interrupt(&mut self) -> Option<Input>;
+
+    /// Returns whether the agent has closed its turn, so that its process has no reason to go on.
+    fn is_over(&self) -> bool;
+
+    /// Closes the account of the turn.
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account;
+}
+
+/// What is written to a child's standard input.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Input {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Whether the input ends here.
+    pub last: bool,
+}
+
+impl Input {
+    /// Nothing, and more may follow.
+    pub fn nothing() -> Self {
+        Self::default()
+    }
+
+    /// These bytes, and more may follow.
+    pub fn more(bytes: Vec<u8>) -> Self {
+        Self { bytes, last: false }
+    }
+
+    /// These bytes and no more.
+    pub fn last(bytes: Vec<u8>) -> Self {
+        Self { bytes, last: true }
+    }
+}

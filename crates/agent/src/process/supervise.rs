@@ -1,0 +1,343 @@
+//! The supervision of one turn: bytes in, lines out, clocks, and an end in every case.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use convoke_core::{Code, Diagnostic};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::ChildStdin;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use super::guardian::Guardian;
+use super::held::{Held, Pipes, Report, StartError};
+use super::{Dialogue, Input, Launch};
+use crate::delivery::Limits;
+use crate::event::{Event, EventKind};
+use crate::stream::Account;
+use crate::stream::lines::Lines;
+use crate::turn::TurnSide;
+use crate::verdict::{Ending, Exit, Reason, Stop};
+
+/// The bytes of error output that are kept: the last ones.
+const STDERR_KEPT: usize = 16 << 10;
+/// Events that wait for a slow reader before the child has to wait too.
+const WAITING_EVENTS: usize = 1024;
+/// Writes that wait for a child which does not read, beside the first one.
+const WAITING_WRITES: usize = 64;
+/// How long a process may go on after its agent has closed the turn.
+const LINGER: Duration = Duration::from_secs(5);
+/// How long a guardian may take to end everything.
+const END_LIMIT: Duration = Duration::from_secs(15);
+
+/// How a supervised turn ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// What the turn came to.
+    pub account: Account,
+    /// The last of the error output.
+    pub stderr: String,
+}
+
+/// Starts a program, holds the dialogue with it, and returns when it and all that it started are gone.
+pub async fn supervise(
+    launch: &Launch,
+    guardian: &Guardian,
+    dialogue: &mut dyn Dialogue,
+    limits: &Limits,
+    side: &TurnSide,
+) -> Result<Ended, StartError> {
+    let (held, pipes) = Held::start(launch, guardian).await?;
+    let Pipes {
+        stdin,
+        mut stdout,
+        mut stderr,
+    } = pipes;
+    let mut watch = Watch::new(held, stdin, dialogue, *limits);
+    let mut out = vec![0; 64 << 10];
+    let mut err = vec![0; 8 << 10];
+    let (mut out_open, mut err_open) = (true, true);
+
+    let opening = watch.dialogue.open();
+    watch.say(opening);
+    let report = loop {
+        let room = watch.waiting.len() < WAITING_EVENTS;
+        tokio::select! {
+            biased;
+            () = side.cancelled(), if watch.stop.is_none() => watch.stop(Stop::Cancelled).await,
+            () = sleep_until(watch.deadline) => {
+                if let Some(report) = watch.late().await {
+                    break report;
+                }
+            }
+            permit = side.reserve(), if !watch.waiting.is_empty() => watch.hand_on(permit),
+            count = read(&mut stdout, &mut out), if out_open && room => {
+                out_open = count > 0;
+                watch.output(&out[..count]).await;
+            }
+            count = read(&mut stderr, &mut err), if err_open => {
+                err_open = count > 0;
+                watch.error_output(&err[..count]).await;
+            }
+            report = watch.held.ended(), if !out_open => break report,
+        }
+    };
+    watch.drain(&mut stderr, &mut err).await;
+    Ok(watch.close(report, side).await)
+}
+
+/// Reads some bytes; none is the end. A pipe that breaks has ended.
+async fn read(pipe: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> usize {
+    pipe.read(buffer).await.unwrap_or(0)
+}
+
+/// How far the ladder has been climbed: ask, interrupt, kill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rung {
+    Running,
+    Leaving,
+    Asked,
+    Interrupted,
+    Killed,
+}
+
+struct Watch<'d> {
+    held: Held,
+    input: Option<mpsc::Sender<Input>>,
+    dialogue: &'d mut dyn Dialogue,
+    limits: Limits,
+    lines: Lines,
+    waiting: VecDeque<Event<'static>>,
+    stderr: VecDeque<u8>,
+    bytes: u64,
+    turn_end: Instant,
+    deadline: Instant,
+    rung: Rung,
+    stop: Option<Stop>,
+}
+
+impl<'d> Watch<'d> {
+    fn new(held: Held, stdin: ChildStdin, dialogue: &'d mut dyn Dialogue, limits: Limits) -> Self {
+        let (input, inputs) = mpsc::channel(WAITING_WRITES);
+        // A task of its own, so that a child that does not read never keeps us from reading it.
+        tokio::spawn(feed(stdin, inputs));
+        let now = Instant::now();
+        let turn_end = now + limits.turn;
+        Self {
+            held,
+            input: Some(input),
+            dialogue,
+            limits,
+            lines: Lines::new(limits.line_bytes),
+            waiting: VecDeque::new(),
+            stderr: VecDeque::new(),
+            bytes: 0,
+            turn_end,
+            deadline: turn_end.min(now + limits.silence),
+            rung: Rung::Running,
+            stop: None,
+        }
+    }
+
+    fn say(&mut self, input: Input) {
+        let last = input.last;
+        if !input.bytes.is_empty() {
+            // Full only when a child asks and asks and never reads; its time limit ends it.
+            let _ = self.input.as_ref().map(|sender| sender.try_send(input));
+        }
+        if last {
+            self.input = None;
+        }
+    }
+
+    /// Reads a chunk of output; an empty one is its end.
+    async fn output(&mut self, chunk: &[u8]) {
+        if self.count(chunk.len()).await {
+            return;
+        }
+        let mut lines = std::mem::replace(&mut self.lines, Lines::new(0));
+        if chunk.is_empty() {
+            lines.finish(|line| self.line(line));
+        } else {
+            lines.push(chunk, |line| self.line(line));
+        }
+        self.lines = lines;
+        self.after_lines().await;
+        if chunk.is_empty() {
+            // A child that has closed its output can tell us nothing more.
+            self.leave();
+        }
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        let waiting = &mut self.waiting;
+        let stop = &mut self.stop;
+        let input = self.dialogue.line(line, &mut |event| {
+            if let EventKind::Retry {
+                attempt,
+                status: Some(status),
+                ..
+            } = event.kind
+            {
+                // The first refusal can be an old token, which the agent renews.
+                if attempt > 1 && Reason::from_status(status).is_final() {
+                    stop.get_or_insert(Stop::Hopeless(status));
+                }
+            }
+            waiting.push_back(event.into_owned());
+        });
+        self.say(input);
+    }
+
+    async fn after_lines(&mut self) {
+        match (self.rung, self.stop) {
+            (Rung::Running, Some(stop)) => self.stop(stop).await,
+            (Rung::Running, None) if self.dialogue.is_over() => self.leave(),
+            (Rung::Running, None) => {
+                self.deadline = self.turn_end.min(Instant::now() + self.limits.silence);
+            }
+            _ => {}
+        }
+    }
+
+    /// Gives the process a moment to end by itself.
+    fn leave(&mut self) {
+        if self.rung == Rung::Running {
+            self.rung = Rung::Leaving;
+            self.input = None;
+            self.deadline = Instant::now() + LINGER.max(self.limits.grace);
+        }
+    }
+
+    async fn error_output(&mut self, chunk: &[u8]) {
+        self.stderr.extend(chunk);
+        let over = self.stderr.len().saturating_sub(STDERR_KEPT);
+        self.stderr.drain(..over);
+        self.count(chunk.len()).await;
+    }
+
+    /// Counts output and returns whether there is too much of it to look at.
+    async fn count(&mut self, bytes: usize) -> bool {
+        self.bytes += bytes as u64;
+        let flooded = self.bytes > self.limits.output_bytes;
+        if flooded && self.rung != Rung::Killed {
+            self.stop.get_or_insert(Stop::Flooded);
+            self.kill().await;
+        }
+        flooded
+    }
+
+    /// Begins to end the turn: the agent is asked first, if it can be.
+    async fn stop(&mut self, stop: Stop) {
+        self.stop = Some(stop);
+        match self.dialogue.interrupt() {
+            Some(input) if self.input.is_some() => {
+                self.say(input);
+                self.rung = Rung::Asked;
+                self.deadline = Instant::now() + self.limits.grace;
+            }
+            _ => self.interrupt().await,
+        }
+    }
+
+    async fn interrupt(&mut self) {
+        self.held.interrupt().await;
+        self.rung = Rung::Interrupted;
+        self.deadline = Instant::now() + self.limits.grace;
+    }
+
+    async fn kill(&mut self) {
+        self.held.kill().await;
+        self.rung = Rung::Killed;
+        self.input = None;
+        self.deadline = Instant::now() + END_LIMIT;
+    }
+
+    /// Climbs to the next rung when the time on this one is over.
+    async fn late(&mut self) -> Option<Report> {
+        match self.rung {
+            Rung::Running => self.stop(Stop::TimedOut).await,
+            Rung::Asked => self.interrupt().await,
+            Rung::Leaving | Rung::Interrupted => self.kill().await,
+            // Not even the guardian answers; dropping our end is all that is left.
+            Rung::Killed => {
+                return Some(Report {
+                    exit: Exit::Unseen,
+                    left: 0,
+                    problem: Some("the guardian process did not end".to_owned()),
+                });
+            }
+        }
+        None
+    }
+
+    /// Hands on one event. When nobody reads any more, the turn is cancelled elsewhere.
+    fn hand_on(&mut self, permit: Option<mpsc::Permit<'_, Event<'static>>>) {
+        match permit {
+            Some(permit) => {
+                if let Some(event) = self.waiting.pop_front() {
+                    permit.send(event);
+                }
+            }
+            None => self.waiting.clear(),
+        }
+    }
+
+    /// Takes what is left of the error output, when every writer is gone.
+    async fn drain(&mut self, stderr: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) {
+        let end = Instant::now() + Duration::from_secs(1);
+        while let Ok(count @ 1..) = tokio::time::timeout_at(end, read(stderr, buffer)).await {
+            self.error_output(&buffer[..count]).await;
+        }
+    }
+
+    async fn close(mut self, report: Report, side: &TurnSide) -> Ended {
+        let mut bytes: Vec<u8> = self.stderr.into();
+        if let Some(problem) = &report.problem {
+            bytes.extend_from_slice(problem.as_bytes());
+        }
+        let stderr = String::from_utf8_lossy(&bytes).into_owned();
+        let stderr = side.redactor().redact(&stderr).into_owned();
+        let ending = Ending {
+            exit: report.exit,
+            stop: self.stop,
+            stderr: &stderr,
+        };
+        let waiting = &mut self.waiting;
+        let mut account = self.dialogue.finish(&ending, &mut |event| {
+            waiting.push_back(event.into_owned());
+        });
+        let mut notes = Vec::new();
+        if report.left > 0 {
+            let message = format!("{} processes were left behind and ended", report.left);
+            notes.push(Diagnostic::new(Code::AgentProcessesLeft, message).with_count(report.left));
+        }
+        if self.lines.too_long() > 0 {
+            let message = format!(
+                "{} lines are over {} bytes",
+                self.lines.too_long(),
+                self.limits.line_bytes
+            );
+            notes.push(
+                Diagnostic::new(Code::AgentLineTooLong, message).with_count(self.lines.too_long()),
+            );
+        }
+        for note in notes {
+            waiting.push_back(Event::own(EventKind::Warning(note.clone())));
+            account.diagnostics.push(note);
+        }
+        for event in self.waiting {
+            side.send(event).await;
+        }
+        Ended { account, stderr }
+    }
+}
+
+/// Writes inputs one after the other; ends when the child no longer reads or there is no more.
+async fn feed(mut stdin: ChildStdin, mut inputs: mpsc::Receiver<Input>) {
+    while let Some(input) = inputs.recv().await {
+        if stdin.write_all(&input.bytes).await.is_err() || input.last {
+            break;
+        }
+    }
+}

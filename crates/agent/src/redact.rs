@@ -1,0 +1,204 @@
+//! Redaction: secrets are taken out of a text before it is logged, stored or shown.
+//!
+//! Two nets: the values of secrets that we know, because they stand in an agent's environment, and
+//! forms that only secrets have.
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use memchr::memmem;
+
+/// What stands in a secret's place.
+const MARK: &str = "[redacted]";
+/// Values shorter than this are words, not secrets.
+const SHORTEST: usize = 8;
+
+/// Beginnings that only secrets have, and the fewest characters that follow.
+const FORMS: &[(&str, usize)] = &[
+    ("sk-", 20),
+    ("sk_live_", 16),
+    ("rk_live_", 16),
+    ("ghp_", 30),
+    ("gho_", 30),
+    ("ghs_", 30),
+    ("ghu_", 30),
+    ("github_pat_", 40),
+    ("glpat-", 18),
+    ("xoxb-", 20),
+    ("xoxp-", 20),
+    ("xapp-", 20),
+    ("AIza", 33),
+    ("ya29.", 20),
+    ("AKIA", 16),
+    ("ASIA", 16),
+    ("npm_", 34),
+    ("hf_", 30),
+    ("eyJ", 60),
+];
+
+/// Words in a variable's name that say its value is a secret.
+const SECRET_NAMES: &[&str] = &[
+    "KEY",
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "CREDENTIAL",
+    "COOKIE",
+];
+
+/// Takes secrets out of texts.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    /// Longest first, so that a secret that begins with another is taken out whole.
+    known: Arc<[String]>,
+}
+
+impl std::fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Redactor({} known secrets)", self.known.len())
+    }
+}
+
+impl Redactor {
+    /// Creates a redactor that knows the secrets of an environment.
+    pub fn for_env(env: &[(OsString, OsString)]) -> Self {
+        let secrets = env.iter().filter_map(|(name, value)| {
+            let name = name.to_str()?.to_ascii_uppercase();
+            let value = value.to_str()?;
+            let secret = SECRET_NAMES.iter().any(|word| name.contains(word));
+            (secret && value.len() >= SHORTEST).then(|| value.to_owned())
+        });
+        let mut known: Vec<String> = secrets.collect();
+        known.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        known.dedup();
+        Self {
+            known: known.into(),
+        }
+    }
+
+    /// Returns the text without secrets; the same text when it has none.
+    ///
+    /// Costs one pass over the text for each known secret and each form.
+    pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut spans: Vec<(usize, usize)> = Vec::new();
+        for secret in self.known.iter() {
+            for start in memmem::find_iter(text.as_bytes(), secret.as_bytes()) {
+                spans.push((start, start + secret.len()));
+            }
+        }
+        for &(beginning, fewest) in FORMS {
+            for start in memmem::find_iter(text.as_bytes(), beginning.as_bytes()) {
+                if begins_a_word(text, start) {
+                    let body = start + beginning.len();
+                    let length = text[body..].bytes().take_while(|&b| is_body(b)).count();
+                    // A full stop ends the sentence, not the secret.
+                    let length = text[body..body + length].trim_end_matches('.').len();
+                    if length >= fewest {
+                        spans.push((start, body + length));
+                    }
+                }
+            }
+        }
+        for start in memmem::find_iter(text.as_bytes(), b"-----BEGIN ") {
+            if let Some(span) = private_key(text, start) {
+                spans.push(span);
+            }
+        }
+        if spans.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        spans.sort_unstable();
+        let mut clean = String::with_capacity(text.len());
+        let mut from = 0;
+        for (start, end) in spans {
+            if start >= from {
+                clean.push_str(&text[from..start]);
+                clean.push_str(MARK);
+            }
+            from = from.max(end);
+        }
+        clean.push_str(&text[from..]);
+        Cow::Owned(clean)
+    }
+}
+
+fn begins_a_word(text: &str, at: usize) -> bool {
+    let before = text.as_bytes()[..at].last();
+    before.is_none_or(|byte| !byte.is_ascii_alphanumeric())
+}
+
+fn is_body(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
+}
+
+fn private_key(text: &str, start: usize) -> Option<(usize, usize)> {
+    let rest = &text[start..];
+    let title = &rest[..rest.find('\n').unwrap_or(rest.len()).min(80)];
+    if !title.contains("PRIVATE KEY") {
+        return None;
+    }
+    let end = match rest.find("-----END ") {
+        Some(end) => rest[end..].find('\n').map_or(rest.len(), |line| end + line),
+        None => rest.len(),
+    };
+    Some((start, start + end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+        let pairs = pairs.iter();
+        pairs.map(|(k, v)| ((*k).into(), (*v).into())).collect()
+    }
+
+    #[test]
+    fn values_of_secret_variables_are_taken_out_wherever_they_stand() {
+        let redactor = Redactor::for_env(&env(&[
+            ("MY_API_KEY", "correct-horse"),
+            ("HOME", "/home/somebody"),
+            ("DB_PASSWORD", "short"),
+        ]));
+        assert_eq!(
+            redactor.redact("at /home/somebody: correct-horse, short"),
+            "at /home/somebody: [redacted], short"
+        );
+    }
+
+    #[test]
+    fn forms_of_secrets_are_taken_out_without_being_known() {
+        let redactor = Redactor::default();
+        let body = "a1B2".repeat(10);
+        for (text, clean) in [
+            (format!("key sk-{body}."), "key [redacted]."),
+            (format!("ghp_{body}"), "[redacted]"),
+            (
+                "a task-list of sk-items".to_owned(),
+                "a task-list of sk-items",
+            ),
+            (
+                format!("-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----\n"),
+                "[redacted]\n",
+            ),
+        ] {
+            assert_eq!(redactor.redact(&text), clean);
+        }
+    }
+
+    #[test]
+    fn a_text_without_secrets_is_not_copied() {
+        assert!(matches!(
+            Redactor::default().redact("nothing to see"),
+            Cow::Borrowed(_)
+        ));
+    }
+
+    #[test]
+    fn a_redactor_never_shows_what_it_knows() {
+        let redactor = Redactor::for_env(&env(&[("A_TOKEN", "correct-horse")]));
+        assert!(!format!("{redactor:?}").contains("correct"));
+    }
+}

@@ -1,0 +1,395 @@
+//! Claude Code's `stream-json`.
+//!
+//! One JSON object a line. Each content block of a message comes as an event of its own; with partial
+//! messages, the raw API events run ahead of it. The last event is `result`; its `subtype` can say
+//! `success` where `is_error` says otherwise. What carries a `parent_tool_use_id` was said by a
+//! sub-agent and is never the reply.
+
+mod wire;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use convoke_core::{Code, Diagnostic};
+use serde_json::value::RawValue;
+
+use self::wire::{Block, Counts, Edit, Line, TextBlock, Todos};
+use super::lenient::Text;
+use super::{Account, Reader, Sink, Tally, explain_ending, reason_in_words};
+use crate::event::{Event, EventKind, FileChange, Part, TodoItem, TodoState};
+use crate::verdict::{Ending, Failure, Reason, Verdict};
+
+/// Subtypes of `system` that say nothing which a turn's reader needs.
+const QUIET_SYSTEM: &[&str] = &[
+    "status",
+    "thinking_tokens",
+    "task_started",
+    "task_updated",
+    "task_progress",
+    "task_notification",
+    "task_summary",
+    "hook_started",
+    "hook_progress",
+    "hook_response",
+    "stop_hook_summary",
+    "model_refusal_no_fallback",
+    "model_refusal_fallback",
+    "model_fallback",
+    "model_consent_fallback",
+    "compact_boundary",
+    "session_state_changed",
+    "notification",
+    "informational",
+    "local_command",
+    "local_command_output",
+    "files_persisted",
+    "elicitation_complete",
+    "memory_recall",
+    "memory_saved",
+    "permission_denied",
+    "plugin_install",
+    "post_turn_summary",
+    "turn_starting",
+    "turn_duration",
+    "mirror_error",
+    "commands_changed",
+];
+
+/// Event types that say nothing which a turn's reader needs.
+const QUIET: &[&str] = &[
+    "control_response",
+    "control_cancel_request",
+    "keep_alive",
+    "rate_limit_event",
+    "tool_progress",
+    "tool_use_summary",
+    "auth_status",
+    "prompt_suggestion",
+];
+
+/// Raw API events, and kinds of deltas, that only frame others.
+const QUIET_RAW: &[&str] = &[
+    "message_start",
+    "content_block_start",
+    "content_block_stop",
+    "message_delta",
+    "message_stop",
+    "ping",
+    "error",
+];
+const QUIET_DELTA: &[&str] = &["input_json_delta", "signature_delta", "citations_delta"];
+
+/// Reads the events of one turn.
+#[derive(Debug)]
+pub struct Claude {
+    tally: Tally,
+    /// Calls of tools that write a file, until their result says whether they did.
+    edits: HashMap<String, (String, &'static str)>,
+    /// The label of the last error that the program wrote in the model's place.
+    error_label: Option<String>,
+    synthetic: bool,
+}
+
+impl Claude {
+    /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
+    pub fn new(reply_limit: usize) -> Self {
+        Self {
+            tally: Tally::new(reply_limit),
+            edits: HashMap::new(),
+            error_label: None,
+            synthetic: false,
+        }
+    }
+
+    fn read(&mut self, event: Line<'_>, line: &str, sink: &mut Sink<'_>) {
+        match event.kind.as_str() {
+            "stream_event" => self.raw(event, line, sink),
+            "assistant" => self.assistant(event, line, sink),
+            "user" => self.tool_results(event, sink),
+            "result" => self.result(&event, sink),
+            "system" => match event.subtype.as_str() {
+                "init" => self.init(event, sink),
+                "api_retry" => sink(Event::own(EventKind::Retry {
+                    attempt: event.attempt.0.unwrap_or(1),
+                    max: event.max_retries.0,
+                    status: event.error_status.0.and_then(|s| u16::try_from(s).ok()),
+                    reason: event.error.into_text(),
+                })),
+                quiet if QUIET_SYSTEM.contains(&quiet) => {}
+                other => self.tally.unknown(&format!("system/{other}"), line, sink),
+            },
+            quiet if QUIET.contains(&quiet) => {}
+            "" => self.tally.noise(line),
+            other => self.tally.unknown(other, line, sink),
+        }
+    }
+
+    fn init(&mut self, event: Line<'_>, sink: &mut Sink<'_>) {
+        self.tally.session = event.session_id.0.as_deref().map(str::to_owned);
+        self.tally.model = event.model.0.as_deref().map(str::to_owned);
+        sink(Event::own(EventKind::Started {
+            session: event.session_id.0,
+            model: event.model.0,
+        }));
+    }
+
+    fn assistant(&mut self, event: Line<'_>, line: &str, sink: &mut Sink<'_>) {
+        let parent = event.parent_tool_use_id.0;
+        let Some(message) = event.message.0 else {
+            return self.tally.unknown("assistant", line, sink);
+        };
+        let synthetic = message.model.as_str() == "<synthetic>";
+        if let Some(label) = event.error.0.filter(|_| parent.is_none()) {
+            // The program speaks in the model's place; the closing event repeats the text.
+            self.error_label = Some(label.into_owned());
+            return;
+        }
+        if parent.is_none() {
+            self.synthetic = synthetic;
+        }
+        for block in message.content.items {
+            self.block(block, parent.as_ref(), line, sink);
+        }
+    }
+
+    fn block<'a>(
+        &mut self,
+        block: Block<'a>,
+        parent: Option<&Cow<'a, str>>,
+        line: &str,
+        sink: &mut Sink<'_>,
+    ) {
+        let of = |kind| Event::of(parent.cloned(), kind);
+        match block.kind.as_str() {
+            "text" => {
+                let text = block.text.into_text();
+                if parent.is_none() {
+                    self.tally.say(&text);
+                }
+                sink(of(EventKind::Text {
+                    text,
+                    part: Part::Whole,
+                }));
+            }
+            "thinking" => sink(of(EventKind::Thinking {
+                text: block.thinking.into_text(),
+                part: Part::Whole,
+            })),
+            "redacted_thinking" => {}
+            "tool_use" | "server_tool_use" | "mcp_tool_use" => {
+                if parent.is_none() {
+                    self.tally.pause();
+                }
+                let input = block.input.map_or("null", RawValue::get);
+                if let Some(items) = todo_items(block.name.as_str(), input) {
+                    sink(of(EventKind::Todo { items }));
+                }
+                self.remember_edit(block.id.as_str(), block.name.as_str(), input);
+                sink(of(EventKind::ToolStarted {
+                    id: block.id.into_text(),
+                    name: block.name.into_text(),
+                    input: Cow::Borrowed(input),
+                }));
+            }
+            kind if kind.ends_with("tool_result") => self.tool_result(block, parent, sink),
+            other => self
+                .tally
+                .unknown(&format!("assistant/{other}"), line, sink),
+        }
+    }
+
+    fn tool_results(&mut self, event: Line<'_>, sink: &mut Sink<'_>) {
+        let parent = event.parent_tool_use_id.0;
+        let blocks = event.message.0.map(|m| m.content.items).unwrap_or_default();
+        for block in blocks {
+            // Texts here are echoes of what we sent, and "interrupted" notes that the result repeats.
+            if block.kind.as_str() == "tool_result" {
+                self.tool_result(block, parent.as_ref(), sink);
+            }
+        }
+    }
+
+    fn tool_result<'a>(
+        &mut self,
+        block: Block<'a>,
+        parent: Option<&Cow<'a, str>>,
+        sink: &mut Sink<'_>,
+    ) {
+        let ok = !block.is_error.0;
+        let id = block.tool_use_id.into_text();
+        if let Some((path, change)) = self.edits.remove(id.as_ref()).filter(|_| ok) {
+            sink(Event::of(
+                parent.cloned(),
+                EventKind::FileChange {
+                    changes: vec![FileChange {
+                        path: Cow::Owned(path),
+                        change: Cow::Borrowed(change),
+                    }],
+                },
+            ));
+        }
+        let output = match block.content.bare {
+            Some(text) => text,
+            None => joined(block.content.items),
+        };
+        sink(Event::of(
+            parent.cloned(),
+            EventKind::ToolFinished { id, ok, output },
+        ));
+    }
+
+    /// Reads a raw API event: the deltas that run ahead of the whole.
+    fn raw(&mut self, event: Line<'_>, line: &str, sink: &mut Sink<'_>) {
+        let Some(raw) = event.event.0 else {
+            return self.tally.unknown("stream_event", line, sink);
+        };
+        let sub_agent = event.parent_tool_use_id.0;
+        match raw.kind.as_str() {
+            "content_block_delta" => {
+                let delta = raw.delta.0.unwrap_or_default();
+                let kind = match delta.kind.as_str() {
+                    "text_delta" => EventKind::Text {
+                        text: delta.text.into_text(),
+                        part: Part::Delta,
+                    },
+                    "thinking_delta" => EventKind::Thinking {
+                        text: delta.thinking.into_text(),
+                        part: Part::Delta,
+                    },
+                    quiet if QUIET_DELTA.contains(&quiet) => return,
+                    other => {
+                        let name = format!("stream_event/{other}");
+                        return self.tally.unknown(&name, line, sink);
+                    }
+                };
+                sink(Event::of(sub_agent, kind));
+            }
+            quiet if QUIET_RAW.contains(&quiet) => {}
+            other => {
+                let name = format!("stream_event/{other}");
+                self.tally.unknown(&name, line, sink);
+            }
+        }
+    }
+
+    fn result(&mut self, event: &Line<'_>, sink: &mut Sink<'_>) {
+        if self.tally.session.is_none() {
+            self.tally.session = event.session_id.0.as_deref().map(str::to_owned);
+        }
+        self.tally.cost_usd = event.total_cost_usd.0;
+        if let Some(usage) = event.usage.0.as_ref().map(Counts::usage) {
+            self.tally.usage = Some(usage);
+            sink(Event::own(EventKind::Usage(usage)));
+        }
+        for denial in &event.permission_denials.items {
+            let tool = denial.tool_name.as_str();
+            let message = format!("the tool `{tool}` was denied");
+            self.tally
+                .warn(Diagnostic::new(Code::AgentToolDenied, message), sink);
+        }
+        let verdict = self.closing(event);
+        if verdict == Verdict::Done {
+            self.tally.reply_is(event.result.as_str());
+            if self.synthetic && event.num_turns.0 == Some(0) {
+                let message = "the program took the prompt for a command of its own";
+                self.tally
+                    .warn(Diagnostic::new(Code::AgentAnsweredItself, message), sink);
+            }
+        }
+        self.tally.closing = Some(verdict);
+    }
+
+    fn closing(&self, event: &Line<'_>) -> Verdict {
+        if event.subtype.as_str() == "success" && !event.is_error.0 {
+            return Verdict::Done;
+        }
+        if event.terminal_reason.as_str().starts_with("aborted") {
+            return Verdict::Cancelled;
+        }
+        let errors = event.errors.items.iter().map(Text::as_str);
+        let message = match event.result.as_str() {
+            "" => errors.collect::<Vec<_>>().join("; "),
+            text => text.to_owned(),
+        };
+        let reason = self.reason(event, &message);
+        Verdict::Failed(Failure::new(reason, message))
+    }
+
+    fn reason(&self, event: &Line<'_>, message: &str) -> Reason {
+        if event.stop_reason.as_str() == "refusal" {
+            return Reason::Refused;
+        }
+        if event.terminal_reason.as_str() == "prompt_too_long" {
+            return Reason::ContextFull;
+        }
+        if event.subtype.as_str().starts_with("error_max") {
+            return Reason::Budget;
+        }
+        if let Some(status) = event.api_error_status.0.and_then(|s| u16::try_from(s).ok()) {
+            return Reason::from_status(status);
+        }
+        match self.error_label.as_deref() {
+            Some("authentication_failed") => Reason::Auth,
+            Some("rate_limit" | "billing_error") => Reason::RateLimit,
+            Some("server_error" | "overloaded") => Reason::Server,
+            Some("model_not_found") => Reason::Model,
+            Some("max_output_tokens") => Reason::OutputFull,
+            Some("invalid_request") => Reason::Request,
+            _ => reason_in_words(message).unwrap_or(Reason::Other),
+        }
+    }
+
+    fn remember_edit(&mut self, id: &str, tool: &str, input: &str) {
+        let change = match tool {
+            "Write" => "write",
+            "Edit" | "MultiEdit" | "NotebookEdit" => "update",
+            _ => return,
+        };
+        let path = serde_json::from_str::<Edit<'_>>(input)
+            .ok()
+            .and_then(|edit| edit.file_path.0.or(edit.notebook_path.0));
+        if let Some(path) = path.filter(|_| self.edits.len() < 256) {
+            self.edits
+                .insert(id.to_owned(), (path.into_owned(), change));
+        }
+    }
+}
+
+impl Reader for Claude {
+    fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
+        let line = self.tally.text(line);
+        match serde_json::from_str::<Line<'_>>(&line) {
+            Ok(event) => self.read(event, &line, sink),
+            Err(_) => self.tally.unreadable(&line, sink),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.tally.closing.is_some()
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+        self.tally.close(ending, explain_ending, sink)
+    }
+}
+
+fn todo_items<'a>(tool: &str, input: &'a str) -> Option<Vec<TodoItem<'a>>> {
+    if tool != "TodoWrite" {
+        return None;
+    }
+    let list: Todos<'a> = serde_json::from_str(input).ok()?;
+    let items = list.todos.items.into_iter().map(|todo| TodoItem {
+        text: todo.content.into_text(),
+        state: TodoState::from_word(todo.status.as_str()),
+    });
+    Some(items.collect())
+}
+
+/// Joins the texts of a tool's result; one text, the usual case, stays borrowed.
+fn joined(blocks: Vec<TextBlock<'_>>) -> Cow<'_, str> {
+    let mut texts = blocks.into_iter().filter_map(|block| block.text.0);
+    let Some(first) = texts.next() else {
+        return Cow::Borrowed("");
+    };
+    texts.fold(first, |all, text| Cow::Owned(format!("{all}\n{text}")))
+}

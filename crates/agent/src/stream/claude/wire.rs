@@ -1,0 +1,166 @@
+//! The fields of Claude Code's events, as far as they are read.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::stream::lenient::{Decimal, Flag, List, Number, Object, Text};
+use crate::usage::Usage;
+
+/// All fields of all events that are read. One pass over the line fills it; what it does not name is
+/// skipped without being built.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Line<'a> {
+    #[serde(borrow, rename = "type")]
+    pub kind: Text<'a>,
+    #[serde(borrow)]
+    pub subtype: Text<'a>,
+    #[serde(borrow)]
+    pub session_id: Text<'a>,
+    #[serde(borrow)]
+    pub model: Text<'a>,
+    #[serde(borrow)]
+    pub parent_tool_use_id: Text<'a>,
+    #[serde(borrow)]
+    pub message: Object<Message<'a>>,
+    #[serde(borrow)]
+    pub event: Object<Raw<'a>>,
+    #[serde(borrow)]
+    pub error: Text<'a>,
+    pub attempt: Number,
+    pub max_retries: Number,
+    pub error_status: Number,
+    pub is_error: Flag,
+    pub api_error_status: Number,
+    #[serde(borrow)]
+    pub result: Text<'a>,
+    #[serde(borrow)]
+    pub stop_reason: Text<'a>,
+    #[serde(borrow)]
+    pub terminal_reason: Text<'a>,
+    pub num_turns: Number,
+    pub total_cost_usd: Decimal,
+    pub usage: Object<Counts>,
+    #[serde(borrow)]
+    pub errors: List<'a, Text<'a>>,
+    #[serde(borrow)]
+    pub permission_denials: List<'a, Denial<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Message<'a> {
+    #[serde(borrow)]
+    pub model: Text<'a>,
+    #[serde(borrow)]
+    pub content: List<'a, Block<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Block<'a> {
+    #[serde(borrow, rename = "type")]
+    pub kind: Text<'a>,
+    #[serde(borrow)]
+    pub text: Text<'a>,
+    #[serde(borrow)]
+    pub thinking: Text<'a>,
+    #[serde(borrow)]
+    pub id: Text<'a>,
+    #[serde(borrow)]
+    pub name: Text<'a>,
+    #[serde(borrow)]
+    pub input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub tool_use_id: Text<'a>,
+    #[serde(borrow)]
+    pub content: List<'a, TextBlock<'a>>,
+    pub is_error: Flag,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct TextBlock<'a> {
+    #[serde(borrow)]
+    pub text: Text<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Raw<'a> {
+    #[serde(borrow, rename = "type")]
+    pub kind: Text<'a>,
+    #[serde(borrow)]
+    pub delta: Object<Delta<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Delta<'a> {
+    #[serde(borrow, rename = "type")]
+    pub kind: Text<'a>,
+    #[serde(borrow)]
+    pub text: Text<'a>,
+    #[serde(borrow)]
+    pub thinking: Text<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Denial<'a> {
+    #[serde(borrow)]
+    pub tool_name: Text<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Edit<'a> {
+    #[serde(borrow)]
+    pub file_path: Text<'a>,
+    #[serde(borrow)]
+    pub notebook_path: Text<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Todos<'a> {
+    #[serde(borrow)]
+    pub todos: List<'a, Todo<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Todo<'a> {
+    #[serde(borrow)]
+    pub content: Text<'a>,
+    #[serde(borrow)]
+    pub status: Text<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Counts {
+    #[serde(rename = "input_tokens")]
+    pub input: Number,
+    #[serde(rename = "cache_creation_input_tokens")]
+    pub cache_write: Number,
+    #[serde(rename = "cache_read_input_tokens")]
+    pub cached: Number,
+    #[serde(rename = "output_tokens")]
+    pub output: Number,
+}
+
+impl Counts {
+    /// Returns the tokens. The API counts what came from the cache, or went there, beside the rest of the input.
+    pub fn usage(&self) -> Usage {
+        let cached = self.cached.0.unwrap_or(0);
+        let cache_write = self.cache_write.0.unwrap_or(0);
+        Usage {
+            input: self.input.0.unwrap_or(0) + cached + cache_write,
+            cached,
+            cache_write,
+            output: self.output.0.unwrap_or(0),
+            reasoning: 0,
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! Codex's `app-server`: JSON-RPC, a message a line, without the `jsonrpc` field.
+//!
+//! It streams text and reports each thing once. Notifications name their thread: another thread than
+//! ours belongs to a sub-agent. What we must answer or wait for is left to whoever holds the dialogue.
+
+use std::borrow::Cow;
+
+use convoke_core::{Code, Diagnostic};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::codex_exec::failure;
+use super::codex_item::{self, Counts, Item, Phase};
+use super::lenient::{Flag, List, Number, Object, Text};
+use super::{Account, Reader, Sink, Tally, explain_ending};
+use crate::event::{Event, EventKind, Part, TodoItem, TodoState};
+use crate::usage::Usage;
+use crate::verdict::{Ending, Failure, Reason, Verdict};
+
+/// Notifications that say nothing which a turn's reader needs, by the beginning of their name.
+const QUIET: &[&str] = &[
+    "account/",
+    "app/",
+    "authStatusChange",
+    "codex/event",
+    "command/",
+    "fs/",
+    "fuzzyFileSearch/",
+    "hook/",
+    "item/autoApprovalReview/",
+    "item/commandExecution/",
+    "item/fileChange/",
+    "item/mcpToolCall/",
+    "item/plan/",
+    "item/reasoning/summaryPartAdded",
+    "loginChatGptComplete",
+    "mcpServer/",
+    "model/",
+    "modelProvider/",
+    "process/",
+    "project/",
+    "rawResponseItem/",
+    "remoteControl/",
+    "serverRequest/",
+    "sessionConfigured",
+    "skills/",
+    "thread/",
+    "turn/diff/",
+    "turn/moderationMetadata",
+    "windows",
+];
+
+/// What a line asks of whoever holds the dialogue.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Message {
+    /// An answer to our request of this number, and the ids that it brought.
+    Answer {
+        /// The number of our request.
+        id: u64,
+        /// The thread that it named.
+        thread: Option<String>,
+        /// The turn that it named.
+        turn: Option<String>,
+    },
+    /// Our request of this number was refused.
+    Refusal {
+        /// The number of our request.
+        id: u64,
+        /// Why.
+        message: String,
+    },
+    /// A request of the server, which waits for an answer.
+    Request {
+        /// The id to answer with, as JSON.
+        id: String,
+        /// What it asks for.
+        method: String,
+    },
+    /// Nothing.
+    Nothing,
+}
+
+/// Reads the messages of one turn.
+#[derive(Debug)]
+pub struct CodexApp {
+    tally: Tally,
+    /// What the thread had used before this turn.
+    before: Option<Usage>,
+}
+
+impl CodexApp {
+    /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
+    pub fn new(reply_limit: usize) -> Self {
+        Self {
+            tally: Tally::new(reply_limit),
+            before: None,
+        }
+    }
+
+    /// Ends the turn because it could not be begun.
+    pub fn fail(&mut self, failure: Failure) {
+        self.tally.closing = Some(Verdict::Failed(failure));
+    }
+
+    /// Says which thread is the agent's own.
+    pub fn thread_is(&mut self, thread: &str, model: Option<String>, sink: &mut Sink<'_>) {
+        self.tally.session = Some(thread.to_owned());
+        sink(Event::own(EventKind::Started {
+            session: Some(Cow::Borrowed(thread)),
+            model: model.clone().map(Cow::Owned),
+        }));
+        self.tally.model = model;
+    }
+
+    /// Reads a line and returns what it asks for.
+    pub fn message(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Message {
+        let line = self.tally.text(line);
+        let Ok(message) = serde_json::from_str::<Line<'_>>(&line) else {
+            self.tally.noise(&line);
+            return Message::Nothing;
+        };
+        match (message.method.0, message.id) {
+            (Some(method), Some(id)) => Message::Request {
+                id: id.get().to_owned(),
+                method: method.into_owned(),
+            },
+            (Some(method), None) => {
+                let params = message.params.0.unwrap_or_default();
+                self.notification(&method, params, &line, sink);
+                Message::Nothing
+            }
+            (None, Some(id)) => answer(id, message.result.0, message.error.0),
+            (None, None) => {
+                self.tally.noise(&line);
+                Message::Nothing
+            }
+        }
+    }
+
+    fn notification(&mut self, method: &str, params: Params<'_>, line: &str, sink: &mut Sink<'_>) {
+        let tally = &mut self.tally;
+        let thread = params.thread_id.as_str();
+        let foreign = !thread.is_empty() && tally.session.as_deref().is_some_and(|t| t != thread);
+        let sub_agent = foreign.then_some(thread);
+        let emit = |sink: &mut Sink<'_>, kind| {
+            sink(Event::of(sub_agent.map(Cow::Borrowed), kind));
+        };
+        match method {
+            "item/agentMessage/delta" => emit(
+                sink,
+                EventKind::Text {
+                    text: params.delta.into_text(),
+                    part: Part::Delta,
+                },
+            ),
+            "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta" => emit(
+                sink,
+                EventKind::Thinking {
+                    text: params.delta.into_text(),
+                    part: Part::Delta,
+                },
+            ),
+            "item/started" | "item/completed" => {
+                let phase = if method == "item/started" {
+                    Phase::Started
+                } else {
+                    Phase::Completed
+                };
+                match params.item.0 {
+                    Some(item) => codex_item::read(item, phase, sub_agent, line, tally, sink),
+                    None => tally.unknown(method, line, sink),
+                }
+            }
+            "turn/plan/updated" => {
+                let items = params.plan.items.into_iter().map(|step| TodoItem {
+                    text: step.step.into_text(),
+                    state: TodoState::from_word(step.status.as_str()),
+                });
+                let items = items.collect();
+                emit(sink, EventKind::Todo { items });
+            }
+            "thread/tokenUsage/updated" if !foreign => {
+                let counts = params.token_usage.0.unwrap_or_default();
+                if let (Some(total), Some(last)) = (counts.total.0, counts.last.0) {
+                    let before = *self
+                        .before
+                        .get_or_insert_with(|| total.usage().since(last.usage()));
+                    let usage = total.usage().since(before);
+                    tally.usage = Some(usage);
+                    sink(Event::own(EventKind::Usage(usage)));
+                }
+            }
+            "error" if !foreign => {
+                let problem = params.error.0.unwrap_or_default();
+                let message = problem.whole_message();
+                match codex_item::retry(&message) {
+                    Some(retry) => sink(Event::own(retry)),
+                    None if params.will_retry.0 => sink(Event::own(EventKind::Retry {
+                        attempt: 1,
+                        max: None,
+                        status: problem.status(),
+                        reason: Cow::Borrowed(&message),
+                    })),
+                    None => tally.warn(Diagnostic::new(Code::AgentNotice, &*message), sink),
+                }
+            }
+            "warning" | "configWarning" | "guardianWarning" | "deprecationNotice" => {
+                let notice = params.message.0.or(params.summary.0).unwrap_or_default();
+                tally.warn(Diagnostic::new(Code::AgentNotice, notice), sink);
+            }
+            "turn/completed" if !foreign => {
+                let turn = params.turn.0.unwrap_or_default();
+                tally.closing = Some(closing(turn));
+            }
+            "turn/started" | "turn/completed" | "error" => {}
+            quiet if QUIET.iter().any(|prefix| quiet.starts_with(prefix)) => {}
+            other => tally.unknown(other, line, sink),
+        }
+    }
+}
+
+impl Reader for CodexApp {
+    fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
+        self.message(line, sink);
+    }
+
+    fn is_over(&self) -> bool {
+        self.tally.closing.is_some()
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+        self.tally.close(ending, explain_ending, sink)
+    }
+}
+
+fn answer(id: &RawValue, result: Option<Answer<'_>>, error: Option<Problem<'_>>) -> Message {
+    let Ok(id) = id.get().parse() else {
+        return Message::Nothing;
+    };
+    if let Some(error) = error {
+        return Message::Refusal {
+            id,
+            message: error.message.into_text().into_owned(),
+        };
+    }
+    let result = result.unwrap_or_default();
+    let named = |object: Object<Named<'_>>| object.0.and_then(|o| o.id.0).map(Cow::into_owned);
+    Message::Answer {
+        id,
+        thread: named(result.thread),
+        turn: named(result.turn),
+    }
+}
+
+fn closing(turn: Turn<'_>) -> Verdict {
+    match turn.status.as_str() {
+        "completed" => Verdict::Done,
+        "interrupted" => Verdict::Cancelled,
+        status => {
+            let problem = turn.error.0.unwrap_or_default();
+            let mut failed = failure(problem.whole_message().into_owned());
+            if let Some(reason) = problem.reason() {
+                failed.reason = reason;
+            }
+            if failed.message.is_empty() {
+                failed.message = format!("the turn ended as `{status}`");
+            }
+            Verdict::Failed(failed)
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Line<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    method: Text<'a>,
+    #[serde(borrow)]
+    params: Object<Params<'a>>,
+    #[serde(borrow)]
+    result: Object<Answer<'a>>,
+    #[serde(borrow)]
+    error: Object<Problem<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Params<'a> {
+    #[serde(borrow)]
+    thread_id: Text<'a>,
+    #[serde(borrow)]
+    delta: Text<'a>,
+    #[serde(borrow)]
+    item: Object<Item<'a>>,
+    #[serde(borrow)]
+    turn: Object<Turn<'a>>,
+    #[serde(borrow)]
+    error: Object<Problem<'a>>,
+    will_retry: Flag,
+    token_usage: Object<ThreadCounts>,
+    #[serde(borrow)]
+    plan: List<'a, Step<'a>>,
+    #[serde(borrow)]
+    message: Text<'a>,
+    #[serde(borrow)]
+    summary: Text<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    thread: Object<Named<'a>>,
+    #[serde(borrow)]
+    turn: Object<Named<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Named<'a> {
+    #[serde(borrow)]
+    id: Text<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Turn<'a> {
+    #[serde(borrow)]
+    status: Text<'a>,
+    #[serde(borrow)]
+    error: Object<Problem<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Problem<'a> {
+    #[serde(borrow)]
+    message: Text<'a>,
+    #[serde(borrow)]
+    additional_details: Text<'a>,
+    /// A word, or an object with one key that is the word.
+    #[serde(borrow)]
+    codex_error_info: Option<&'a RawValue>,
+}
+
+impl Problem<'_> {
+    fn whole_message(&self) -> Cow<'_, str> {
+        match self.additional_details.as_str() {
+            "" => Cow::Borrowed(self.message.as_str()),
+            details => Cow::Owned(format!("{} ({details})", self.message.as_str())),
+        }
+    }
+
+    fn status(&self) -> Option<u16> {
+        let info = self.codex_error_info?.get();
+        let object: std::collections::HashMap<String, Object<HttpStatus>> =
+            serde_json::from_str(info).ok()?;
+        let status = object.into_values().find_map(|value| value.0)?;
+        u16::try_from(status.http_status_code.0?).ok()
+    }
+
+    fn reason(&self) -> Option<Reason> {
+        const WORDS: &[(&str, Reason)] = &[
+            ("contextWindowExceeded", Reason::ContextFull),
+            ("sessionBudgetExceeded", Reason::Budget),
+            ("usageLimitExceeded", Reason::RateLimit),
+            ("rateLimitExceeded", Reason::RateLimit),
+            ("serverOverloaded", Reason::Server),
+            ("internalServerError", Reason::Server),
+            ("modelNotFound", Reason::Model),
+            ("cyberPolicy", Reason::Refused),
+            ("misalignmentPolicyViolation", Reason::Refused),
+            ("unauthorized", Reason::Auth),
+            ("badRequest", Reason::Request),
+            ("httpConnectionFailed", Reason::Network),
+            ("responseStream", Reason::Network),
+        ];
+        if let Some(status) = self.status() {
+            return Some(Reason::from_status(status));
+        }
+        let info = self.codex_error_info?.get();
+        let found = WORDS.iter().find(|(word, _)| info.contains(word));
+        found.map(|&(_, reason)| reason)
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct HttpStatus {
+    http_status_code: Number,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ThreadCounts {
+    total: Object<Counts>,
+    last: Object<Counts>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Step<'a> {
+    #[serde(borrow)]
+    step: Text<'a>,
+    #[serde(borrow)]
+    status: Text<'a>,
+}

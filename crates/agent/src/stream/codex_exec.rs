@@ -1,0 +1,112 @@
+//! Codex's `exec --json`, which 0.98 and later versions share.
+//!
+//! Items come whole, without deltas. Only `turn.completed` and `turn.failed` close the turn; `error` is
+//! a notice, most often that a request is tried again. The last message is the answer, and earlier ones
+//! are interim talk. Counts are counted over the whole thread.
+
+use convoke_core::{Code, Diagnostic};
+use serde::Deserialize;
+
+use super::codex_item::{self, Counts, Item, Message, Phase};
+use super::lenient::{Object, Text};
+use super::{Account, Reader, Sink, Tally, explain_ending, reason_in_words};
+use crate::event::{Event, EventKind};
+use crate::verdict::{Ending, Failure, Reason, Verdict};
+
+/// Reads the events of one turn.
+#[derive(Debug)]
+pub struct CodexExec {
+    tally: Tally,
+}
+
+impl CodexExec {
+    /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
+    pub fn new(reply_limit: usize) -> Self {
+        Self {
+            tally: Tally::new(reply_limit),
+        }
+    }
+
+    fn read(&mut self, event: Line<'_>, line: &str, sink: &mut Sink<'_>) {
+        let tally = &mut self.tally;
+        let phase = match event.kind.as_str() {
+            "item.started" => Phase::Started,
+            "item.updated" => Phase::Updated,
+            "item.completed" => Phase::Completed,
+            "thread.started" => {
+                tally.session = event.thread_id.0.as_deref().map(str::to_owned);
+                return sink(Event::own(EventKind::Started {
+                    session: event.thread_id.0,
+                    model: None,
+                }));
+            }
+            "turn.started" => return,
+            "turn.completed" => {
+                if let Some(usage) = event.usage.0.as_ref().map(Counts::usage) {
+                    tally.usage = Some(usage);
+                    sink(Event::own(EventKind::Usage(usage)));
+                }
+                tally.closing = Some(Verdict::Done);
+                return;
+            }
+            "turn.failed" => {
+                let message = event.error.0.unwrap_or_default().message.into_text();
+                tally.closing = Some(Verdict::Failed(failure(message.into_owned())));
+                return;
+            }
+            "error" => {
+                let message = event.message.into_text();
+                return match codex_item::retry(&message) {
+                    Some(retry) => sink(Event::own(retry)),
+                    None => tally.warn(Diagnostic::new(Code::AgentNotice, message), sink),
+                };
+            }
+            "" => return tally.noise(line),
+            other => return tally.unknown(other, line, sink),
+        };
+        match event.item.0 {
+            Some(item) => codex_item::read(item, phase, None, line, tally, sink),
+            None => tally.unknown(event.kind.as_str(), line, sink),
+        }
+    }
+}
+
+/// Creates the failure that Codex's message stands for.
+pub(super) fn failure(message: String) -> Failure {
+    let reason = reason_in_words(&message).unwrap_or(Reason::Other);
+    Failure::new(reason, message)
+}
+
+impl Reader for CodexExec {
+    fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
+        let line = self.tally.text(line);
+        match serde_json::from_str::<Line<'_>>(&line) {
+            Ok(event) => self.read(event, &line, sink),
+            Err(_) => self.tally.unreadable(&line, sink),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.tally.closing.is_some()
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+        self.tally.close(ending, explain_ending, sink)
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Line<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    thread_id: Text<'a>,
+    #[serde(borrow)]
+    item: Object<Item<'a>>,
+    usage: Object<Counts>,
+    #[serde(borrow)]
+    error: Object<Message<'a>>,
+    #[serde(borrow)]
+    message: Text<'a>,
+}

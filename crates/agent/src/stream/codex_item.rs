@@ -1,0 +1,325 @@
+//! Codex's items: the same things in both of its protocols, spelled `snake_case` by `exec --json` and
+//! `camelCase` by `app-server`.
+
+use std::borrow::Cow;
+
+use convoke_core::{Code, Diagnostic};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::lenient::{Flag, List, Number, Object, Text};
+use super::{Sink, Tally};
+use crate::event::{Event, EventKind, FileChange, Part, TodoItem, TodoState};
+use crate::usage::Usage;
+
+/// Where an item stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Started,
+    Updated,
+    Completed,
+}
+
+/// Reads an item; `sub_agent` names the thread when it is not the agent's own.
+pub(super) fn read(
+    item: Item<'_>,
+    phase: Phase,
+    sub_agent: Option<&str>,
+    line: &str,
+    tally: &mut Tally,
+    sink: &mut Sink<'_>,
+) {
+    let mut emit = |kind| sink(Event::of(sub_agent.map(Cow::Borrowed), kind));
+    match (item.kind.as_str(), phase) {
+        ("agent_message" | "agentMessage", Phase::Completed) => {
+            if sub_agent.is_none() {
+                tally.pause();
+                tally.say(item.text.as_str());
+            }
+            emit(EventKind::Text {
+                text: item.text.into_text(),
+                part: Part::Whole,
+            });
+        }
+        ("reasoning", Phase::Completed) => {
+            let text = match item.text.0 {
+                Some(text) => text,
+                None => Cow::Owned(joined(&item.summary, &item.content)),
+            };
+            if !text.is_empty() {
+                emit(EventKind::Thinking {
+                    text,
+                    part: Part::Whole,
+                });
+            }
+        }
+        ("file_change" | "fileChange", Phase::Completed) if item.status.as_str() == "completed" => {
+            let changes = item.changes.items.into_iter().map(Change::into_event);
+            emit(EventKind::FileChange {
+                changes: changes.collect(),
+            });
+        }
+        ("todo_list" | "todoList", _) => {
+            let items = item.items.items.into_iter().map(|todo| TodoItem {
+                text: todo.text.into_text(),
+                state: if todo.completed.0 {
+                    TodoState::Completed
+                } else {
+                    TodoState::Pending
+                },
+            });
+            emit(EventKind::Todo {
+                items: items.collect(),
+            });
+        }
+        ("error", Phase::Completed) => {
+            tally.warn(
+                Diagnostic::new(Code::AgentNotice, item.message.into_text()),
+                sink,
+            );
+        }
+        (
+            "agent_message" | "agentMessage" | "reasoning" | "file_change" | "fileChange" | "error"
+            | "userMessage" | "user_message" | "plan" | "enteredReviewMode" | "exitedReviewMode"
+            | "contextCompaction" | "context_compaction" | "hookPrompt",
+            _,
+        )
+        | (_, Phase::Updated) => {}
+        (kind, phase) => {
+            let Some(name) = tool_name(kind, &item) else {
+                let name = format!("item/{kind}");
+                return tally.unknown(&name, line, sink);
+            };
+            match phase {
+                Phase::Started => {
+                    if sub_agent.is_none() {
+                        tally.pause();
+                    }
+                    emit(EventKind::ToolStarted {
+                        name,
+                        input: item.input(),
+                        id: item.id.into_text(),
+                    });
+                }
+                _ => emit(EventKind::ToolFinished {
+                    ok: item.worked(),
+                    output: item.output(),
+                    id: item.id.into_text(),
+                }),
+            }
+        }
+    }
+}
+
+fn tool_name<'a>(kind: &str, item: &Item<'a>) -> Option<Cow<'a, str>> {
+    match kind {
+        "command_execution" | "commandExecution" => Some(Cow::Borrowed("shell")),
+        "mcp_tool_call" | "mcpToolCall" => Some(Cow::Owned(format!(
+            "{}.{}",
+            item.server.as_str(),
+            item.tool.as_str()
+        ))),
+        "collab_tool_call" | "collabToolCall" | "collabAgentToolCall" | "dynamicToolCall" => {
+            Some(item.tool.clone().into_text())
+        }
+        "web_search" | "webSearch" => Some(Cow::Borrowed("web_search")),
+        "image_view" | "imageView" => Some(Cow::Borrowed("view_image")),
+        "image_generation" | "imageGeneration" => Some(Cow::Borrowed("image_generation")),
+        "sleep" => Some(Cow::Borrowed("sleep")),
+        "subAgentActivity" => Some(Cow::Borrowed("sub_agent")),
+        _ => None,
+    }
+}
+
+fn joined(summary: &List<'_, Text<'_>>, content: &List<'_, Text<'_>>) -> String {
+    let list = if summary.items.is_empty() {
+        content
+    } else {
+        summary
+    };
+    let texts: Vec<&str> = list.items.iter().map(Text::as_str).collect();
+    texts.join("\n\n")
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct Item<'a> {
+    #[serde(borrow)]
+    id: Text<'a>,
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    text: Text<'a>,
+    #[serde(borrow)]
+    message: Text<'a>,
+    #[serde(borrow)]
+    command: Text<'a>,
+    #[serde(borrow, alias = "aggregatedOutput")]
+    aggregated_output: Text<'a>,
+    #[serde(alias = "exitCode")]
+    exit_code: Number,
+    #[serde(borrow)]
+    status: Text<'a>,
+    #[serde(borrow)]
+    changes: List<'a, Change<'a>>,
+    #[serde(borrow)]
+    server: Text<'a>,
+    #[serde(borrow)]
+    tool: Text<'a>,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Object<Message<'a>>,
+    #[serde(borrow)]
+    query: Text<'a>,
+    #[serde(borrow)]
+    items: List<'a, Todo<'a>>,
+    #[serde(borrow)]
+    summary: List<'a, Text<'a>>,
+    #[serde(borrow)]
+    content: List<'a, Text<'a>>,
+}
+
+impl<'a> Item<'a> {
+    /// What the tool was given, as JSON.
+    fn input(&self) -> Cow<'a, str> {
+        if let Some(arguments) = self.arguments {
+            return Cow::Borrowed(arguments.get());
+        }
+        let input = match (&self.command.0, &self.query.0) {
+            (Some(command), _) => serde_json::json!({ "command": command }),
+            (_, Some(query)) => serde_json::json!({ "query": query }),
+            _ => return Cow::Borrowed("null"),
+        };
+        Cow::Owned(input.to_string())
+    }
+
+    fn worked(&self) -> bool {
+        self.error.0.is_none()
+            && self.exit_code.0.is_none_or(|code| code == 0)
+            && !matches!(self.status.as_str(), "failed" | "declined")
+    }
+
+    fn output(&self) -> Cow<'a, str> {
+        if let Some(output) = &self.aggregated_output.0 {
+            return output.clone();
+        }
+        if let Some(error) = &self.error.0 {
+            return error.message.clone().into_text();
+        }
+        Cow::Borrowed(self.result.map_or("", RawValue::get))
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct Message<'a> {
+    #[serde(borrow)]
+    pub message: Text<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Change<'a> {
+    #[serde(borrow)]
+    path: Text<'a>,
+    /// A word in one protocol, an object with a `type` in the other.
+    #[serde(borrow)]
+    kind: Option<&'a RawValue>,
+}
+
+impl<'a> Change<'a> {
+    fn into_event(self) -> FileChange<'a> {
+        #[derive(Deserialize, Default)]
+        #[serde(default)]
+        struct Typed<'b> {
+            #[serde(borrow, rename = "type")]
+            kind: Text<'b>,
+        }
+        let json = self.kind.map_or("null", RawValue::get);
+        let change = match serde_json::from_str::<Text<'a>>(json) {
+            Ok(Text(Some(word))) => word,
+            _ => serde_json::from_str::<Typed<'a>>(json)
+                .map(|typed| typed.kind.into_text())
+                .unwrap_or_default(),
+        };
+        FileChange {
+            path: self.path.into_text(),
+            change,
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Todo<'a> {
+    #[serde(borrow)]
+    text: Text<'a>,
+    completed: Flag,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct Counts {
+    #[serde(rename = "input_tokens", alias = "inputTokens")]
+    input: Number,
+    #[serde(rename = "cached_input_tokens", alias = "cachedInputTokens")]
+    cached: Number,
+    #[serde(rename = "cache_write_input_tokens", alias = "cacheWriteInputTokens")]
+    cache_write: Number,
+    #[serde(rename = "output_tokens", alias = "outputTokens")]
+    output: Number,
+    #[serde(rename = "reasoning_output_tokens", alias = "reasoningOutputTokens")]
+    reasoning: Number,
+}
+
+impl Counts {
+    pub fn usage(&self) -> Usage {
+        Usage {
+            input: self.input.0.unwrap_or(0),
+            cached: self.cached.0.unwrap_or(0),
+            cache_write: self.cache_write.0.unwrap_or(0),
+            output: self.output.0.unwrap_or(0),
+            reasoning: self.reasoning.0.unwrap_or(0),
+        }
+    }
+}
+
+/// Reads the notice `Reconnecting... 2/5 (why)`, with which Codex says that it tries again.
+pub(super) fn retry(message: &str) -> Option<EventKind<'_>> {
+    let rest = message.strip_prefix("Reconnecting...")?.trim_start();
+    let (count, reason) = rest.split_once(' ').unwrap_or((rest, ""));
+    let (attempt, max) = count.split_once('/')?;
+    let reason = reason
+        .strip_prefix('(')
+        .and_then(|r| r.strip_suffix(')'))
+        .unwrap_or(reason);
+    Some(EventKind::Retry {
+        attempt: attempt.parse().ok()?,
+        max: max.parse().ok(),
+        status: super::status_in_words(&reason.to_ascii_lowercase()),
+        reason: Cow::Borrowed(reason),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_of_reconnecting_is_a_retry() {
+        let notice = "Reconnecting... 2/5 (unexpected status 401 Unauthorized: no)";
+        assert_eq!(
+            retry(notice),
+            Some(EventKind::Retry {
+                attempt: 2,
+                max: Some(5),
+                status: Some(401),
+                reason: "unexpected status 401 Unauthorized: no".into(),
+            })
+        );
+        assert_eq!(retry("something else"), None);
+    }
+}

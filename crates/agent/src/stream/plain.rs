@@ -1,0 +1,70 @@
+//! Any command that writes text: what it writes is its reply.
+//!
+//! Such a command has no closing event, so its exit code is all that there is to go by.
+
+use std::borrow::Cow;
+
+use super::{Account, Reader, Sink, Tally, explain_ending};
+use crate::event::{Event, EventKind, Part};
+use crate::verdict::{Ending, Exit, Verdict};
+
+/// Reads the text of one turn.
+#[derive(Debug)]
+pub struct Plain {
+    tally: Tally,
+    text: String,
+    limit: usize,
+}
+
+impl Plain {
+    /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
+    pub fn new(reply_limit: usize) -> Self {
+        Self {
+            tally: Tally::new(reply_limit),
+            text: String::new(),
+            limit: reply_limit,
+        }
+    }
+
+    fn add(&mut self, line: &str, sink: &mut Sink<'_>) {
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        let text = format!("{line}\n");
+        self.tally.say(&text);
+        if self.text.len() + text.len() <= self.limit {
+            self.text.push_str(&text);
+        }
+        sink(Event::own(EventKind::Text {
+            text: Cow::Owned(text),
+            part: Part::Delta,
+        }));
+    }
+}
+
+impl Reader for Plain {
+    fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
+        let line = self.tally.text(line);
+        self.add(&line, sink);
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+        let whole = self.text.trim_end_matches('\n').to_owned();
+        if !whole.is_empty() {
+            sink(Event::own(EventKind::Text {
+                text: Cow::Borrowed(&whole),
+                part: Part::Whole,
+            }));
+        }
+        if ending.exit == Exit::Code(0) && ending.stop.is_none() {
+            self.tally.closing = Some(Verdict::Done);
+        }
+        let mut account = self.tally.close(ending, explain_ending, sink);
+        account
+            .reply
+            .truncate(account.reply.trim_end_matches('\n').len());
+        account
+    }
+}

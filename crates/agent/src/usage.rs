@@ -1,0 +1,55 @@
+//! Tokens: what a turn used, counted the same way for every vendor.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The tokens of a turn.
+///
+/// `input` is everything that the model read, from a cache or not; `cached` and `cache_write` are
+/// parts of it. `output` is everything that it wrote; `reasoning` is a part of it. Vendors that count
+/// the parts beside the whole are brought into this form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    /// Tokens read.
+    pub input: u64,
+    /// Of these, read from a cache.
+    pub cached: u64,
+    /// Of these, written to a cache.
+    pub cache_write: u64,
+    /// Tokens written.
+    pub output: u64,
+    /// Of these, reasoning.
+    pub reasoning: u64,
+}
+
+impl Usage {
+    /// Returns what was used since `earlier`, for agents that count over a whole session.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            input: self.input.saturating_sub(earlier.input),
+            cached: self.cached.saturating_sub(earlier.cached),
+            cache_write: self.cache_write.saturating_sub(earlier.cache_write),
+            output: self.output.saturating_sub(earlier.output),
+            reasoning: self.reasoning.saturating_sub(earlier.reasoning),
+        }
+    }
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            input,
+            cached,
+            cache_write,
+            output,
+            reasoning,
+        } = self;
+        write!(
+            f,
+            "input={input},cached={cached},cache-write={cache_write},output={output},reasoning={reasoning}"
+        )
+    }
+}

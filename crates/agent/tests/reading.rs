@@ -1,0 +1,219 @@
+//! What the readers make of lines that no recording has: odd ones, damaged ones, new ones.
+
+#![allow(clippy::unwrap_used)]
+
+use convoke_agent::event::{Event, EventKind, Part};
+use convoke_agent::stream::claude::Claude;
+use convoke_agent::stream::codex_app::{CodexApp, Message};
+use convoke_agent::stream::codex_exec::CodexExec;
+use convoke_agent::stream::gemini::Gemini;
+use convoke_agent::stream::plain::Plain;
+use convoke_agent::stream::{Account, Reader};
+use convoke_agent::usage::Usage;
+use convoke_agent::verdict::{Ending, Exit, Reason, Verdict};
+
+fn read(mut reader: impl Reader, lines: &[&[u8]]) -> (Vec<Event<'static>>, Account) {
+    let mut events = Vec::new();
+    let mut sink = |event: Event<'_>| events.push(event.into_owned());
+    for line in lines {
+        reader.line(line, &mut sink);
+    }
+    let ending = Ending {
+        exit: Exit::Code(0),
+        stop: None,
+        stderr: "",
+    };
+    let account = reader.finish(&ending, &mut sink);
+    (events, account)
+}
+
+fn codes(account: &Account) -> Vec<&'static str> {
+    let codes = account.diagnostics.iter();
+    codes.map(|diagnostic| diagnostic.code.name()).collect()
+}
+
+const CLAUDE_RESULT: &[u8] =
+    br#"{"type":"result","subtype":"success","is_error":false,"result":"yes"}"#;
+
+#[test]
+fn what_a_sub_agent_says_is_an_event_and_never_the_reply() {
+    let (events, account) = read(
+        Claude::new(100),
+        &[
+            br#"{"type":"assistant","message":{"content":[{"type":"text","text":"[NEXT: evil]"}]},"parent_tool_use_id":"call_1"}"#,
+        ],
+    );
+    assert_eq!(events[0].sub_agent.as_deref(), Some("call_1"));
+    assert_eq!(account.reply, "");
+}
+
+#[test]
+fn an_unknown_kind_is_kept_each_time_and_reported_once() {
+    let new = br#"{"type":"telepathy","thought":1}"#;
+    let (events, account) = read(Claude::new(100), &[new, new, CLAUDE_RESULT]);
+    let kept = events.iter().filter(
+        |event| matches!(&event.kind, EventKind::Unknown { name, .. } if name == "telepathy"),
+    );
+    assert_eq!(kept.count(), 2);
+    assert_eq!(account.unknown, ["telepathy"]);
+    assert_eq!(codes(&account), ["agent.event-unknown"]);
+    assert_eq!(account.verdict, Verdict::Done);
+}
+
+#[test]
+fn noise_and_torn_lines_cost_nothing_but_a_diagnostic() {
+    let lines: &[&[u8]] = &[
+        b"npm notice a new version",
+        br#"{"type":"assis"#,
+        b"",
+        CLAUDE_RESULT,
+    ];
+    let (_, account) = read(Claude::new(100), lines);
+    assert_eq!(account.reply, "yes");
+    assert_eq!(codes(&account), ["agent.output-noise"]);
+    assert_eq!(account.diagnostics[0].count, Some(2));
+}
+
+#[test]
+fn bytes_that_are_not_utf_8_are_replaced_and_the_event_is_read() {
+    let line =
+        b"{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"a\xffb\"}";
+    let (_, account) = read(Claude::new(100), &[line]);
+    assert_eq!(account.reply, "a\u{fffd}b");
+    assert_eq!(codes(&account), ["agent.output-damaged"]);
+}
+
+#[test]
+fn a_field_of_a_new_type_does_not_cost_the_event() {
+    let line = br#"{"type":"result","subtype":"success","is_error":false,"result":"yes","usage":[1],"errors":"x","permission_denials":{"a":1},"stop_reason":{"why":"x"}}"#;
+    let (_, account) = read(Claude::new(100), &[line]);
+    assert_eq!((account.reply.as_str(), account.usage), ("yes", None));
+}
+
+#[test]
+fn cached_tokens_count_as_input() {
+    let line = br#"{"type":"result","subtype":"success","is_error":false,"result":"","usage":{"input_tokens":1,"cache_creation_input_tokens":20,"cache_read_input_tokens":300,"output_tokens":4}}"#;
+    let (_, account) = read(Claude::new(100), &[line]);
+    let usage = Usage {
+        input: 321,
+        cached: 300,
+        cache_write: 20,
+        output: 4,
+        reasoning: 0,
+    };
+    assert_eq!(account.usage, Some(usage));
+}
+
+#[test]
+fn the_reply_of_codex_is_its_last_message() {
+    let (_, account) = read(
+        CodexExec::new(100),
+        &[
+            br#"{"type":"item.completed","item":{"type":"agent_message","text":"I will look."}}"#,
+            br#"{"type":"item.completed","item":{"type":"agent_message","text":"Four."}}"#,
+            br#"{"type":"turn.completed","usage":{"input_tokens":1}}"#,
+        ],
+    );
+    assert_eq!(account.reply, "Four.");
+}
+
+#[test]
+fn the_reply_of_gemini_is_what_follows_its_last_tool() {
+    let (events, account) = read(
+        Gemini::new(100),
+        &[
+            br#"{"type":"message","role":"user","content":"the whole prompt"}"#,
+            br#"{"type":"message","role":"assistant","content":"I will ","delta":true}"#,
+            br#"{"type":"message","role":"assistant","content":"look.","delta":true}"#,
+            br#"{"type":"tool_use","tool_name":"write_file","tool_id":"1","parameters":{"file_path":"a.rs"}}"#,
+            br#"{"type":"tool_result","tool_id":"1","status":"success"}"#,
+            br#"{"type":"message","role":"assistant","content":"Four.","delta":true}"#,
+            br#"{"type":"result","status":"success"}"#,
+        ],
+    );
+    assert_eq!(account.reply, "Four.");
+    let wholes = events.iter().filter_map(|event| match &event.kind {
+        EventKind::Text {
+            text,
+            part: Part::Whole,
+        } => Some(text.as_ref()),
+        EventKind::FileChange { changes } => Some(changes[0].path.as_ref()),
+        _ => None,
+    });
+    assert_eq!(
+        wholes.collect::<Vec<_>>(),
+        ["I will look.", "a.rs", "Four."]
+    );
+}
+
+#[test]
+fn a_plain_command_replies_with_what_it_writes() {
+    let (_, account) = read(Plain::new(100), &[b"  one", b"", b"two\r"]);
+    assert_eq!(account.reply, "  one\n\ntwo");
+    assert_eq!(account.verdict, Verdict::Done);
+}
+
+#[test]
+fn an_app_server_turn_is_read_with_its_deltas_tools_and_tokens() {
+    let mut app = CodexApp::new(1000);
+    app.thread_is("t1", None, &mut |_| {});
+    let lines: &[&[u8]] = &[
+        br#"{"method":"item/agentMessage/delta","params":{"threadId":"t1","delta":"Fo"}}"#,
+        br#"{"method":"item/completed","params":{"threadId":"t2","item":{"type":"agentMessage","id":"9","text":"from a sub-agent"}}}"#,
+        br#"{"method":"item/started","params":{"threadId":"t1","item":{"type":"commandExecution","id":"1","command":"ls","status":"inProgress"}}}"#,
+        br#"{"method":"item/completed","params":{"threadId":"t1","item":{"type":"commandExecution","id":"1","command":"ls","aggregatedOutput":"a","exitCode":2,"status":"failed"}}}"#,
+        br#"{"method":"item/completed","params":{"threadId":"t1","item":{"type":"fileChange","id":"2","changes":[{"path":"a","kind":{"type":"add"},"diff":""}],"status":"completed"}}}"#,
+        br#"{"method":"item/completed","params":{"threadId":"t1","item":{"type":"agentMessage","id":"3","text":"Four."}}}"#,
+        br#"{"method":"thread/tokenUsage/updated","params":{"threadId":"t1","tokenUsage":{"total":{"inputTokens":30,"outputTokens":5},"last":{"inputTokens":10,"outputTokens":2}}}}"#,
+        br#"{"method":"thread/tokenUsage/updated","params":{"threadId":"t1","tokenUsage":{"total":{"inputTokens":41,"outputTokens":9},"last":{"inputTokens":11,"outputTokens":4}}}}"#,
+        br#"{"method":"turn/completed","params":{"threadId":"t1","turn":{"id":"u","status":"completed"}}}"#,
+    ];
+    let (events, account) = read(app, lines);
+    assert_eq!(account.reply, "Four.");
+    assert_eq!(account.verdict, Verdict::Done);
+    // The thread had used 20 and 3 before.
+    assert_eq!(account.usage.map(|u| (u.input, u.output)), Some((21, 6)));
+    let finished = events.iter().find_map(|event| match &event.kind {
+        EventKind::ToolFinished { ok, output, .. } => Some((*ok, output.as_ref())),
+        _ => None,
+    });
+    assert_eq!(finished, Some((false, "a")));
+}
+
+#[test]
+fn what_an_app_server_asks_is_told_apart() {
+    let mut app = CodexApp::new(1000);
+    let mut ask = |line: &str| app.message(line.as_bytes(), &mut |_| {});
+    assert_eq!(
+        ask(r#"{"id":2,"result":{"thread":{"id":"t1"}}}"#),
+        Message::Answer {
+            id: 2,
+            thread: Some("t1".into()),
+            turn: None
+        }
+    );
+    assert_eq!(
+        ask(r#"{"id":3,"error":{"code":-1,"message":"no"}}"#),
+        Message::Refusal {
+            id: 3,
+            message: "no".into()
+        }
+    );
+    assert_eq!(
+        ask(r#"{"id":"a","method":"item/fileChange/requestApproval","params":{}}"#),
+        Message::Request {
+            id: "\"a\"".into(),
+            method: "item/fileChange/requestApproval".into()
+        }
+    );
+}
+
+#[test]
+fn a_failed_app_server_turn_says_why() {
+    let line = br#"{"method":"turn/completed","params":{"turn":{"status":"failed","error":{"message":"no","codexErrorInfo":{"responseTooManyFailedAttempts":{"httpStatusCode":429}}}}}}"#;
+    let (_, account) = read(CodexApp::new(100), &[line]);
+    let Verdict::Failed(failure) = account.verdict else {
+        unreachable!("it failed")
+    };
+    assert_eq!(failure.reason, Reason::RateLimit);
+}

@@ -1,0 +1,421 @@
+//! Children that do not behave: whatever they do, the turn ends, within its bounds, and nothing of them
+//! is left.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use convoke_agent::adapter::{Host, Script, StandIn, Step, agent};
+use convoke_agent::config::{Definition, Kind};
+use convoke_agent::delivery::{Delivery, Limits};
+use convoke_agent::event::EventKind;
+use convoke_agent::process::guardian::Guardian;
+use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::{Agent, Outcome, Verdict};
+use tempfile::TempDir;
+
+const HOST: &str = env!("CARGO_BIN_EXE_convoke-test-host");
+
+/// A directory, and an agent that is a shell script which runs in it.
+struct Stage {
+    dir: TempDir,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn agent(&self, script: &str) -> Box<dyn Agent> {
+        let definition = Definition {
+            command: Some("/bin/sh".to_owned()),
+            args: vec!["-c".to_owned(), script.to_owned()],
+            ..Definition::built_in(Kind::Plain)
+        };
+        let host = Host {
+            guardian: Guardian::from_program(HOST),
+            env: std::env::vars_os().collect(),
+            temp_root: self.path().to_owned(),
+            state_dir: self.path().to_owned(),
+        };
+        agent(definition, host)
+    }
+
+    fn delivery(&self, prompt: &str) -> Delivery {
+        let mut delivery = Delivery::new(prompt, self.path());
+        delivery.limits = Limits {
+            turn: Duration::from_mins(1),
+            grace: Duration::from_millis(200),
+            ..Limits::default()
+        };
+        delivery
+    }
+
+    async fn run(&self, script: &str, prompt: &str) -> Outcome {
+        self.agent(script)
+            .start(self.delivery(prompt))
+            .outcome()
+            .await
+    }
+
+    /// Returns the processes whose ids the script has written to `pids`.
+    fn pids(&self) -> Vec<i32> {
+        let text = std::fs::read_to_string(self.path().join("pids")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    /// Waits until the script has written that many ids.
+    async fn has_pids(&self, count: usize) -> Vec<i32> {
+        let patience = Instant::now() + Duration::from_secs(30);
+        while self.pids().len() < count {
+            assert!(Instant::now() < patience, "the child never came up");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        self.pids()
+    }
+}
+
+/// Returns whether a process runs; one that is dead and not yet reaped does not.
+fn runs(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+fn codes(outcome: &Outcome) -> Vec<&'static str> {
+    let codes = outcome.diagnostics.iter();
+    codes.map(|diagnostic| diagnostic.code.name()).collect()
+}
+
+fn reason(outcome: &Outcome) -> Option<Reason> {
+    match &outcome.verdict {
+        Verdict::Failed(Failure { reason, .. }) => Some(*reason),
+        _ => None,
+    }
+}
+
+/// A script that starts a tool shell in a session of its own, as the CLIs do, and goes on itself.
+const WITH_TOOLS: &str =
+    "echo $$ >>pids; setsid sh -c 'echo $$ >>pids; sleep 1000 & echo $! >>pids; wait' & wait";
+
+#[tokio::test]
+async fn a_prompt_arrives_byte_for_byte_and_the_reply_comes_back() {
+    let stage = Stage::new();
+    let mut prompt = "/compact @/etc/hostname !ls 你好 👋 -x\r\n\t\u{0}".repeat(20_000);
+    prompt.truncate(prompt.floor_char_boundary(768 << 10));
+    let outcome = stage.run("cat >got; printf done", &prompt).await;
+    assert_eq!(outcome.verdict, Verdict::Done);
+    assert_eq!(outcome.reply, "done");
+    assert!(std::fs::read(stage.path().join("got")).unwrap() == prompt.as_bytes());
+}
+
+#[tokio::test]
+async fn a_child_that_writes_before_it_has_read_does_not_block() {
+    let stage = Stage::new();
+    let prompt = "x".repeat(700 << 10);
+    let script = "head -c 3000000 /dev/zero | tr '\\0' '\\n'; cat >/dev/null; echo end";
+    assert_eq!(stage.run(script, &prompt).await.verdict, Verdict::Done);
+}
+
+#[tokio::test]
+async fn a_child_that_never_reads_does_not_block() {
+    let stage = Stage::new();
+    let prompt = "x".repeat(700 << 10);
+    let outcome = stage.run("echo I do not listen", &prompt).await;
+    assert_eq!(outcome.reply, "I do not listen");
+}
+
+#[tokio::test]
+async fn a_flood_is_ended_at_its_limit() {
+    let stage = Stage::new();
+    for script in ["yes", "yes >&2", "tr '\\0' x </dev/zero"] {
+        let mut delivery = stage.delivery("");
+        delivery.limits.output_bytes = 2 << 20;
+        delivery.limits.line_bytes = 1 << 20;
+        delivery.limits.reply_bytes = 100;
+        let outcome = stage.agent(script).start(delivery).outcome().await;
+        assert_eq!(reason(&outcome), Some(Reason::Flood), "{script}");
+        assert!(outcome.reply.len() <= 100);
+    }
+}
+
+#[tokio::test]
+async fn a_line_without_end_is_left_out_and_the_rest_is_read() {
+    let stage = Stage::new();
+    let mut delivery = stage.delivery("");
+    delivery.limits.line_bytes = 1000;
+    let script = "head -c 5000000 /dev/zero | tr '\\0' x; echo; echo end";
+    let outcome = stage.agent(script).start(delivery).outcome().await;
+    assert_eq!(outcome.reply, "end");
+    assert_eq!(codes(&outcome), ["agent.line-too-long"]);
+}
+
+#[tokio::test]
+async fn half_a_character_is_replaced_and_a_split_one_rejoined() {
+    let stage = Stage::new();
+    let outcome = stage
+        .run("printf '\\344'; sleep .05; printf '\\275\\240'", "")
+        .await;
+    assert_eq!((outcome.reply.as_str(), codes(&outcome).len()), ("你", 0));
+    let outcome = stage.run("printf 'a\\344\\275'", "").await;
+    assert_eq!(outcome.reply, "a\u{fffd}");
+    assert_eq!(codes(&outcome), ["agent.output-damaged"]);
+}
+
+#[tokio::test]
+async fn a_child_that_never_ends_runs_out_of_time() {
+    let stage = Stage::new();
+    let mut delivery = stage.delivery("");
+    delivery.limits.turn = Duration::from_millis(300);
+    let script = "trap '' INT TERM HUP; echo $$ >>pids; echo half; while :; do sleep 1; done";
+    let outcome = stage.agent(script).start(delivery).outcome().await;
+    assert_eq!(outcome.verdict, Verdict::TimedOut);
+    assert_eq!(outcome.reply, "half");
+    assert!(!runs(stage.pids()[0]));
+}
+
+#[tokio::test]
+async fn a_child_that_falls_silent_runs_out_of_time() {
+    let stage = Stage::new();
+    let mut delivery = stage.delivery("");
+    delivery.limits.silence = Duration::from_millis(300);
+    let outcome = stage
+        .agent("echo one; sleep 1000")
+        .start(delivery)
+        .outcome()
+        .await;
+    assert_eq!(outcome.verdict, Verdict::TimedOut);
+}
+
+#[tokio::test]
+async fn a_child_that_closes_its_output_and_goes_on_is_ended() {
+    let stage = Stage::new();
+    let script = "echo $$ >>pids; echo so long; exec >&- 2>&-; sleep 1000";
+    let outcome = stage.run(script, "").await;
+    assert_eq!(reason(&outcome), Some(Reason::Incomplete));
+    assert!(!runs(stage.pids()[0]));
+}
+
+#[tokio::test]
+async fn what_a_child_detaches_ends_with_the_turn() {
+    let stage = Stage::new();
+    let script = "(setsid sh -c 'echo $$ >>pids; exec sleep 1000' >/dev/null 2>&1 &) ; \
+                  while [ ! -s pids ]; do sleep .01; done; echo done";
+    let outcome = stage.run(script, "").await;
+    assert_eq!(
+        (outcome.verdict.word(), outcome.reply.as_str()),
+        ("done", "done")
+    );
+    assert_eq!(codes(&outcome), ["agent.processes-left"]);
+    assert!(!runs(stage.pids()[0]));
+}
+
+#[tokio::test]
+async fn a_detached_child_that_holds_the_output_open_does_not_hold_the_turn() {
+    let stage = Stage::new();
+    let outcome = stage.run("setsid sleep 1000 & echo done", "").await;
+    assert_eq!(
+        (outcome.verdict.word(), outcome.reply.as_str()),
+        ("done", "done")
+    );
+}
+
+#[tokio::test]
+async fn a_failing_command_fails_with_its_last_words() {
+    let stage = Stage::new();
+    let outcome = stage.run("echo the disk is full >&2; exit 3", "").await;
+    let Verdict::Failed(failure) = &outcome.verdict else {
+        panic!("it failed")
+    };
+    assert_eq!(
+        failure.message,
+        "it ended with exit code 3: the disk is full"
+    );
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_named() {
+    let stage = Stage::new();
+    let definition = Definition {
+        command: Some("no-such-agent".to_owned()),
+        ..Definition::built_in(Kind::Plain)
+    };
+    let host = Host {
+        guardian: Guardian::from_program(HOST),
+        env: Vec::new(),
+        temp_root: stage.path().to_owned(),
+        state_dir: stage.path().to_owned(),
+    };
+    let outcome = agent(definition, host)
+        .start(stage.delivery(""))
+        .outcome()
+        .await;
+    assert_eq!(reason(&outcome), Some(Reason::Start));
+    assert!(outcome.verdict.to_string().contains("no-such-agent"));
+}
+
+#[tokio::test]
+async fn secrets_of_the_environment_are_not_in_error_messages() {
+    let stage = Stage::new();
+    let definition = Definition {
+        command: Some("/bin/sh".to_owned()),
+        args: vec!["-c".into(), "echo key $MY_TOKEN refused >&2; exit 1".into()],
+        env: [("MY_TOKEN".to_owned(), "correct-horse".to_owned())].into(),
+        ..Definition::built_in(Kind::Plain)
+    };
+    let host = Host {
+        guardian: Guardian::from_program(HOST),
+        env: std::env::vars_os().collect(),
+        temp_root: stage.path().to_owned(),
+        state_dir: stage.path().to_owned(),
+    };
+    let outcome = agent(definition, host)
+        .start(stage.delivery(""))
+        .outcome()
+        .await;
+    let text = format!("{outcome:?}");
+    assert!(text.contains("key [redacted] refused"), "{text}");
+    assert!(!text.contains("correct-horse"));
+}
+
+#[tokio::test]
+async fn a_cancelled_turn_leaves_nothing_of_its_tools() {
+    let stage = Stage::new();
+    let turn = stage.agent(WITH_TOOLS).start(stage.delivery(""));
+    let pids = stage.has_pids(3).await;
+    turn.canceller().cancel();
+    assert_eq!(turn.outcome().await.verdict, Verdict::Cancelled);
+    assert_eq!(pids.iter().filter(|&&pid| runs(pid)).count(), 0);
+}
+
+#[tokio::test]
+async fn a_child_that_ignores_every_signal_is_killed() {
+    let stage = Stage::new();
+    let script = format!("trap '' INT TERM HUP; {WITH_TOOLS}");
+    let turn = stage.agent(&script).start(stage.delivery(""));
+    let pids = stage.has_pids(3).await;
+    turn.canceller().cancel();
+    assert_eq!(turn.outcome().await.verdict, Verdict::Cancelled);
+    assert_eq!(pids.iter().filter(|&&pid| runs(pid)).count(), 0);
+}
+
+#[tokio::test]
+async fn a_turn_that_is_dropped_ends_its_child() {
+    let stage = Stage::new();
+    let turn = stage.agent(WITH_TOOLS).start(stage.delivery(""));
+    let pids = stage.has_pids(3).await;
+    drop(turn);
+    let patience = Instant::now() + Duration::from_secs(30);
+    while pids.iter().any(|&pid| runs(pid)) {
+        assert!(Instant::now() < patience, "the child went on");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn two_hundred_cancelled_turns_leave_no_process() {
+    let mut turns = tokio::task::JoinSet::new();
+    for round in 0..200_u64 {
+        if turns.len() >= 4 {
+            turns.join_next().await.unwrap().unwrap();
+        }
+        turns.spawn(async move {
+            let stage = Stage::new();
+            let turn = stage.agent(WITH_TOOLS).start(stage.delivery("hello"));
+            // From the first moment of a turn to the middle of its tool call.
+            let count = usize::try_from(round % 4).unwrap();
+            stage.has_pids(count).await;
+            turn.canceller().cancel();
+            assert_eq!(turn.outcome().await.verdict, Verdict::Cancelled);
+            let left: Vec<i32> = stage.pids().into_iter().filter(|&pid| runs(pid)).collect();
+            assert!(left.is_empty(), "round {round} left {left:?}");
+        });
+    }
+    while let Some(done) = turns.join_next().await {
+        done.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn when_convoke_is_killed_its_agents_and_their_tools_end() {
+    let stage = Stage::new();
+    let mut convoke = Command::new(HOST)
+        .arg(stage.path())
+        .args(["/bin/sh", "-c", WITH_TOOLS])
+        .spawn()
+        .unwrap();
+    let pids = stage.has_pids(3).await;
+    convoke.kill().unwrap();
+    convoke.wait().unwrap();
+    let patience = Instant::now() + Duration::from_secs(30);
+    while pids.iter().any(|&pid| runs(pid)) {
+        assert!(Instant::now() < patience, "an agent outlived Convoke");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // The guardian clears the turn's directory away, which Convoke no longer can.
+    let left = || {
+        let entries = std::fs::read_dir(stage.path()).unwrap().flatten();
+        entries
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with("convoke-"))
+            .count()
+    };
+    while left() > 0 {
+        assert!(Instant::now() < patience, "a private directory is left");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_stand_in_answers_from_its_script_and_then_with_an_account() {
+    let stage = Stage::new();
+    let stand_in = StandIn::new(Script::replies(["First."]));
+    let first = stand_in.start(stage.delivery("hello")).outcome().await;
+    assert_eq!(
+        (first.reply.as_str(), first.verdict),
+        ("First.", Verdict::Done)
+    );
+    let mut delivery = stage.delivery("hello\nthere");
+    delivery.system = Some("Be kind.".to_owned());
+    delivery.resume = first.resume;
+    let second = stand_in.start(delivery).outcome().await;
+    assert_eq!(
+        second.reply,
+        "I was sent a prompt of 11 bytes in 2 lines and a system text of 8 bytes, in a session that goes on."
+    );
+}
+
+#[tokio::test]
+async fn the_stand_in_is_cancelled_hundreds_of_times_and_never_goes_on() {
+    let stage = Stage::new();
+    let children = || {
+        let text = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+        text.split_whitespace().count()
+    };
+    let before = children();
+    for _ in 0..300 {
+        let stand_in = StandIn::new(Script {
+            turns: vec![vec![
+                Step::Say("I begin".to_owned()),
+                Step::Wait(Duration::from_secs(1000)),
+                Step::Say("never said".to_owned()),
+            ]],
+        });
+        let mut turn = stand_in.start(stage.delivery("hello"));
+        while let Some(event) = turn.next().await {
+            if matches!(event.kind, EventKind::Text { .. }) {
+                turn.canceller().cancel();
+            }
+            assert!(!format!("{event:?}").contains("never"));
+        }
+        assert_eq!(turn.outcome().await.verdict, Verdict::Cancelled);
+    }
+    assert_eq!(children(), before);
+}

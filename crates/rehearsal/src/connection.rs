@@ -1,0 +1,305 @@
+//! One connection: reads each request, records it, answers it.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use bytes::Bytes;
+use convoke_core::ledger::estimate_tokens;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+use crate::auxiliary;
+use crate::body::Played;
+use crate::playback::Playback;
+use crate::record::{self, Answered, Kind, Recorded};
+use crate::script::{Answer, Content, End, HttpError, Reply, Script, Step, Usage};
+use crate::server::{Limits, Stop};
+use crate::wire::{self, Facts, Framing, Recognised};
+
+/// Serves one connection until it ends, or until the server is stopped.
+pub(crate) async fn serve(
+    stream: TcpStream,
+    shared: Arc<Shared>,
+    mut stopped: watch::Receiver<Stop>,
+) {
+    let service = service_fn(|request| respond(request, Arc::clone(&shared)));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    // A connection that breaks, by the script or by the client, is nothing to report.
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        _ = stopped.changed() => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}
+
+/// What all connections share: the script and its state, and the record.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    limits: Limits,
+    address: SocketAddr,
+    started: Instant,
+    state: Mutex<State>,
+    arrivals: watch::Sender<usize>,
+}
+
+struct State {
+    playback: Playback,
+    requests: Vec<Recorded>,
+    recorded_bytes: usize,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} requests", self.requests.len())
+    }
+}
+
+impl Shared {
+    pub fn new(script: Script, limits: Limits, address: SocketAddr) -> Self {
+        Self {
+            limits,
+            address,
+            started: Instant::now(),
+            state: Mutex::new(State {
+                playback: Playback::new(script),
+                requests: Vec::new(),
+                recorded_bytes: 0,
+            }),
+            arrivals: watch::Sender::new(0),
+        }
+    }
+
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    pub fn requests(&self) -> Vec<Recorded> {
+        self.state().requests.clone()
+    }
+
+    pub fn unused_answers(&self) -> Vec<usize> {
+        self.state().playback.unused()
+    }
+
+    pub fn arrivals(&self) -> watch::Receiver<usize> {
+        self.arrivals.subscribe()
+    }
+
+    /// Every change under the lock is one assignment or push, so a panic elsewhere leaves it whole.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn respond(
+    request: Request<Incoming>,
+    shared: Arc<Shared>,
+) -> Result<Response<Played>, Infallible> {
+    let (parts, body) = request.into_parts();
+    let body = match Limited::new(body, shared.limits.body_bytes).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => {
+            let limit = shared.limits.body_bytes;
+            let message = format!("the body is larger than {limit} bytes");
+            return Ok(refusal(StatusCode::PAYLOAD_TOO_LARGE, &message));
+        }
+        Err(_) => return Ok(refusal(StatusCode::BAD_REQUEST, "the body broke off")),
+    };
+    let Some(answer) = shared.decide(&parts, body) else {
+        return Ok(refusal(
+            StatusCode::INSUFFICIENT_STORAGE,
+            "the record is full",
+        ));
+    };
+    Ok(match answer {
+        Decision::Fixed(status, value) => json_response(status, &value),
+        Decision::Scripted(scripted) => scripted.play().await,
+    })
+}
+
+/// What to answer; decided, and recorded, under one lock, so that calls get their answers in order.
+enum Decision {
+    Fixed(u16, Value),
+    Scripted(Box<Scripted>),
+}
+
+struct Scripted {
+    recognised: Recognised,
+    answer: Answer,
+    number: usize,
+    request_bytes: usize,
+}
+
+impl Shared {
+    /// Decides over a request and records it; nothing when the record is full.
+    fn decide(&self, parts: &Parts, body: Bytes) -> Option<Decision> {
+        let mut state = self.state();
+        if state.recorded_bytes + body.len() > self.limits.recorded_bytes {
+            return None;
+        }
+        let number = state.requests.len() + 1;
+        let (kind, answered, decision) = self.choose(&mut state.playback, parts, &body, number);
+        state.recorded_bytes += body.len();
+        state.requests.push(Recorded {
+            number,
+            after: self.started.elapsed(),
+            method: parts.method.to_string(),
+            target: record::target(parts),
+            headers: record::headers(parts),
+            body,
+            kind,
+            answered,
+        });
+        drop(state);
+        self.arrivals.send_replace(number);
+        Some(decision)
+    }
+
+    fn choose(
+        &self,
+        playback: &mut Playback,
+        parts: &Parts,
+        body: &Bytes,
+        number: usize,
+    ) -> (Kind, Answered, Decision) {
+        let fixed = |kind, status, value| {
+            (
+                kind,
+                Answered::Fixed { status },
+                Decision::Fixed(status, value),
+            )
+        };
+        if let Some(host) = self.elsewhere(parts) {
+            let message = format!("the rehearsal server lets nothing out, and refused {host}");
+            return fixed(
+                Kind::Elsewhere { host },
+                403,
+                json!({"error": {"message": message}}),
+            );
+        }
+        let path = parts.uri.path();
+        let query = parts.uri.query().unwrap_or_default();
+        let called = wire::at(path).filter(|_| parts.method == Method::POST);
+        let Some(wire) = called else {
+            let (kind, status, value) = auxiliary::answer(parts, body);
+            return fixed(kind, status, value);
+        };
+        let recognised = match wire::recognise(wire, path, query, body) {
+            Ok(recognised) => recognised,
+            Err(message) => {
+                let error = HttpError::new(400, message);
+                return fixed(Kind::Unknown, 400, wire::error(wire, &error, number));
+            }
+        };
+        let (mut answered, mut answer) = playback.next(&recognised.call, body);
+        if let (Answered::Default, Some(schema)) = (answered, &recognised.schema) {
+            answered = Answered::Schema;
+            answer = Answer::say(wire::schema_instance(schema).to_string());
+        }
+        let kind = Kind::ModelCall(recognised.call.clone());
+        let scripted = Scripted {
+            recognised,
+            answer,
+            number,
+            request_bytes: body.len(),
+        };
+        (kind, answered, Decision::Scripted(Box::new(scripted)))
+    }
+
+    /// Returns the host that a request wants, if it takes this server for a proxy.
+    fn elsewhere(&self, parts: &Parts) -> Option<String> {
+        let authority = parts.uri.authority()?.as_str();
+        (authority != self.address.to_string()).then(|| authority.to_owned())
+    }
+}
+
+impl Scripted {
+    async fn play(&self) -> Response<Played> {
+        tokio::time::sleep(self.answer.delay).await;
+        match &self.answer.content {
+            Content::Error(error) => self.error(error),
+            Content::Reply(reply)
+                if reply.end == End::Failed && self.recognised.framing == Framing::Whole =>
+            {
+                self.error(&HttpError::new(500, wire::FAILURE))
+            }
+            Content::Reply(reply) => self.reply(reply),
+        }
+    }
+
+    fn error(&self, error: &HttpError) -> Response<Played> {
+        let value = wire::error(self.recognised.call.wire, error, self.number);
+        let mut response = json_response(error.status, &value);
+        for (name, value) in &error.headers {
+            let name = HeaderName::from_bytes(name.as_bytes());
+            if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
+                response.headers_mut().insert(name, value);
+            }
+        }
+        response
+    }
+
+    fn reply(&self, reply: &Reply) -> Response<Played> {
+        let Recognised {
+            call,
+            framing,
+            stream_usage,
+            ..
+        } = &self.recognised;
+        let facts = Facts {
+            model: &call.model,
+            number: self.number,
+            usage: reply.usage.unwrap_or_else(|| self.estimate(reply)),
+            stream_usage: *stream_usage,
+        };
+        let body = Played::new(wire::play(call.wire, *framing, reply, &facts));
+        let kind = match framing {
+            Framing::Events => "text/event-stream",
+            Framing::Whole | Framing::Array => "application/json",
+        };
+        let mut response = Response::new(body);
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        response
+    }
+
+    fn estimate(&self, reply: &Reply) -> Usage {
+        let lengths = reply.steps.iter().map(|step| match step {
+            Step::Say(text) | Step::Think(text) => text.len(),
+            Step::Call { name, input } => name.len() + input.to_string().len(),
+            Step::Wait(_) => 0,
+        });
+        Usage {
+            input: estimate_tokens(self.request_bytes as u64),
+            output: estimate_tokens(lengths.sum::<usize>() as u64),
+            cached: 0,
+        }
+    }
+}
+
+fn json_response(status: u16, value: &Value) -> Response<Played> {
+    let mut response = Response::new(Played::whole(value.to_string()));
+    *response.status_mut() =
+        StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+fn refusal(status: StatusCode, message: &str) -> Response<Played> {
+    json_response(status.as_u16(), &json!({"error": {"message": message}}))
+}

@@ -1,0 +1,38 @@
+//! A model server on the loopback interface, so that agents run with no account and no network.
+//!
+//! It speaks OpenAI Responses and Chat Completions, Anthropic Messages and Gemini
+//! `generateContent`, streamed and whole, answers from a [`Script`], and keeps every request that
+//! it was sent, to the byte.
+//!
+//! ```
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use convoke_rehearsal::{Answer, Script, start};
+//!
+//! let server = start(Script::new([Answer::say("Hello."), Answer::error(429)])).await?;
+//! println!("point the agent to {}", server.base_url());
+//! // … the agent runs …
+//! for request in server.shutdown().await {
+//!     println!("{} {}: {} bytes", request.method, request.target, request.body.len());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The way of a request: [`server`] accepts, `connection` reads and records it, `wire` says what it
+//! asks for, [`script`] what to answer, and `wire` again puts the answer into the vendor's format.
+
+mod anatomy;
+mod auxiliary;
+mod body;
+mod connection;
+mod playback;
+mod record;
+pub mod script;
+pub mod server;
+mod wire;
+
+pub use anatomy::{Anatomy, Part, PartKind};
+pub use record::{Answered, Kind, Recorded};
+pub use script::{Answer, End, Reply, Script, ScriptError, Step, Usage};
+pub use server::{Limits, Rehearsal, StartError, start, start_with};
+pub use wire::{ModelCall, Wire};

@@ -1,0 +1,57 @@
+//! Which answer a call gets: the first unused one that fits, else the default.
+
+use bytes::Bytes;
+
+use crate::record::Answered;
+use crate::script::{Answer, Condition, Script};
+use crate::wire::ModelCall;
+
+pub(crate) struct Playback {
+    script: Script,
+    used: Vec<bool>,
+}
+
+impl Playback {
+    pub fn new(script: Script) -> Self {
+        let used = vec![false; script.answers.len()];
+        Self { script, used }
+    }
+
+    /// Returns the answer for a call, and uses it up.
+    pub fn next(&mut self, call: &ModelCall, body: &Bytes) -> (Answered, Answer) {
+        let answers = self.script.answers.iter().zip(&mut self.used).enumerate();
+        for (index, (answer, used)) in answers {
+            if !*used && fits(&answer.when, call, body) {
+                *used = true;
+                return (Answered::Script { answer: index }, answer.clone());
+            }
+        }
+        (Answered::Default, self.script.default.clone())
+    }
+
+    /// Returns the indices of the answers that no call has got.
+    pub fn unused(&self) -> Vec<usize> {
+        let unused = self.used.iter().enumerate().filter(|(_, used)| !**used);
+        unused.map(|(index, _)| index).collect()
+    }
+}
+
+fn fits(when: &Condition, call: &ModelCall, body: &[u8]) -> bool {
+    let Condition {
+        wire,
+        model,
+        contains,
+    } = when;
+    // An aside is nothing that a script knows of, unless an answer is meant for some calls only.
+    let is_meant = !call.aside || *when != Condition::default();
+    is_meant
+        && wire.is_none_or(|wire| wire == call.wire)
+        && model.as_ref().is_none_or(|model| *model == call.model)
+        && contains
+            .as_ref()
+            .is_none_or(|text| stands_in(text.as_bytes(), body))
+}
+
+fn stands_in(text: &[u8], body: &[u8]) -> bool {
+    text.is_empty() || body.windows(text.len()).any(|window| window == text)
+}

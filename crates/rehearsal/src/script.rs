@@ -1,0 +1,377 @@
+//! A script: what the model answers, call by call.
+//!
+//! A script is data, in TOML or JSON. Each model call takes the first answer that is unused and
+//! whose `when` fits; when none is left, the default answer is given, as often as it takes.
+//!
+//! ```toml
+//! [[answer]]
+//! say = "Hello."                       # the shortest answer there is
+//!
+//! [[answer]]
+//! delay = "200ms"                      # before the first byte
+//! steps = [
+//!     { think = "The user wants a listing." },
+//!     { say = "I look" },              # each `say` is one chunk of the stream
+//!     { wait = "50ms" },
+//!     { say = " around." },
+//!     { call = { name = "Bash", input = { command = "ls" } } },
+//! ]
+//! usage = { input = 1200, output = 34, cached = 1000 }
+//!
+//! [[answer]]
+//! say = "This is cut off in the mid"
+//! end = "cut"                          # done, max-tokens, refused, failed, cut or hang
+//!
+//! [[answer]]
+//! status = 429
+//! message = "slow down"
+//! headers = { retry-after = "1" }
+//!
+//! [[answer]]
+//! when = { wire = "messages", model = "claude-haiku", contains = "title" }
+//! say = "A title"
+//!
+//! [default]
+//! say = "Nothing more to say."
+//! ```
+//!
+//! An aside, a question of the program's own that wants JSON of a given schema and offers no tools,
+//! gets an answer of the script only by `when`; else the smallest value that the schema allows.
+//!
+//! A `call` whose input is a string is a free-form tool call where the wire has such a thing
+//! (Responses), and `{"input": …}` elsewhere.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::wire::Wire;
+
+mod file;
+
+/// What the model answers, call by call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Script {
+    /// The answers, in the order in which they are given.
+    pub answers: Vec<Answer>,
+    /// The answer when no other is left.
+    pub default: Answer,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self::new([])
+    }
+}
+
+impl Script {
+    /// What the model says when a script has nothing left and names no default.
+    pub const DEFAULT_TEXT: &str = "This is a rehearsal: no model was asked.";
+
+    /// Creates a script from its answers, with the usual default.
+    pub fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+        Self {
+            answers: answers.into_iter().collect(),
+            default: Answer::say(Self::DEFAULT_TEXT),
+        }
+    }
+
+    /// Gives `answer` when no other is left.
+    #[must_use]
+    pub fn with_default(mut self, answer: Answer) -> Self {
+        self.default = answer;
+        self
+    }
+
+    /// Reads a script from a file: JSON if its name ends in `.json`, else TOML.
+    pub fn load(path: &Path) -> Result<Self, ScriptError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ScriptError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        let read = if path
+            .extension()
+            .is_some_and(|extension| extension == "json")
+        {
+            Self::from_json(&text)
+        } else {
+            Self::from_toml(&text)
+        };
+        read.map_err(|error| error.in_file(path))
+    }
+
+    /// Reads a script from TOML.
+    pub fn from_toml(text: &str) -> Result<Self, ScriptError> {
+        let file: file::Script =
+            toml::from_str(text).map_err(|error| ScriptError::invalid(&error))?;
+        file.try_into()
+    }
+
+    /// Reads a script from JSON.
+    pub fn from_json(text: &str) -> Result<Self, ScriptError> {
+        let file: file::Script =
+            serde_json::from_str(text).map_err(|error| ScriptError::invalid(&error))?;
+        file.try_into()
+    }
+}
+
+/// One answer of the model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// The calls that it may be given to.
+    pub when: Condition,
+    /// The time before its first byte.
+    pub delay: Duration,
+    /// What is answered.
+    pub content: Content,
+}
+
+/// What is answered: a reply of the model, or an error instead of one.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    /// The model replies.
+    Reply(Reply),
+    /// The server refuses.
+    Error(HttpError),
+}
+
+impl From<Content> for Answer {
+    fn from(content: Content) -> Self {
+        Self {
+            when: Condition::default(),
+            delay: Duration::ZERO,
+            content,
+        }
+    }
+}
+
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Self {
+        Content::Reply(reply).into()
+    }
+}
+
+impl Answer {
+    /// A reply of one piece of text.
+    pub fn say(text: impl Into<String>) -> Self {
+        Reply::default().say(text).into()
+    }
+
+    /// A reply of one tool call.
+    pub fn call(name: impl Into<String>, input: Value) -> Self {
+        Reply::default().call(name, input).into()
+    }
+
+    /// An HTTP error.
+    pub fn error(status: u16) -> Self {
+        Content::Error(HttpError::new(status, format!("rehearsed error {status}"))).into()
+    }
+
+    /// Adds a header, where the answer is an error.
+    #[must_use]
+    pub fn with_header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        if let Content::Error(error) = &mut self.content {
+            error.headers.push((name.into(), value.into()));
+        }
+        self
+    }
+
+    /// Waits before the first byte.
+    #[must_use]
+    pub fn after(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// Is given only to calls that fit.
+    #[must_use]
+    pub fn when(mut self, condition: Condition) -> Self {
+        self.when = condition;
+        self
+    }
+}
+
+/// Which calls an answer may be given to; what is absent fits every call.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Condition {
+    /// The wire format of the call.
+    pub wire: Option<Wire>,
+    /// The model that is called.
+    pub model: Option<String>,
+    /// A text that stands in the body.
+    pub contains: Option<String>,
+}
+
+/// A reply of the model: its steps, in order, and its end.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Reply {
+    /// What the model does, in order.
+    pub steps: Vec<Step>,
+    /// How the reply ends.
+    pub end: End,
+    /// The tokens that it says it used; estimated when absent.
+    pub usage: Option<Usage>,
+}
+
+impl Reply {
+    /// Says a piece of text: one chunk of the stream.
+    #[must_use]
+    pub fn say(self, text: impl Into<String>) -> Self {
+        self.step(Step::Say(text.into()))
+    }
+
+    /// Thinks a piece of text: one chunk of the stream.
+    #[must_use]
+    pub fn think(self, text: impl Into<String>) -> Self {
+        self.step(Step::Think(text.into()))
+    }
+
+    /// Waits in the middle of the stream.
+    #[must_use]
+    pub fn wait(self, time: Duration) -> Self {
+        self.step(Step::Wait(time))
+    }
+
+    /// Calls a tool.
+    #[must_use]
+    pub fn call(self, name: impl Into<String>, input: Value) -> Self {
+        let name = name.into();
+        self.step(Step::Call { name, input })
+    }
+
+    /// Ends in this way.
+    #[must_use]
+    pub fn end(mut self, end: End) -> Self {
+        self.end = end;
+        self
+    }
+
+    /// Says that it used these tokens.
+    #[must_use]
+    pub fn with_usage(mut self, usage: Usage) -> Self {
+        self.usage = Some(usage);
+        self
+    }
+
+    fn step(mut self, step: Step) -> Self {
+        self.steps.push(step);
+        self
+    }
+}
+
+/// One thing that the model does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Says a piece of text.
+    Say(String),
+    /// Thinks a piece of text.
+    Think(String),
+    /// Calls a tool.
+    Call {
+        /// The tool's name.
+        name: String,
+        /// What it is called with.
+        input: Value,
+    },
+    /// Waits.
+    Wait(Duration),
+}
+
+/// How a reply ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// Whole: the model is done, or waits for its tools.
+    #[default]
+    Done,
+    /// The model reached its limit of output tokens.
+    MaxTokens,
+    /// The model refuses, or a filter stops it.
+    Refused,
+    /// The stream says that something failed.
+    Failed,
+    /// The connection is cut, in the middle of what was being sent.
+    Cut,
+    /// Nothing more comes, and the connection stays open.
+    Hang,
+}
+
+/// The tokens that a reply says it used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Usage {
+    /// Tokens of the request, cached ones included.
+    #[serde(default)]
+    pub input: u64,
+    /// Tokens of the reply.
+    #[serde(default)]
+    pub output: u64,
+    /// Tokens of the request that came from a cache.
+    #[serde(default)]
+    pub cached: u64,
+}
+
+/// An HTTP error instead of a reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpError {
+    /// The status, 400 to 599.
+    pub status: u16,
+    /// What the vendor's error object says.
+    pub message: String,
+    /// Headers, for example `retry-after`.
+    pub headers: Vec<(String, String)>,
+}
+
+impl HttpError {
+    /// Creates an error without headers.
+    pub fn new(status: u16, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            message: message.into(),
+            headers: Vec::new(),
+        }
+    }
+}
+
+/// A script could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ScriptError {
+    /// The file cannot be read.
+    #[error("cannot read the script {}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is not a script.
+    #[error("the script {}is not valid: {reason}", path.as_ref().map(|path| format!("{} ", path.display())).unwrap_or_default())]
+    Invalid {
+        /// The file, when there is one.
+        path: Option<PathBuf>,
+        /// What is wrong, and where.
+        reason: String,
+    },
+}
+
+impl ScriptError {
+    fn invalid(reason: &impl ToString) -> Self {
+        Self::Invalid {
+            path: None,
+            reason: reason.to_string().trim_end().to_owned(),
+        }
+    }
+
+    fn in_file(self, file: &Path) -> Self {
+        match self {
+            Self::Invalid { path: None, reason } => Self::Invalid {
+                path: Some(file.to_owned()),
+                reason,
+            },
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The server: accepts connections on the loopback interface and ends them all when it is told to.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::connection::{self, Shared};
+use crate::record::Recorded;
+use crate::script::Script;
+
+/// Starts a server that answers from a script, on a free port of 127.0.0.1.
+pub async fn start(script: Script) -> Result<Rehearsal, StartError> {
+    start_with(script, Limits::default()).await
+}
+
+/// Starts a server with limits of one's own.
+pub async fn start_with(script: Script, limits: Limits) -> Result<Rehearsal, StartError> {
+    // Never another address: whoever reaches this server reads what the user's agents are sent.
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let address = listener.local_addr()?;
+    let shared = Arc::new(Shared::new(script, limits, address));
+    let (stop, stopped) = watch::channel(Stop::No);
+    let accepting = tokio::spawn(accept(listener, Arc::clone(&shared), stopped));
+    Ok(Rehearsal {
+        address,
+        shared,
+        stop,
+        accepting,
+    })
+}
+
+/// A server that runs. Dropping it ends it at once.
+#[derive(Debug)]
+pub struct Rehearsal {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    stop: watch::Sender<Stop>,
+    accepting: JoinHandle<()>,
+}
+
+impl Rehearsal {
+    /// Returns the address, `http://127.0.0.1:PORT`, without a slash at its end.
+    pub fn base_url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Returns the address that it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns the requests so far, in the order in which they arrived.
+    pub fn requests(&self) -> Vec<Recorded> {
+        self.shared.requests()
+    }
+
+    /// Returns the model calls so far.
+    pub fn model_calls(&self) -> Vec<Recorded> {
+        let mut requests = self.requests();
+        requests.retain(|request| request.model_call().is_some());
+        requests
+    }
+
+    /// Returns the indices of the script's answers that no call has got.
+    pub fn unused_answers(&self) -> Vec<usize> {
+        self.shared.unused_answers()
+    }
+
+    /// Waits until there are `count` model calls; `false` when `patience` ends first.
+    pub async fn has_model_calls(&self, count: usize, patience: Duration) -> bool {
+        let mut arrivals = self.shared.arrivals();
+        let enough = arrivals.wait_for(|_| self.model_calls().len() >= count);
+        matches!(tokio::time::timeout(patience, enough).await, Ok(Ok(_)))
+    }
+
+    /// Ends the server and returns everything that it was sent. Answers that are under way may end
+    /// within [`Limits::grace`]; then connections are closed.
+    pub async fn shutdown(mut self) -> Vec<Recorded> {
+        self.stop.send_replace(Stop::Gracefully);
+        // The accepting task bounds its own end; it can only fail by panicking.
+        let _ = (&mut self.accepting).await;
+        self.shared.requests()
+    }
+}
+
+impl Drop for Rehearsal {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+/// What the server refuses to be made to hold.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The largest body of a request; a larger one is refused with 413.
+    pub body_bytes: usize,
+    /// The most bytes of bodies that are kept; then requests are refused with 507.
+    pub recorded_bytes: usize,
+    /// The most connections at a time; more wait to be accepted.
+    pub connections: usize,
+    /// The time that answers under way have when the server ends.
+    pub grace: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 64 << 20,
+            recorded_bytes: 512 << 20,
+            connections: 256,
+            grace: Duration::from_millis(500),
+        }
+    }
+}
+
+/// The server could not start.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on 127.0.0.1")]
+pub struct StartError(#[from] std::io::Error);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    No,
+    Gracefully,
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::Receiver<Stop>) {
+    let limits = shared.limits();
+    // Dropping the set, when this task is aborted, aborts every connection.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            _ = stopped.changed() => break,
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept(), if connections.len() < limits.connections => {
+                match accepted {
+                    Ok((stream, _)) => {
+                        let shared = Arc::clone(&shared);
+                        connections.spawn(connection::serve(stream, shared, stopped.clone()));
+                    }
+                    // Out of file descriptors, or gone before it was accepted: neither is an end.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+                }
+            }
+        }
+    }
+    drop(listener);
+    let ended = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(limits.grace, ended).await.is_err() {
+        connections.shutdown().await;
+    }
+}

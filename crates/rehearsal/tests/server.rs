@@ -1,0 +1,462 @@
+//! The server as its clients see it: over a socket, byte by byte.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use convoke_rehearsal::script::Condition;
+use convoke_rehearsal::{
+    Answer, Answered, End, Kind, Limits, Rehearsal, Reply, Script, Usage, Wire, start, start_with,
+};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const WIRES: [Wire; 4] = [Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini];
+
+/// The request line's path and the body of a plain call.
+fn call(wire: Wire, streamed: bool) -> (String, Value) {
+    let body = json!({"model": "m", "stream": streamed});
+    match wire {
+        Wire::Responses => ("/v1/responses".into(), body),
+        Wire::Chat => {
+            let options = json!({"include_usage": true});
+            (
+                "/v1/chat/completions".into(),
+                json!({"model": "m", "stream": streamed, "stream_options": options}),
+            )
+        }
+        Wire::Messages => ("/v1/messages?beta=true".into(), body),
+        Wire::Gemini if streamed => (
+            "/v1beta/models/m:streamGenerateContent?alt=sse".into(),
+            json!({"contents": []}),
+        ),
+        Wire::Gemini => (
+            "/v1beta/models/m:generateContent".into(),
+            json!({"contents": []}),
+        ),
+    }
+}
+
+/// An answer, as it came over the socket.
+struct Received {
+    status: u16,
+    head: String,
+    body: String,
+    /// Whether the body came to the end that its framing promises.
+    is_whole: bool,
+}
+
+async fn send(server: &Rehearsal, head: &str, body: &[u8]) -> Received {
+    let mut stream = TcpStream::connect(server.address()).await.unwrap();
+    let length = body.len();
+    let head = format!(
+        "{head} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n",
+        server.address()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(body).await.unwrap();
+    let mut bytes = Vec::new();
+    // A cut connection may show as a reset; what came before it counts.
+    let _ = stream.read_to_end(&mut bytes).await;
+    receive(&bytes)
+}
+
+async fn post(server: &Rehearsal, path: &str, body: &Value) -> Received {
+    send(server, &format!("POST {path}"), body.to_string().as_bytes()).await
+}
+
+fn receive(bytes: &[u8]) -> Received {
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    let (head, rest) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let status = head
+        .split(' ')
+        .nth(1)
+        .map_or(0, |status| status.parse().unwrap());
+    let (body, is_whole) = if head
+        .to_ascii_lowercase()
+        .contains("transfer-encoding: chunked")
+    {
+        dechunk(rest)
+    } else {
+        (rest.to_owned(), true)
+    };
+    Received {
+        status,
+        head: head.to_owned(),
+        body,
+        is_whole,
+    }
+}
+
+fn dechunk(mut rest: &str) -> (String, bool) {
+    let mut body = String::new();
+    while let Some((size, after)) = rest.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).unwrap();
+        if size == 0 {
+            return (body, true);
+        }
+        let Some(chunk) = after.get(..size) else {
+            break;
+        };
+        body.push_str(chunk);
+        rest = after[size..].trim_start_matches("\r\n");
+    }
+    (body, false)
+}
+
+fn rich_reply() -> Reply {
+    Reply::default()
+        .think("The user ")
+        .think("greets.")
+        .say("Hel")
+        .say("lo, 世界 👋")
+        .call("Bash", json!({"command": "ls"}))
+        .call("apply_patch", json!("*** Begin Patch"))
+        .with_usage(Usage {
+            input: 100,
+            output: 7,
+            cached: 60,
+        })
+}
+
+#[tokio::test]
+async fn each_wire_streams_and_sends_whole() {
+    for wire in WIRES {
+        for streamed in [true, false] {
+            let server = start(Script::new([rich_reply().into()])).await.unwrap();
+            let (path, body) = call(wire, streamed);
+            let received = post(&server, &path, &body).await;
+            assert_eq!((received.status, received.is_whole), (200, true), "{wire}");
+            let shown = if streamed {
+                received.body
+            } else {
+                let value: Value = serde_json::from_str(&received.body).unwrap();
+                serde_json::to_string_pretty(&value).unwrap()
+            };
+            let how = if streamed { "streamed" } else { "whole" };
+            insta::assert_snapshot!(format!("{}_{how}", json!(wire).as_str().unwrap()), shown);
+        }
+    }
+}
+
+#[tokio::test]
+async fn gemini_streams_an_array_where_events_are_not_asked_for() {
+    let server = start(Script::new([rich_reply().into()])).await.unwrap();
+    let path = "/v1beta/models/m:streamGenerateContent";
+    let received = post(&server, path, &json!({"contents": []})).await;
+    let chunks: Vec<Value> = serde_json::from_str(&received.body).unwrap();
+    assert_eq!(chunks.len(), 7);
+    assert_eq!(chunks[6]["candidates"][0]["finishReason"], "STOP");
+}
+
+#[tokio::test]
+async fn each_end_is_told_as_the_wire_tells_it() {
+    let ends = [
+        End::Done,
+        End::MaxTokens,
+        End::Refused,
+        End::Failed,
+        End::Cut,
+    ];
+    let mut table = String::new();
+    for wire in WIRES {
+        for end in ends {
+            let reply = Reply::default().say("Hi").end(end);
+            let server = start(Script::new([reply.clone().into(), reply.into()]))
+                .await
+                .unwrap();
+            let (path, body) = call(wire, true);
+            let streamed = post(&server, &path, &body).await;
+            let last = streamed
+                .body
+                .trim_end()
+                .rsplit("\n\n")
+                .find(|event| !event.contains("[DONE]"));
+            let (path, body) = call(wire, false);
+            let whole = post(&server, &path, &body).await;
+            assert_eq!([streamed.is_whole, whole.is_whole], [end != End::Cut; 2]);
+            let _ = writeln!(
+                table,
+                "{wire}, {end:?}\n  streamed: {}\n  whole, {}: {}",
+                last.unwrap_or_default().replace('\n', " "),
+                whole.status,
+                whole.body,
+            );
+        }
+    }
+    insta::assert_snapshot!(table);
+}
+
+#[tokio::test]
+async fn errors_carry_their_status_their_headers_and_the_vendors_object() {
+    let mut table = String::new();
+    for wire in WIRES {
+        for status in [400, 401, 403, 404, 429, 500, 503, 529] {
+            let answer = Answer::error(status).with_header("retry-after", "2");
+            let server = start(Script::new([answer])).await.unwrap();
+            let (path, body) = call(wire, true);
+            let received = post(&server, &path, &body).await;
+            assert_eq!(received.status, status);
+            assert!(
+                received.head.contains("retry-after: 2"),
+                "{}",
+                received.head
+            );
+            let _ = writeln!(table, "{wire} {status}: {}", received.body);
+        }
+    }
+    insta::assert_snapshot!(table);
+}
+
+#[tokio::test]
+async fn an_answer_waits_before_its_first_byte_and_between_its_chunks() {
+    let reply = Reply::default()
+        .say("a")
+        .wait(Duration::from_millis(150))
+        .say("b");
+    let answer = Answer::from(reply).after(Duration::from_millis(150));
+    for streamed in [true, false] {
+        let server = start(Script::new([answer.clone()])).await.unwrap();
+        let (path, body) = call(Wire::Messages, streamed);
+        let begun = Instant::now();
+        post(&server, &path, &body).await;
+        assert!(begun.elapsed() >= Duration::from_millis(300));
+    }
+}
+
+#[tokio::test]
+async fn a_hanging_answer_sends_its_beginning_and_ends_with_the_server() {
+    let reply = Reply::default().say("Half an ans").end(End::Hang);
+    let server = start(Script::new([reply.into()])).await.unwrap();
+    let mut stream = TcpStream::connect(server.address()).await.unwrap();
+    let body = r#"{"stream":true}"#;
+    let request = format!(
+        "POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut bytes = Vec::new();
+    while !String::from_utf8_lossy(&bytes).contains("Half an ans") {
+        let read = stream.read_buf(&mut bytes).await.unwrap();
+        assert_ne!(read, 0);
+    }
+    let silence = tokio::time::timeout(Duration::from_millis(200), stream.read_buf(&mut bytes));
+    assert!(
+        silence.await.is_err(),
+        "nothing more comes, and the connection stays open"
+    );
+
+    let begun = Instant::now();
+    assert_eq!(server.shutdown().await.len(), 1);
+    assert!(begun.elapsed() < Duration::from_secs(2));
+    assert!(!receive(&bytes).is_whole);
+}
+
+#[tokio::test]
+async fn shutdown_lets_an_answer_under_way_end() {
+    let reply = Reply::default()
+        .say("a")
+        .wait(Duration::from_millis(200))
+        .say("the end");
+    let server = start(Script::new([reply.into()])).await.unwrap();
+    let address = server.address();
+    let reading = tokio::spawn(async move {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request =
+            "POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 15\r\n\r\n{\"stream\":true}";
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).await.unwrap();
+        receive(&bytes)
+    });
+    assert!(server.has_model_calls(1, Duration::from_secs(5)).await);
+    server.shutdown().await;
+    let received = reading.await.unwrap();
+    assert!(received.is_whole && received.body.contains("the end"));
+}
+
+#[tokio::test]
+async fn a_request_is_kept_to_the_byte_and_its_secrets_are_not() {
+    let server = start(Script::default()).await.unwrap();
+    let mut text = "é世👋\"\\\u{0}".repeat(50_000);
+    text.push_str("/compact @/etc/hostname");
+    let body = format!("{{\"model\": \"m\",\n \"x\": {}}}", json!(text));
+    let head = "POST /v1/messages?key=hunter2&beta=true HTTP/1.1\r\nx-api-key: hunter2\r\n\
+                authorization: Bearer hunter2\r\nx-session-token: hunter2\r\nx-app: cli\r\nhost: x\r\n\
+                connection: close";
+    let mut stream = TcpStream::connect(server.address()).await.unwrap();
+    let head = format!("{head}\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(body.as_bytes()).await.unwrap();
+    stream.read_to_end(&mut Vec::new()).await.unwrap();
+
+    let requests = server.shutdown().await;
+    let request = &requests[0];
+    assert_eq!(request.body, body.as_bytes());
+    assert_eq!(request.header("X-App"), Some("cli"));
+    assert_eq!(request.header("x-api-key"), Some("[redacted: 7 bytes]"));
+    assert_eq!(request.target, "/v1/messages?key=[redacted:7]&beta=true");
+    assert!(!format!("{request:?}").contains("hunter2"));
+}
+
+#[tokio::test]
+async fn answers_are_given_in_order_to_the_calls_that_they_fit() {
+    let for_gemini = Condition {
+        wire: Some(Wire::Gemini),
+        ..Condition::default()
+    };
+    let for_titles = Condition {
+        contains: Some("a title".into()),
+        ..Condition::default()
+    };
+    let script = Script::new([
+        Answer::say("one").when(for_gemini),
+        Answer::say("two"),
+        Answer::say("three").when(for_titles),
+        Answer::say("four"),
+    ])
+    .with_default(Answer::say("nothing left"));
+    let server = start(script).await.unwrap();
+    let mut given = Vec::new();
+    for (wire, ask) in [
+        (Wire::Chat, "hello"),
+        (Wire::Chat, "write a title"),
+        (Wire::Gemini, "hello"),
+        (Wire::Messages, "hello"),
+        (Wire::Messages, "hello"),
+    ] {
+        let (path, mut body) = call(wire, false);
+        body["ask"] = json!(ask);
+        let received = post(&server, &path, &body).await.body;
+        let words = ["one", "two", "three", "four", "nothing left"];
+        given.push(
+            words
+                .into_iter()
+                .find(|word| received.contains(word))
+                .unwrap(),
+        );
+    }
+    assert_eq!(given, ["two", "three", "one", "four", "nothing left"]);
+    assert!(server.unused_answers().is_empty());
+}
+
+#[tokio::test]
+async fn an_aside_gets_a_value_of_its_schema_and_leaves_the_script_alone() {
+    let server = start(Script::new([Answer::say("for the turn")]))
+        .await
+        .unwrap();
+    let schema = json!({
+        "type": "OBJECT", "required": ["model_choice"],
+        "properties": {"model_choice": {"type": "STRING", "enum": ["flash", "pro"]}},
+    });
+    let body = json!({"contents": [], "generationConfig": {"responseSchema": schema}});
+    let aside = post(&server, "/v1beta/models/lite:generateContent", &body).await;
+    let aside: Value = serde_json::from_str(&aside.body).unwrap();
+    assert_eq!(
+        aside["candidates"][0]["content"]["parts"][0]["text"],
+        r#"{"model_choice":"flash"}"#
+    );
+    let (path, body) = call(Wire::Gemini, true);
+    assert!(
+        post(&server, &path, &body)
+            .await
+            .body
+            .contains("for the turn")
+    );
+    let answered: Vec<_> = server
+        .requests()
+        .iter()
+        .map(|request| request.answered)
+        .collect();
+    assert_eq!(answered, [Answered::Schema, Answered::Script { answer: 0 }]);
+}
+
+#[tokio::test]
+async fn the_small_requests_around_a_call_are_answered() {
+    let server = start(Script::default()).await.unwrap();
+    let mut table = String::new();
+    for (head, body) in [
+        ("HEAD /", ""),
+        ("GET /v1/models", ""),
+        (
+            "GET /v1/models HTTP/1.1\r\nanthropic-version: 2023-06-01\r\nx:",
+            "",
+        ),
+        ("GET /v1beta/models", ""),
+        ("POST /v1/messages/count_tokens?beta=true", "twelve bytes"),
+        ("POST /v1beta/models/m:countTokens", "twelve bytes"),
+        ("GET /v1/responses HTTP/1.1\r\nupgrade: websocket\r\nx:", ""),
+        ("POST /api/event_logging/batch", "{}"),
+        ("POST /v1/videos", "{}"),
+        ("GET /v1/messages", ""),
+        ("POST /v1/messages", "{not json"),
+        ("POST /v1/responses", ""),
+        ("CONNECT example.com:443", ""),
+        ("GET http://example.com/x", ""),
+    ] {
+        let received = send(&server, head, body.as_bytes()).await;
+        let head = head.lines().next().unwrap();
+        let _ = writeln!(table, "{head}: {} {}", received.status, received.body);
+    }
+    for request in server.shutdown().await {
+        let _ = writeln!(
+            table,
+            "{} {} {:?}",
+            request.method, request.target, request.kind
+        );
+    }
+    insta::assert_snapshot!(table);
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_refused() {
+    let limits = Limits {
+        body_bytes: 100,
+        recorded_bytes: 150,
+        ..Limits::default()
+    };
+    let server = start_with(Script::default(), limits).await.unwrap();
+    let body = |size: usize| json!({"x": "x".repeat(size - 8)});
+    let statuses = [
+        post(&server, "/v1/messages", &body(101)).await.status,
+        post(&server, "/v1/messages", &body(100)).await.status,
+        post(&server, "/v1/messages", &body(51)).await.status,
+        post(&server, "/v1/messages", &body(50)).await.status,
+    ];
+    assert_eq!(statuses, [413, 200, 507, 200]);
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn noise_on_the_socket_harms_nobody() {
+    let server = start(Script::default()).await.unwrap();
+    for noise in [
+        &b"\x16\x03\x01\x02\x00"[..],
+        b"\r\n\r\n",
+        b"POST",
+        b"",
+        b"GET / HTTP/9.9\r\n\r\n",
+    ] {
+        let mut stream = TcpStream::connect(server.address()).await.unwrap();
+        stream.write_all(noise).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let _ = stream.read_to_end(&mut Vec::new()).await;
+    }
+    assert!(server.requests().is_empty());
+    let (path, body) = call(Wire::Chat, false);
+    assert_eq!(post(&server, &path, &body).await.status, 200);
+    assert!(matches!(server.requests()[0].kind, Kind::ModelCall(_)));
+}
+
+#[tokio::test]
+async fn the_server_listens_on_the_loopback_interface_and_stops_when_dropped() {
+    let server = start(Script::default()).await.unwrap();
+    let address = server.address();
+    assert!(address.ip().is_loopback());
+    assert_eq!(server.base_url(), format!("http://{address}"));
+    drop(server);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(TcpStream::connect(address).await.is_err());
+}
