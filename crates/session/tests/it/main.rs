@@ -2,3 +2,5 @@
 
 mod conversation;
 mod stage;
+mod store;
+mod transfer;
