@@ -46,7 +46,8 @@ pub fn does(steps: Vec<Step>) -> Act {
 }
 
 pub struct Stage {
-    pub directory: TempDir,
+    /// Goes when the stage does.
+    _directory: TempDir,
     pub store: SqliteStore,
     pub session: SessionId,
     pub deliveries: HashMap<String, Arc<Mutex<Vec<Delivery>>>>,
@@ -82,7 +83,7 @@ impl Stage {
         let ticks = AtomicI64::new(1_000);
         crew.clock = Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed));
         let session = SessionId::generate();
-        Self { directory, store, session, deliveries, crew, events: Arc::default() }
+        Self { _directory: directory, store, session, deliveries, crew, events: Arc::default() }
     }
 
     /// Begins the session.
