@@ -1,6 +1,9 @@
 //! The subcommands, one module each.
 
 mod assemble;
+mod capture;
+mod doctor;
+mod explain;
 mod prompt;
 mod rpc;
 
@@ -13,12 +16,17 @@ use crate::outcome::Outcome;
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Explain(explain::Explain),
     /// Show the exact prompt that a member would get now; nothing is sent
     Prompt(prompt::Arguments),
     /// Assemble prompts for other programs: JSON lines in, JSON lines out
     Assemble(assemble::Arguments),
     /// Keep a conversation for another program: JSON-RPC over standard input and output
     Rpc(rpc::Arguments),
+    /// Show what a CLI really sends to its model; nothing leaves the machine
+    Capture(capture::Arguments),
+    /// Show which agents are here, how they are signed in, and what would fail and why
+    Doctor(doctor::Arguments),
 }
 
 /// Runs a subcommand.
@@ -29,8 +37,11 @@ pub fn run(command: Command) -> anyhow::Result<Outcome> {
         _ => LevelFilter::OFF,
     });
     match command {
+        Command::Explain(arguments) => explain::run(&arguments),
         Command::Prompt(arguments) => prompt::run(&arguments),
         Command::Assemble(arguments) => assemble::run(&arguments),
         Command::Rpc(arguments) => rpc::run(&arguments),
+        Command::Capture(arguments) => capture::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
     }
 }

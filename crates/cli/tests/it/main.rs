@@ -3,7 +3,9 @@
 #![expect(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "this is a test")]
 
 mod assemble;
+mod capture;
 mod context;
+mod doctor;
 mod prompt;
 mod rpc;
 mod vectors;
