@@ -1,5 +1,7 @@
 //! Conversations from the outside: scripted agents, a real store.
 
+#![expect(clippy::unwrap_used, reason = "the functions of a test")]
+
 mod conversation;
 mod hostile;
 mod stage;

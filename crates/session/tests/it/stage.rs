@@ -1,6 +1,7 @@
 //! A stage for tests: a team of scripted agents, a store in a directory of its own, a clock that ticks.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -68,12 +69,12 @@ impl Stage {
         .unwrap();
         let mut file = settings.to_owned();
         for person in ["kailai", "lee"] {
-            file += &format!("\n[[member]]\nname = \"{person}\"\nhuman = true\n");
+            let _ = writeln!(file, "\n[[member]]\nname = \"{person}\"\nhuman = true");
         }
         let mut seats = HashMap::new();
         let mut deliveries = HashMap::new();
         for (name, act) in acts {
-            file += &format!("\n[[member]]\nname = \"{name}\"\nagent = \"codex\"\n");
+            let _ = writeln!(file, "\n[[member]]\nname = \"{name}\"\nagent = \"codex\"");
             let list = Arc::new(Mutex::new(Vec::new()));
             let agent = Scripted { act: act.clone(), deliveries: list.clone() };
             deliveries.insert((*name).to_owned(), list);
@@ -108,9 +109,9 @@ impl Stage {
             .unwrap()
     }
 
-    fn observer(&self) -> Box<dyn FnMut(&Event) + Send> {
+    fn observer(&self) -> Box<dyn FnMut(Event) + Send> {
         let events = self.events.clone();
-        Box::new(move |event| events.lock().unwrap().push(event.clone()))
+        Box::new(move |event| events.lock().unwrap().push(event))
     }
 
     /// Returns who said what, message by message.

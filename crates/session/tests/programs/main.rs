@@ -2,6 +2,8 @@
 //!
 //! Without a harness, because agents are started through this very program.
 
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "the functions of a test")]
+
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::ExitCode;

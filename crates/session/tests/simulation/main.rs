@@ -3,6 +3,8 @@
 //!
 //! `CONVOKE_SIMULATION_SEEDS` sets how many conversations there are.
 
+#![expect(clippy::unwrap_used, reason = "the functions of a test")]
+
 mod model;
 mod script;
 mod world;
@@ -79,7 +81,7 @@ fn one_after_another_everything_is_as_the_model_says() {
 #[test]
 fn at_the_same_time_nothing_is_lost_or_doubled() {
     for_every_seed(|store, seed| async move {
-        if seed % 4 == 0 {
+        if seed.is_multiple_of(4) {
             World::new(seed, true).hold(&store).await.check();
         }
     });

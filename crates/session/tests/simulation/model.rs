@@ -11,8 +11,7 @@ pub struct Model {
     pub agents: usize,
     pub turn_limit: u64,
     pub queue_limit: usize,
-    /// Number, speaker, text, what it answers, whom it calls.
-    pub messages: Vec<(u64, String, String, Option<u64>, Vec<String>)>,
+    pub messages: Vec<MessageRow>,
     all: Vec<Turn>,
     pub task: Option<String>,
     last_finished: Option<u64>,
@@ -24,6 +23,27 @@ pub struct Model {
     since: u64,
     said: HashMap<(String, String), u32>,
     stop: Option<String>,
+}
+
+/// What is compared of a message.
+#[derive(Debug, PartialEq)]
+pub struct MessageRow {
+    pub number: u64,
+    pub from: String,
+    pub content: String,
+    pub answers: Option<u64>,
+    pub to: Vec<String>,
+}
+
+/// What is compared of a turn.
+#[derive(Debug, PartialEq)]
+pub struct TurnRow {
+    pub number: u64,
+    pub member: String,
+    pub answers: u64,
+    pub intent: Intent,
+    pub state: &'static str,
+    pub reply: Option<u64>,
 }
 
 #[derive(Clone)]
@@ -56,14 +76,17 @@ impl Model {
         }
     }
 
-    /// Returns number, member, message, intent, state and reply of every turn.
-    pub fn turns(&self) -> Vec<(u64, String, u64, Intent, &'static str, Option<u64>)> {
-        let numbered = (1..).zip(&self.all);
-        numbered
-            .map(|(n, turn)| {
-                (n, turn.member.clone(), turn.answers, turn.intent, turn.state, turn.reply)
-            })
-            .collect()
+    /// Returns every turn.
+    pub fn turns(&self) -> Vec<TurnRow> {
+        let row = |(number, turn): (u64, &Turn)| TurnRow {
+            number,
+            member: turn.member.clone(),
+            answers: turn.answers,
+            intent: turn.intent,
+            state: turn.state,
+            reply: turn.reply,
+        };
+        (1..).zip(&self.all).map(row).collect()
     }
 
     fn agents(&self) -> &'static [&'static str] {
@@ -159,7 +182,8 @@ impl Model {
             });
         }
         let to = called.into_iter().map(|(member, _)| member).collect();
-        self.messages.push((number, speaker.to_owned(), line.text.clone(), answers, to));
+        let (from, content) = (speaker.to_owned(), line.text.clone());
+        self.messages.push(MessageRow { number, from, content, answers, to });
         self.last_finished = Some(number);
         self.asker = Some(asker.to_owned());
         if line.task.is_some() {

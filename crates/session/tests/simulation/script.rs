@@ -1,5 +1,7 @@
 //! What is said in a simulated conversation: every word follows from the seed.
 
+use std::fmt::Write as _;
+
 use convoke_core::marker::Intent;
 
 pub const PEOPLE: [&str; 2] = ["kailai", "lee"];
@@ -60,17 +62,17 @@ pub fn line(random: &mut Random) -> Line {
             Intent::P2 => String::new(),
             other => format!("!{other:?}"),
         };
-        text += &format!(" [NEXT: {name}{mark}]");
+        let _ = write!(text, " [NEXT: {name}{mark}]");
         line.calls.push((name, intent));
     }
     if random.one_in(8) {
         let name = random.of(&["max", "sarah", "ALL", "lee"]);
-        text += &format!(" [DROP: {name}]");
+        let _ = write!(text, " [DROP: {name}]");
         line.drops.push(name);
     }
     if random.one_in(8) {
         let task = format!("task {}", random.below(100));
-        text += &format!(" [TEAM_TASK: {task}]");
+        let _ = write!(text, " [TEAM_TASK: {task}]");
         line.task = Some(task);
     }
     if random.one_in(6) {

@@ -1,21 +1,21 @@
 //! One simulated conversation: by the model, and for real.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, Delivery, Turn};
-use convoke_core::marker::Intent;
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::{
-    Coordinator, Crew, MemberName, MessageNumber, NewSession, Saying, Seat, SessionId, SqliteStore,
-    Stop, Store, TurnId, TurnState,
+    Coordinator, Crew, MemberName, MessageNumber, NewSession, NumberedMessage, Saying, Seat,
+    SessionId, SqliteStore, Stop, Store, TurnId, TurnState,
 };
 use convoke_team::Team;
 
-use super::model::Model;
+use super::model::{MessageRow, Model, TurnRow};
 use super::script::{AGENTS, Deed, PEOPLE, Performance, Random, deeds, performance};
 
 pub struct World {
@@ -30,8 +30,8 @@ pub struct World {
 /// What came of a conversation that was really held.
 pub struct Held {
     pub stops: Vec<String>,
-    pub messages: Vec<(u64, String, String, Option<u64>, Vec<String>)>,
-    pub turns: Vec<(u64, String, u64, Intent, &'static str, Option<u64>)>,
+    pub messages: Vec<MessageRow>,
+    pub turns: Vec<TurnRow>,
     pub task: Option<String>,
     asked: u64,
     attempts: u64,
@@ -96,11 +96,11 @@ impl World {
             self.turn_limit, self.queue_limit, self.parallel
         );
         for person in PEOPLE {
-            file += &format!("[[member]]\nname = \"{person}\"\nhuman = true\n");
+            let _ = writeln!(file, "[[member]]\nname = \"{person}\"\nhuman = true");
         }
         let mut seats = HashMap::new();
         for agent in &AGENTS[..self.agents] {
-            file += &format!("[[member]]\nname = \"{agent}\"\nagent = \"gemini\"\n");
+            let _ = writeln!(file, "[[member]]\nname = \"{agent}\"\nagent = \"gemini\"");
             let actor = Actor { seed: self.seed, asked: asked.clone() };
             seats.insert(MemberName::from(*agent), Seat::new(Arc::new(actor), "/"));
         }
@@ -138,7 +138,7 @@ impl World {
                 }
                 Deed::Reopen => {
                     drop(coordinator);
-                    let observer = Box::new(|_: &_| {});
+                    let observer = Box::new(|_| {});
                     coordinator =
                         Coordinator::open(store.clone(), id, crew.clone(), observer).await.unwrap();
                 }
@@ -163,7 +163,8 @@ impl World {
             attempts += u64::from(turn.attempts);
         }
         // Every prompt can be assembled again; asked of some, because it takes the longest.
-        let replayed = if self.seed % 8 == 0 { verify(store, id).await.unwrap() } else { vec![] };
+        let replayed =
+            if self.seed.is_multiple_of(8) { verify(store, id).await.unwrap() } else { vec![] };
         for replayed in replayed {
             assert_eq!(replayed.result, ReplayResult::Same, "seed {}: {replayed:?}", self.seed);
         }
@@ -174,20 +175,23 @@ impl World {
             stops,
             messages: messages
                 .into_iter()
-                .map(|message| {
-                    let to = message.message.addressees().to_vec();
-                    let said = message.message.said;
-                    let from = said.speaker.name().to_owned();
-                    let answers = message.answers.map(|number| number.0);
-                    (message.number.0, from, said.content, answers, to)
+                .map(|NumberedMessage { number, answers, message }| MessageRow {
+                    number: number.0,
+                    from: message.said.speaker.name().to_owned(),
+                    to: message.addressees().to_vec(),
+                    content: message.said.content,
+                    answers: answers.map(|number| number.0),
                 })
                 .collect(),
             turns: turns
                 .into_iter()
-                .map(|turn| {
-                    let reply = turn.reply.map(|number| number.0);
-                    let member = turn.member.as_str().to_owned();
-                    (turn.id.0, member, turn.answers.0, turn.intent, turn.state.word(), reply)
+                .map(|turn| TurnRow {
+                    number: turn.id.0,
+                    member: turn.member.as_str().to_owned(),
+                    answers: turn.answers.0,
+                    intent: turn.intent,
+                    state: turn.state.word(),
+                    reply: turn.reply.map(|number| number.0),
                 })
                 .collect(),
             task: session.state.task,
@@ -201,21 +205,23 @@ impl Held {
     /// Checks what must hold in whatever order agents answer.
     pub fn check(&self) {
         assert_eq!(self.attempts, self.asked, "every time an agent was asked is on record");
-        let mut replies: Vec<u64> = self.turns.iter().filter_map(|turn| turn.5).collect();
+        let mut replies: Vec<u64> = self.turns.iter().filter_map(|turn| turn.reply).collect();
+        let count = replies.len();
         replies.sort_unstable();
-        let unique: std::collections::BTreeSet<_> = replies.iter().copied().collect();
-        assert_eq!(unique.len(), replies.len(), "no two turns have one reply");
-        for (number, speaker, _, answers, _) in &self.messages {
-            let of_agent = AGENTS.contains(&speaker.as_str());
-            let turn = self.turns.iter().find(|turn| turn.5 == Some(*number));
-            assert!(!of_agent || turn.is_some(), "an agent speaks only in its turn");
+        replies.dedup();
+        assert_eq!(replies.len(), count, "no two turns have one reply");
+        for message in &self.messages {
+            let turn = self.turns.iter().find(|turn| turn.reply == Some(message.number));
+            let is_agent = AGENTS.contains(&message.from.as_str());
+            assert!(!is_agent || turn.is_some(), "an agent speaks only in its turn");
             if let Some(turn) = turn {
-                assert_eq!((&turn.1, Some(turn.2)), (speaker, *answers), "and answers its message");
+                assert_eq!(turn.member, message.from, "nobody speaks in another's turn");
+                assert_eq!(Some(turn.answers), message.answers, "a turn answers its message");
             }
         }
         for turn in &self.turns {
-            assert_ne!(turn.4, "running", "nobody is at work");
-            assert_eq!(turn.4 == "done", turn.5.is_some(), "what is done has a reply");
+            assert_ne!(turn.state, "running", "nobody is at work");
+            assert_eq!(turn.state == "done", turn.reply.is_some(), "what is done has a reply");
         }
     }
 }
