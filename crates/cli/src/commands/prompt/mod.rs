@@ -7,7 +7,7 @@ mod output;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use convoke_core::{AgentContext, ContextManager, Hooks};
 use convoke_team::Team;
 
@@ -19,6 +19,7 @@ use crate::outcome::{Outcome, UsageError};
 ///
 /// Standard output carries the prompt alone, to the byte.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("account").args(["explain", "json"]).multiple(true))]
 pub struct Arguments {
     /// The member that the prompt is for
     #[arg(long = "for", value_name = "NAME")]
@@ -42,7 +43,7 @@ pub struct Arguments {
     #[arg(long)]
     explain: bool,
     /// Count tokens exactly too, with the encoding of OpenAI's current models
-    #[arg(long)]
+    #[arg(long, requires = "account")]
     exact_tokens: bool,
     /// Write the prompt, the system text, the ledger and the diagnostics as JSON
     #[arg(long)]
@@ -75,6 +76,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             .context_for_reply(&id.as_str().into(), &member.name, context)
             .map_err(|error| UsageError(format!("--in-reply-to: {error}")))?,
     };
+    diagnostics.extend(conversation::marker_diagnostics(&manager, &input, team.context.text));
     let mut prompt = manager
         .assemble_prompt(&settings.agent, &input)
         .with_context(|| format!("no prompt for {}", member.name))?;
