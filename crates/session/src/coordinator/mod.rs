@@ -16,7 +16,7 @@ pub use self::controls::Controls;
 use self::controls::Wish;
 pub use self::crew::{Clock, Crew, Seat};
 use crate::event::{Event, Stop};
-use crate::id::{Head, MemberName, MessageNumber, SessionId, TurnId};
+use crate::id::{Head, MemberName, SessionId, TurnId};
 use crate::routing::conversation::{Consequences, Conversation, Said};
 use crate::routing::guard::Guard;
 use crate::routing::queue::Pace;
@@ -254,6 +254,7 @@ impl<S: Store> Coordinator<S> {
         };
         let consequences = next.say(said, self.crew.team().limits.queue);
         let mut commit = self.commit_of(&next);
+        commit.at = at;
         commit.turns.extend(answered.map(|turn| Turn {
             state: TurnState::Done,
             reply: Some(consequences.message.number),
@@ -423,11 +424,6 @@ impl<S: Store> Coordinator<S> {
 
     fn emit(&mut self, event: Event) {
         (self.observer)(event);
-    }
-
-    /// Returns the id of a stored message.
-    async fn id_of(&self, number: MessageNumber) -> Result<MessageId, StoreError> {
-        Ok(self.store.message(self.session, number).await?.message.id)
     }
 }
 
