@@ -58,6 +58,33 @@ impl Saying {
 /// [`Self::accept`] stores and routes what a person says; [`Self::run`] then works until a person is to
 /// speak, a guard stops it, or somebody cancels. Nothing is in memory that is not stored: it can be
 /// dropped, or killed, at any moment.
+///
+/// ```
+/// use std::collections::HashMap;
+/// use std::sync::Arc;
+///
+/// use convoke_agent::adapter::{Script, StandIn};
+/// use convoke_session::conformance::new_session;
+/// use convoke_session::{Coordinator, Crew, Saying, Seat, SqliteStore, Stop};
+/// use convoke_team::Team;
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// let team = Team::parse("[[member]]\nname = \"max\"\nagent = \"claude\"\n")?;
+/// let max = StandIn::new(Script::replies(["Looks good to me."]));
+/// let seats = HashMap::from([("max".into(), Seat::new(Arc::new(max), directory.path()))]);
+/// let store = SqliteStore::open(directory.path()).await?;
+///
+/// let crew = Crew::new(team, seats);
+/// let observer = Box::new(|event| println!("{event:?}"));
+/// let mut coordinator = Coordinator::create(store, new_session(), crew, observer).await?;
+/// coordinator.accept(Saying::new("user", "What do you think? [NEXT: max]")).await?;
+/// assert_eq!(coordinator.run().await?, Stop::Idle { person: "user".into() });
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(example())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Coordinator<S: Store> {
     store: S,
     session: SessionId,
@@ -416,9 +443,10 @@ impl<S: Store> Coordinator<S> {
     }
 
     async fn commit(&mut self, commit: Commit) -> Result<(), StoreError> {
-        let committed = self.store.commit(self.session, commit).await;
-        self.is_stale |= committed.is_err();
-        self.head = committed?;
+        // Whoever drops this future does not know what became of the commit; the store does.
+        let was_stale = std::mem::replace(&mut self.is_stale, true);
+        self.head = self.store.commit(self.session, commit).await?;
+        self.is_stale = was_stale;
         Ok(())
     }
 
