@@ -264,6 +264,7 @@ async fn the_second_process_is_told_who_holds_the_session() {
     let refused = second.await.err().unwrap().to_string();
     let expected = format!("session {} is held by process {}", stage.session, std::process::id());
     assert!(refused.starts_with(&expected), "{refused}");
+    assert!(refused.ends_with("since 1970-01-01 00:00:01 UTC"), "{refused}");
     drop(coordinator);
     stage.resume().await;
 }
