@@ -1,0 +1,4 @@
+//! Conversations from the outside: scripted agents, a real store.
+
+mod conversation;
+mod stage;
