@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod commands;
+mod conversation;
 mod diagnostics;
 mod figures;
 mod logging;
