@@ -6,6 +6,7 @@ mod doctor;
 mod explain;
 mod prompt;
 mod rpc;
+mod run;
 
 use clap::Subcommand;
 use tracing_subscriber::filter::LevelFilter;
@@ -16,6 +17,8 @@ use crate::outcome::Outcome;
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Hold a conversation with a team of agents to its end
+    Run(run::Arguments),
     Explain(explain::Explain),
     /// Show the exact prompt that a member would get now; nothing is sent
     Prompt(prompt::Arguments),
@@ -37,6 +40,7 @@ pub fn run(command: Command) -> anyhow::Result<Outcome> {
         _ => LevelFilter::OFF,
     });
     match command {
+        Command::Run(arguments) => run::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Prompt(arguments) => prompt::run(&arguments),
         Command::Assemble(arguments) => assemble::run(&arguments),
