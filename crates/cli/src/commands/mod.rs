@@ -5,6 +5,7 @@ mod capture;
 mod doctor;
 mod explain;
 mod prompt;
+mod request;
 mod rpc;
 mod run;
 
@@ -22,6 +23,8 @@ pub enum Command {
     Explain(explain::Explain),
     /// Show the exact prompt that a member would get now; nothing is sent
     Prompt(prompt::Arguments),
+    /// Show the exact request that a turn here would send to a model; nothing is sent
+    Request(Box<request::Arguments>),
     /// Assemble prompts for other programs: JSON lines in, JSON lines out
     Assemble(assemble::Arguments),
     /// Keep a conversation for another program: JSON-RPC over standard input and output
@@ -43,6 +46,7 @@ pub fn run(command: Command) -> anyhow::Result<Outcome> {
         Command::Run(arguments) => run::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Prompt(arguments) => prompt::run(&arguments),
+        Command::Request(arguments) => request::run(&arguments),
         Command::Assemble(arguments) => assemble::run(&arguments),
         Command::Rpc(arguments) => rpc::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),
