@@ -8,6 +8,7 @@ mod prompt;
 mod request;
 mod rpc;
 mod run;
+mod sessions;
 
 use clap::Subcommand;
 use tracing_subscriber::filter::LevelFilter;
@@ -20,6 +21,8 @@ use crate::outcome::Outcome;
 pub enum Command {
     /// Hold a conversation with a team of agents to its end
     Run(run::Arguments),
+    /// Show, resume, copy and check conversations
+    Sessions(sessions::Arguments),
     Explain(explain::Explain),
     /// Show the exact prompt that a member would get now; nothing is sent
     Prompt(prompt::Arguments),
@@ -44,6 +47,7 @@ pub fn run(command: Command) -> anyhow::Result<Outcome> {
     });
     match command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::Sessions(arguments) => sessions::run(arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Prompt(arguments) => prompt::run(&arguments),
         Command::Request(arguments) => request::run(&arguments),

@@ -17,7 +17,8 @@ use convoke_session::{Event, Store as _, TurnState};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use self::reached::Reached;
+use self::reached::{Arrivals, Reached};
+use self::summary::End;
 use self::tally::Tally;
 use self::view::{Screen, View};
 use crate::conversation::{self, Conversation, Order};
@@ -39,20 +40,20 @@ use crate::terminal::Paint;
 pub struct Arguments {
     /// What you say; `-` reads standard input. A new session without it begins with the team's task
     #[arg(value_name = "TASK")]
-    task: Option<String>,
+    pub(in crate::commands) task: Option<String>,
     #[command(flatten)]
-    order: Order,
+    pub(in crate::commands) order: Order,
     /// Who is called when your text calls nobody; by default the first agent of the team
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    to: Vec<String>,
+    pub(in crate::commands) to: Vec<String>,
     /// Try the turn again that failed or was cancelled last
     #[arg(long, requires = "session")]
-    retry: bool,
+    pub(in crate::commands) retry: bool,
     /// Write one event a line, as JSON
     #[arg(long)]
-    json: bool,
+    pub(in crate::commands) json: bool,
     #[command(flatten)]
-    deny: Deny,
+    pub(in crate::commands) deny: Deny,
 }
 
 /// Runs `convoke run`.
@@ -65,9 +66,9 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let surroundings = surroundings::of_process()?;
     let began = Instant::now();
     let (sender, mut events) = unbounded_channel();
-    let observer = Box::new(move |event: &Event| {
+    let observer = Box::new(move |event: Event| {
         // Nobody listens any more once the run has ended.
-        let _ = sender.send(event.clone());
+        let _ = sender.send(event);
     });
     let mut conversation = conversation::open(&arguments.order, &surroundings, observer).await?;
     let saying = saying::what_to_say(arguments, &conversation).await?;
@@ -87,7 +88,9 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
             .await?;
         show.reached(reached)?;
     }
-    show.closing(&conversation, &stop, began.elapsed())?;
+    let arrived = reached.iter().filter(|reached| reached.is_unchanged()).count();
+    let arrivals = Arrivals { arrived, calls: reached.len() };
+    show.closing(&conversation, &stop, arrivals, began.elapsed())?;
     let denied = arguments.deny.outcome(show.tally.diagnostics.keys().copied());
     Ok(match (denied, stop) {
         (Outcome::Done, Stop::Idle { .. } | Stop::Addressed { .. }) => Outcome::Done,
@@ -240,11 +243,13 @@ impl Show {
         &mut self,
         conversation: &Conversation,
         stop: &Stop,
+        arrivals: Arrivals,
         elapsed: Duration,
     ) -> io::Result<()> {
         match &mut self.audience {
             Audience::Person(view) => {
-                summary::closing(view, &self.tally, conversation, stop, elapsed)
+                let end = End { stop, arrivals, elapsed };
+                summary::closing(view, &self.tally, conversation, &end)
             }
             Audience::Program => json::summary(&self.tally, conversation, elapsed),
         }

@@ -29,6 +29,13 @@ pub(super) enum Arrival {
     Changed,
 }
 
+/// How many prompts were seen to arrive, and how many of them as they were sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrivals {
+    pub(super) arrived: usize,
+    pub(super) calls: usize,
+}
+
 /// The same for other programs.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename = "reached-model", rename_all = "camelCase")]
@@ -67,6 +74,11 @@ impl Reached {
     /// Returns the turn.
     pub(super) fn turn(&self) -> TurnId {
         self.turn
+    }
+
+    /// Says whether everything arrived as it was sent.
+    pub(super) fn is_unchanged(&self) -> bool {
+        self.prompt != Arrival::Changed && self.system != Some(Arrival::Changed)
     }
 
     /// Says what did not arrive as it was sent.

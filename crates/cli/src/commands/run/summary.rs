@@ -3,11 +3,12 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use convoke_session::SessionId;
 use convoke_session::event::Stop;
 
+use super::reached::Arrivals;
 use super::tally::{MemberTally, Tally};
 use super::view::{View, seconds};
+use crate::commands::sessions::short;
 use crate::conversation::{Conversation, Players, sample};
 use crate::figures::number;
 use crate::program;
@@ -50,15 +51,22 @@ pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation)
     Ok(())
 }
 
+/// How a run ended.
+pub(super) struct End<'a> {
+    pub(super) stop: &'a Stop,
+    pub(super) arrivals: Arrivals,
+    pub(super) elapsed: Duration,
+}
+
 /// Says how it ended, what was sent to whom, and what can be done next.
 pub(super) fn closing<W: Write>(
     view: &mut View<W>,
     tally: &Tally,
     conversation: &Conversation,
-    stop: &Stop,
-    elapsed: Duration,
+    end: &End<'_>,
 ) -> io::Result<()> {
     let paint = view.paint();
+    let End { stop, arrivals, elapsed } = *end;
     let (ended, is_good) = ending(stop);
     let ended = if is_good { paint.good(&ended) } else { paint.warning(&ended) };
     view.line(&format!("\n{ended} {}", paint.faint(&format!("({})", seconds(elapsed)))))?;
@@ -67,6 +75,12 @@ pub(super) fn closing<W: Write>(
         for line in table(&tally.members) {
             view.line(&line)?;
         }
+    }
+    if arrivals.calls > 0 {
+        let Arrivals { arrived, calls } = arrivals;
+        view.line(&format!(
+            "\n{arrived} of {calls} prompts reached the model byte for byte as they were sent"
+        ))?;
     }
     if !tally.diagnostics.is_empty() {
         view.line("")?;
@@ -154,12 +168,6 @@ fn table(members: &[MemberTally]) -> Vec<String> {
         line
     };
     rows.iter().map(line).collect()
-}
-
-/// Returns enough of an id to find its session: sessions of one minute begin alike, and end differently.
-pub(super) fn short(session: SessionId) -> String {
-    let id = session.to_string();
-    id[id.len() - 8..].to_owned()
 }
 
 #[cfg(test)]
