@@ -73,11 +73,6 @@ impl Stage {
         Ok(host)
     }
 
-    /// Says whether a member's program talks to a server of ours.
-    pub fn has(&self, member: &MemberName) -> bool {
-        self.actors.iter().any(|actor| actor.member == *member)
-    }
-
     /// Returns the first call for a turn that reached a member's server since this was asked last.
     ///
     /// A program may call its model more than once in a turn; the first call carries what we sent.
