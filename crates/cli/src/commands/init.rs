@@ -90,7 +90,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     writeln!(out)?;
     let mut advice = |what: &str, command: &str| {
         let command = paint.strong(&format!("{program} {command}"));
-        writeln!(out, "{} {command}", paint.faint(&format!("{what:<30}")))
+        writeln!(out, "{} {command}", paint.faint(&format!("{what:<33}")))
     };
     advice("try it without an account", "run --rehearse \"Say hello\"")?;
     advice("see what lead would be sent", "prompt --for lead")?;

@@ -26,7 +26,7 @@ use convoke_session::{
 
 use self::cast::{Cast, Casting};
 use self::home::Home;
-use self::project::{Project, TEAM_FILE, find_team_file};
+use self::project::{Origin, Project, TEAM_FILE, find_team_file};
 use self::stage::Stage;
 use self::trust::TrustedDirectories;
 use crate::outcome::UsageError;
@@ -177,7 +177,8 @@ pub fn project_of(
         std::fs::read_to_string(directory.join(TEAM_FILE)).is_ok_and(|text| text == *team);
     let trust = if stands_there { trusted.trust_of(&directory) } else { Trust::Untrusted };
     let name = format!("the team file of session {id}");
-    let project = Project::of(name, team.clone(), directory, trust)?;
+    let mut project = Project::of(name, team.clone(), directory, trust)?;
+    project.origin = Origin::Session;
     if sample::is_sample(&project) {
         return sample::write(home);
     }

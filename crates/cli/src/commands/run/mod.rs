@@ -72,11 +72,11 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     });
     let mut conversation = conversation::open(&arguments.order, &surroundings, observer).await?;
     let saying = saying::what_to_say(arguments, &conversation).await?;
-    let mut show = Show::new(arguments, &conversation);
-    show.opening(&conversation)?;
     if arguments.retry {
         retry(&mut conversation).await?;
     }
+    let mut show = Show::new(arguments, &conversation);
+    show.opening(&conversation)?;
     if let Some(saying) = saying {
         conversation.coordinator.accept(saying).await?;
     }
