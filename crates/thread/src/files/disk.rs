@@ -1,0 +1,64 @@
+//! The real file system.
+
+use std::ffi::OsString;
+use std::fs::{self, File, FileType};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::{Files, Head, Kind};
+
+/// The file system of this machine.
+///
+/// Only regular files are read: a link to a pipe or a device would otherwise hang or never end.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Disk;
+
+impl Files for Disk {
+    fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
+        fs::symlink_metadata(path).map(|found| kind_of(found.file_type()))
+    }
+
+    fn kind(&self, path: &Path) -> io::Result<Kind> {
+        fs::metadata(path).map(|found| kind_of(found.file_type()))
+    }
+
+    fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
+        // Looked at before it is opened, because opening a pipe waits for its writer.
+        let size = match fs::metadata(path)? {
+            found if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            found if found.is_file() => found.len(),
+            _ => return Err(not_regular()),
+        };
+        let mut bytes = Vec::with_capacity(usize::try_from(size.min(limit)).unwrap_or(0));
+        File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+        Ok(Head { bytes, size })
+    }
+
+    fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        let mut names = fs::read_dir(directory)?
+            .map(|entry| entry.map(|found| found.file_name()))
+            .collect::<io::Result<Vec<_>>>()?;
+        names.sort();
+        Ok(names)
+    }
+
+    fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
+        fs::canonicalize(path)
+    }
+}
+
+fn kind_of(found: FileType) -> Kind {
+    if found.is_symlink() {
+        Kind::Symlink
+    } else if found.is_dir() {
+        Kind::Directory
+    } else if found.is_file() {
+        Kind::File
+    } else {
+        Kind::Special
+    }
+}
+
+fn not_regular() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")
+}

@@ -1,0 +1,107 @@
+//! The one way to files: everything that this crate reads, it reads through [`Files`].
+//!
+//! [`Disk`] is the real file system; [`MemoryTree`] is a tree with links, modes and unreadable
+//! entries that needs no disk. Both answer with the same errors, so that rules that depend on *why*
+//! a file could not be read hold in either.
+
+mod disk;
+mod memory;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use disk::Disk;
+pub use memory::MemoryTree;
+
+/// What stands at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link; only [`Files::entry_kind`] answers this.
+    Symlink,
+    /// A pipe, a socket or a device, which is never read.
+    Special,
+}
+
+/// The start of a file, and how long the whole is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// The bytes that were read.
+    pub bytes: Vec<u8>,
+    /// The size of the whole file in bytes.
+    pub size: u64,
+}
+
+/// Read access to a tree of files. Paths are absolute.
+pub trait Files {
+    /// Returns what stands at a path, without following a link in its last component.
+    fn entry_kind(&self, path: &Path) -> io::Result<Kind>;
+
+    /// Returns what a path leads to, links followed.
+    fn kind(&self, path: &Path) -> io::Result<Kind>;
+
+    /// Reads at most `limit` bytes from the start of a regular file, links followed.
+    fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head>;
+
+    /// Returns the names in a directory, sorted.
+    fn names(&self, directory: &Path) -> io::Result<Vec<OsString>>;
+
+    /// Returns the path without links, `.` and `..`.
+    fn canonicalize(&self, path: &Path) -> io::Result<PathBuf>;
+
+    /// Reads a whole regular file, links followed.
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        Ok(self.read_head(path, u64::MAX)?.bytes)
+    }
+
+    /// Reads a whole file that must be UTF-8.
+    fn read_text(&self, path: &Path) -> io::Result<String> {
+        String::from_utf8(self.read(path)?)
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the file is not valid UTF-8"))
+    }
+}
+
+impl<F: Files + ?Sized> Files for &F {
+    fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
+        (**self).entry_kind(path)
+    }
+
+    fn kind(&self, path: &Path) -> io::Result<Kind> {
+        (**self).kind(path)
+    }
+
+    fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
+        (**self).read_head(path, limit)
+    }
+
+    fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        (**self).names(directory)
+    }
+
+    fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
+        (**self).canonicalize(path)
+    }
+}
+
+/// Joins a path to a base and removes `.` and `..` by their spelling alone.
+pub fn absolute(base: &Path, path: &Path) -> PathBuf {
+    use std::path::Component;
+    let mut joined = PathBuf::new();
+    for component in base.join(path).components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                joined.pop();
+            }
+            other => joined.push(other),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests;

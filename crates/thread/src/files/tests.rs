@@ -1,0 +1,117 @@
+use std::io::ErrorKind;
+use std::path::Path;
+
+use super::{Disk, Files, Kind, MemoryTree, absolute};
+
+/// Lays the same tree out in memory and on disk; `check` sees both.
+fn in_both(check: impl Fn(&dyn Files, &Path)) {
+    let mut memory = MemoryTree::default();
+    memory.write("/base/dir/file", "0123456789");
+    memory.link("/base/link", "dir/file");
+    memory.link("/base/dangling", "nowhere");
+    memory.link("/base/loop", "loop");
+    memory.link("/base/up", "dir/../dir");
+    check(&memory, Path::new("/base"));
+
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::symlink;
+        let disk = tempfile::tempdir().unwrap();
+        let base = disk.path().canonicalize().unwrap();
+        std::fs::create_dir(base.join("dir")).unwrap();
+        std::fs::write(base.join("dir/file"), "0123456789").unwrap();
+        symlink("dir/file", base.join("link")).unwrap();
+        symlink("nowhere", base.join("dangling")).unwrap();
+        symlink("loop", base.join("loop")).unwrap();
+        symlink("dir/../dir", base.join("up")).unwrap();
+        check(&Disk, &base);
+    }
+}
+
+#[test]
+fn a_link_is_seen_as_itself_and_as_what_it_leads_to() {
+    in_both(|files, base| {
+        let link = base.join("link");
+        assert_eq!(files.entry_kind(&link).unwrap(), Kind::Symlink);
+        assert_eq!(files.kind(&link).unwrap(), Kind::File);
+        assert_eq!(files.canonicalize(&link).unwrap(), base.join("dir/file"));
+        assert_eq!(
+            files.canonicalize(&base.join("up/file")).unwrap(),
+            base.join("dir/file")
+        );
+    });
+}
+
+#[test]
+fn a_head_says_how_long_the_whole_file_is() {
+    in_both(|files, base| {
+        let head = files.read_head(&base.join("link"), 4).unwrap();
+        assert_eq!((head.bytes.as_slice(), head.size), (&b"0123"[..], 10));
+    });
+}
+
+#[test]
+fn failures_say_why_alike() {
+    in_both(|files, base| {
+        let cases = [
+            ("missing", ErrorKind::NotFound),
+            ("dangling", ErrorKind::NotFound),
+            ("dir", ErrorKind::IsADirectory),
+            ("link/below", ErrorKind::NotADirectory),
+        ];
+        for (name, kind) in cases {
+            let failed = files.read(&base.join(name)).unwrap_err();
+            assert_eq!(failed.kind(), kind, "{name}");
+        }
+        let looping = files.read(&base.join("loop")).unwrap_err();
+        assert_ne!(looping.kind(), ErrorKind::NotFound);
+    });
+}
+
+#[test]
+fn a_directory_lists_its_names_in_order() {
+    in_both(|files, base| {
+        let names = files.names(base).unwrap();
+        assert_eq!(names, ["dangling", "dir", "link", "loop", "up"]);
+    });
+}
+
+#[test]
+fn a_locked_entry_is_seen_but_not_read() {
+    let mut tree = MemoryTree::default();
+    tree.write("/a/file", "x");
+    tree.lock("/a/file");
+    assert_eq!(tree.kind("/a/file".as_ref()).unwrap(), Kind::File);
+    let denied = tree.read("/a/file".as_ref()).unwrap_err();
+    assert_eq!(denied.kind(), ErrorKind::PermissionDenied);
+
+    tree.lock("/a");
+    let denied = tree.kind("/a/file".as_ref()).unwrap_err();
+    assert_eq!(denied.kind(), ErrorKind::PermissionDenied);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_refused_and_never_opened() {
+    let disk = tempfile::tempdir().unwrap();
+    let pipe = disk.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    if made.is_ok_and(|status| status.success()) {
+        assert_eq!(Disk.kind(&pipe).unwrap(), Kind::Special);
+        let refused = Disk.read(&pipe).unwrap_err();
+        assert_eq!(refused.to_string(), "not a regular file");
+    }
+}
+
+#[test]
+fn absolute_paths_lose_their_dots_by_spelling() {
+    let cases = [
+        ("/a/b", "c", "/a/b/c"),
+        ("/a/b", "../c/./d", "/a/c/d"),
+        ("/a", "/x/y", "/x/y"),
+        ("/", "../..", "/"),
+    ];
+    for (base, path, expected) in cases {
+        assert_eq!(absolute(base.as_ref(), path.as_ref()), Path::new(expected));
+    }
+}

@@ -1,0 +1,59 @@
+//! What the user is told about documents that are cut or lost.
+
+use std::path::Path;
+
+use convoke_core::diagnostic::{Code, Diagnostic};
+
+use super::{Failure, Settings};
+use crate::files::Files;
+
+pub(super) fn cut(path: &Path, loaded: u64, size: u64, settings: &Settings<'_>) -> Diagnostic {
+    let lost = size - loaded;
+    let message = format!(
+        "{} is cut after {loaded} of {size} bytes: project_doc_max_bytes is {} for all files together",
+        path.display(),
+        settings.max_bytes
+    );
+    Diagnostic::new(Code::AgentsMdTruncated, message)
+        .with_bytes(lost)
+        .at_path(path.display().to_string())
+}
+
+pub(super) fn over_budget(files: &dyn Files, path: &Path, settings: &Settings<'_>) -> Diagnostic {
+    let size = files.read_head(path, 0).map_or(0, |head| head.size);
+    let message = format!(
+        "{} is not sent: files nearer to the root used up project_doc_max_bytes ({})",
+        path.display(),
+        settings.max_bytes
+    );
+    Diagnostic::new(Code::AgentsMdTruncated, message)
+        .with_bytes(size)
+        .at_path(path.display().to_string())
+}
+
+pub(super) fn replaced(path: &Path) -> Diagnostic {
+    let message = format!(
+        "bytes of {} that are not UTF-8 are sent as U+FFFD",
+        path.display()
+    );
+    Diagnostic::new(Code::AgentsMdNotUtf8, message).at_path(path.display().to_string())
+}
+
+pub(super) fn lost(failed: &Failure, files: usize) -> Diagnostic {
+    let message = format!(
+        "no project document is sent, because {} could not be read: {}",
+        failed.path.display(),
+        failed.error
+    );
+    Diagnostic::new(Code::AgentsMdUnreadable, message)
+        .with_count(files as u64)
+        .at_path(failed.path.display().to_string())
+}
+
+pub(super) fn untrusted(cwd: &Path) -> Diagnostic {
+    let message = format!(
+        "{} is not trusted, so its documents are not sent",
+        cwd.display()
+    );
+    Diagnostic::new(Code::AgentsMdUntrusted, message).at_path(cwd.display().to_string())
+}

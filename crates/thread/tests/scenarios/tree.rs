@@ -1,0 +1,194 @@
+//! The files of a scenario, which its commands may change while threads read them.
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use convoke_thread::files::{Files, Head, Kind, MemoryTree};
+use serde_json::Value;
+
+use crate::scenario::{Scenario, texts};
+
+const LAB: &str = "/lab";
+
+pub(crate) struct Tree {
+    files: RefCell<MemoryTree>,
+    repositories: Vec<String>,
+    unreadable: Vec<String>,
+}
+
+impl Tree {
+    pub(crate) fn lay_out(scenario: &Scenario, packs: &Path) -> Result<Self, String> {
+        let codex_home = scenario.text("codexHome").unwrap_or("/lab/codex_home");
+        let mut files = MemoryTree::default();
+        let installed = ["/bin/bash", "/bin/sh", "/usr/bin/bash", "/usr/bin/sh"];
+        installed.iter().for_each(|path| files.write(path, ""));
+        for directory in ["/tmp", "/lab/home", "/lab/codex_home", "/lab/repo"] {
+            files.create_directory(directory);
+        }
+        for key in ["home", "codexHome", "cwd"] {
+            files.create_directory(scenario.text(key).unwrap_or(LAB));
+        }
+        let version = pack_folder(scenario, packs);
+        let system = version.join("skills/system");
+        for entry in std::fs::read_dir(&system).map_err(|it| format!("{system:?}: {it}"))? {
+            let entry = entry.map_err(|it| it.to_string())?;
+            let text = std::fs::read(entry.path().join("SKILL.md")).map_err(|it| it.to_string())?;
+            let folder = Path::new(codex_home).join("skills/.system");
+            files.write(folder.join(entry.file_name()).join("SKILL.md"), text);
+        }
+        if let Some(config) = scenario.text("config") {
+            files.write(Path::new(codex_home).join("config.toml"), config);
+        }
+        for repository in texts(scenario.get("gitRepos")) {
+            files.write(
+                Path::new(&repository).join(".git/HEAD"),
+                "ref: refs/heads/main\n",
+            );
+        }
+        for file in scenario.list("files") {
+            lay_out_file(&mut files, file)?;
+        }
+        let tree = Self {
+            files: RefCell::new(files),
+            repositories: texts(scenario.get("gitRepos")),
+            unreadable: texts(scenario.get("unreadable")),
+        };
+        tree.run(&texts(scenario.get("preCommands")))?;
+        tree.lock();
+        Ok(tree)
+    }
+
+    pub(crate) fn read_to_string(&self, path: &str) -> Option<String> {
+        self.read_text(Path::new(path)).ok()
+    }
+
+    /// Runs commands of bash over the files: they are written to a folder, changed there and read
+    /// back, `/lab` standing for the folder meanwhile.
+    pub(crate) fn run(&self, commands: &[String]) -> Result<(), String> {
+        if commands.is_empty() {
+            return Ok(());
+        }
+        let folder = tempfile::tempdir().map_err(|it| it.to_string())?;
+        let real = folder.path().join("lab");
+        let lab = real.to_str().ok_or("the temporary folder has no name")?;
+        write_out(&self.files.borrow(), Path::new(LAB), &real, lab)?;
+        for repository in &self.repositories {
+            let at = repository.replacen(LAB, lab, 1);
+            let git = ["-c", "init.defaultBranch=main", "init", "-q", &at];
+            let _ = Command::new("git").args(git).status();
+        }
+        for command in commands {
+            let script = command.replace(LAB, lab);
+            let mut bash = Command::new("bash");
+            bash.arg("-c").arg(&script).current_dir(&real);
+            let done = bash.output().map_err(|it| format!("bash: {it}"))?;
+            if !done.status.success() {
+                let told = String::from_utf8_lossy(&done.stderr).into_owned();
+                return Err(format!("`{command}` failed: {told}"));
+            }
+        }
+        let mut files = self.files.borrow_mut();
+        files.remove(LAB);
+        read_in(&mut files, &real, Path::new(LAB), lab)?;
+        drop(files);
+        self.lock();
+        Ok(())
+    }
+
+    fn lock(&self) {
+        let mut files = self.files.borrow_mut();
+        self.unreadable.iter().for_each(|path| files.lock(path));
+    }
+}
+
+impl Files for Tree {
+    fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
+        self.files.borrow().entry_kind(path)
+    }
+
+    fn kind(&self, path: &Path) -> io::Result<Kind> {
+        self.files.borrow().kind(path)
+    }
+
+    fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
+        self.files.borrow().read_head(path, limit)
+    }
+
+    fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        self.files.borrow().names(directory)
+    }
+
+    fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
+        self.files.borrow().canonicalize(path)
+    }
+}
+
+/// Returns the pack of the version that a scenario ran with.
+pub(crate) fn pack_folder(scenario: &Scenario, packs: &Path) -> PathBuf {
+    let version = scenario.text("codex").unwrap_or("0.98.0");
+    let minor: Vec<_> = version.split('.').take(2).collect();
+    packs.join(format!("codex-{}", minor.join(".")))
+}
+
+fn lay_out_file(files: &mut MemoryTree, file: &Value) -> Result<(), String> {
+    let path = file["path"].as_str().ok_or("a file has no path")?;
+    match file["kind"].as_str() {
+        Some("dir") => files.create_directory(path),
+        Some("symlink") => files.link(path, file["target"].as_str().unwrap_or("")),
+        _ => {
+            let bytes = match (file["content_b64"].as_str(), file["content"].as_str()) {
+                (Some(encoded), _) => STANDARD.decode(encoded).map_err(|it| it.to_string())?,
+                (None, text) => text.unwrap_or("").as_bytes().to_vec(),
+            };
+            files.write(path, bytes);
+        }
+    }
+    Ok(())
+}
+
+fn write_out(files: &MemoryTree, from: &Path, to: &Path, lab: &str) -> Result<(), String> {
+    let told = |error: io::Error| format!("{}: {error}", from.display());
+    match files.entry_kind(from).map_err(told)? {
+        Kind::Directory => {
+            std::fs::create_dir_all(to).map_err(told)?;
+            for name in files.names(from).map_err(told)? {
+                write_out(files, &from.join(&name), &to.join(&name), lab)?;
+            }
+        }
+        Kind::Symlink => {
+            let target = files.link_target(from).unwrap_or_default();
+            let target = target.to_string_lossy().replacen(LAB, lab, 1);
+            std::os::unix::fs::symlink(target, to).map_err(told)?;
+        }
+        _ => std::fs::write(to, files.read(from).map_err(told)?).map_err(told)?,
+    }
+    Ok(())
+}
+
+fn read_in(files: &mut MemoryTree, from: &Path, to: &Path, lab: &str) -> Result<(), String> {
+    let told = |error: io::Error| format!("{}: {error}", from.display());
+    let found = std::fs::symlink_metadata(from).map_err(told)?;
+    if found.is_symlink() {
+        let target = std::fs::read_link(from).map_err(told)?;
+        files.link(to, target.to_string_lossy().replacen(lab, LAB, 1));
+    } else if found.is_dir() {
+        files.create_directory(to);
+        for entry in std::fs::read_dir(from).map_err(told)? {
+            let name = entry.map_err(told)?.file_name();
+            read_in(files, &from.join(&name), &to.join(&name), lab)?;
+        }
+    } else if found.is_file() {
+        let bytes = std::fs::read(from).map_err(told)?;
+        let bytes = match String::from_utf8(bytes) {
+            Ok(text) => text.replace(lab, LAB).into_bytes(),
+            Err(other) => other.into_bytes(),
+        };
+        files.write(to, bytes);
+    }
+    Ok(())
+}
