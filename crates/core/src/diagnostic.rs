@@ -171,6 +171,12 @@ codes! {
     WrapperClosed = "wrapper.closed",
         "A text contains the closing tag of its own wrapper, so that a model may take the rest for something else.",
         "Remove the tag from the text.";
+    ToolsMissing = "tools.missing",
+        "The request offers no tools, because none were named; Codex itself would offer its own.",
+        "Name a file with the tools: --tools FILE.";
+    ThreadCompacts = "thread.compacts",
+        "The thread has reached its limit, so the next request asks for a summary and not for an answer.",
+        "Nothing: the prompt follows with the request after it.";
     RecordTorn = "record.torn",
         "The last line of a thread's file was cut off and was left out.",
         "Nothing: the program that wrote it was stopped while writing.";

@@ -14,12 +14,10 @@ const KEPT_TOKENS: u64 = 20_000;
 pub fn summary(history: &History, prefix: &str) -> String {
     let said = history.items().rev().find_map(|item| match item {
         ResponseItem::Message(message) if message.role == "assistant" => {
-            let last = message.content.iter().rev();
-            last.filter_map(|part| match part {
+            message.content.iter().rev().find_map(|part| match part {
                 ContentItem::OutputText(text) => Some(text.as_str()),
                 _ => None,
             })
-            .next()
         }
         _ => None,
     });

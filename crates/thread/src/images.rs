@@ -62,9 +62,10 @@ fn fitted(bytes: &[u8]) -> Result<Fitted, ImageError> {
     if fits && matches!(format, ImageFormat::Png | ImageFormat::Jpeg) {
         return Ok(Fitted::Unchanged(format));
     }
-    let decoded = match fits {
-        true => decoded,
-        false => decoded.resize(MAX_WIDTH, MAX_HEIGHT, FilterType::Triangle),
+    let decoded = if fits {
+        decoded
+    } else {
+        decoded.resize(MAX_WIDTH, MAX_HEIGHT, FilterType::Triangle)
     };
     encode(&decoded, format)
 }

@@ -254,9 +254,9 @@ pub fn read_listed(answer: &serde_json::Value) -> Result<Vec<ModelFacts>, serde_
                     let variables = messages.instructions_variables.unwrap_or_default();
                     ModelMessages {
                         instructions_template: messages.instructions_template,
-                        personality_default: variables.personality_default,
-                        personality_friendly: variables.personality_friendly,
-                        personality_pragmatic: variables.personality_pragmatic,
+                        personality_default: variables.default,
+                        personality_friendly: variables.friendly,
+                        personality_pragmatic: variables.pragmatic,
                     }
                 }),
                 settings,
@@ -286,7 +286,10 @@ struct ServerMessages {
 
 #[derive(Default, Deserialize)]
 struct ServerVariables {
-    personality_default: Option<String>,
-    personality_friendly: Option<String>,
-    personality_pragmatic: Option<String>,
+    #[serde(rename = "personality_default")]
+    default: Option<String>,
+    #[serde(rename = "personality_friendly")]
+    friendly: Option<String>,
+    #[serde(rename = "personality_pragmatic")]
+    pragmatic: Option<String>,
 }

@@ -162,7 +162,7 @@ impl Pack {
         let shape = about
             .shape
             .parse()
-            .map_err(|unknown: UnknownShape| folder.malformed("pack.toml", unknown.to_string()))?;
+            .map_err(|unknown: UnknownShape| folder.malformed("pack.toml", &unknown.to_string()))?;
         Ok(Self {
             name: about.name,
             shape,
@@ -229,10 +229,10 @@ impl Folder<'_> {
     }
 
     fn toml<T: for<'de> Deserialize<'de>>(&self, name: &str) -> Result<T, PackError> {
-        toml::from_str(&self.text(name)?).map_err(|wrong| self.malformed(name, wrong.to_string()))
+        toml::from_str(&self.text(name)?).map_err(|wrong| self.malformed(name, &wrong.to_string()))
     }
 
-    fn malformed(&self, name: &str, reason: String) -> PackError {
+    fn malformed(&self, name: &str, reason: &str) -> PackError {
         PackError::Malformed {
             path: self.directory.join(name),
             reason: reason.trim_end().to_owned(),
@@ -242,11 +242,11 @@ impl Folder<'_> {
     fn models(&self) -> Result<Vec<ModelFacts>, PackError> {
         let name = "models.json";
         let listed: Vec<ListedModel> = serde_json::from_str(&self.text(name)?)
-            .map_err(|wrong| self.malformed(name, wrong.to_string()))?;
+            .map_err(|wrong| self.malformed(name, &wrong.to_string()))?;
         let any = |model: &ListedModel| matches!(model.matches, ModelMatch::Any(_));
         if !listed.iter().any(any) {
             let reason = "no entry matches any model: add one with \"match\": {\"any\": true}";
-            return Err(self.malformed(name, reason.to_owned()));
+            return Err(self.malformed(name, reason));
         }
         listed.into_iter().map(|model| self.model(model)).collect()
     }

@@ -50,11 +50,11 @@ pub fn injected<'a>(
 }
 
 /// Returns the text that a change of personality injects, when it has one.
-pub fn changed<'a>(
-    model: &'a ModelInfo,
+pub fn changed(
+    model: &ModelInfo,
     before: Option<Personality>,
     now: Option<Personality>,
-) -> Option<&'a str> {
+) -> Option<&str> {
     if before == now {
         return None;
     }

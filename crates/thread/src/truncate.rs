@@ -21,6 +21,7 @@ impl TruncationPolicy {
     }
 
     /// Returns the policy that holds when an output is recorded: a fifth more, for what JSON adds.
+    #[must_use]
     pub const fn with_allowance(self) -> Self {
         match self {
             Self::Bytes(limit) => Self::Bytes(fifth_more(limit)),

@@ -61,9 +61,9 @@ pub fn message(
 
 /// Returns the texts among what a user sends.
 pub fn texts(inputs: &[UserInput]) -> Vec<&str> {
-    let text = |input| match input {
-        &UserInput::Text(ref text) => Some(text.as_str()),
+    let texts = inputs.iter().filter_map(|input| match input {
+        UserInput::Text(text) => Some(text.as_str()),
         UserInput::Image(_) | UserInput::LocalImage(_) => None,
-    };
-    inputs.iter().filter_map(text).collect()
+    });
+    texts.collect()
 }

@@ -2,6 +2,7 @@
 
 mod assemble;
 mod prompt;
+mod request;
 mod rpc;
 
 use clap::Subcommand;
@@ -15,6 +16,8 @@ use crate::outcome::Outcome;
 pub enum Command {
     /// Show the exact prompt that a member would get now; nothing is sent
     Prompt(prompt::Arguments),
+    /// Show the exact request that a turn here would send to a model; nothing is sent
+    Request(Box<request::Arguments>),
     /// Assemble prompts for other programs: JSON lines in, JSON lines out
     Assemble(assemble::Arguments),
     /// Keep a conversation for another program: JSON-RPC over standard input and output
@@ -30,6 +33,7 @@ pub fn run(command: Command) -> anyhow::Result<Outcome> {
     });
     match command {
         Command::Prompt(arguments) => prompt::run(&arguments),
+        Command::Request(arguments) => request::run(&arguments),
         Command::Assemble(arguments) => assemble::run(&arguments),
         Command::Rpc(arguments) => rpc::run(&arguments),
     }

@@ -52,42 +52,61 @@ impl fmt::Display for Table<'_, '_> {
         let width = |text: fn(&Line) -> &str| lines.iter().map(|l| text(l).chars().count()).max();
         let section_width = width(|line| &line.section).unwrap_or(0).max(7);
         let what_width = width(|line| &line.what).unwrap_or(0).max(6);
-        writeln!(
-            f,
-            "  {:section_width$}  {:what_width$}  {:>10}  {:>8}  {:>10}",
-            "section", "source", "bytes", "~tokens", "cut"
-        )?;
-        for line in &lines {
-            let (on, off) = self.colour(line.state);
-            let system = if line.target == Target::System { "s" } else { " " };
-            write!(
+        for text in lines.chunk_by(|a, b| a.target == b.target) {
+            let bytes: u64 = text.iter().map(|line| line.kept).sum();
+            let name = title(text[0].target);
+            writeln!(
                 f,
-                "{on}{} {:section_width$}  {:what_width$}  {:>10}  {:>8}  {:>10}",
-                system,
-                line.section,
-                line.what,
-                line.kept,
-                estimate_tokens(line.kept),
-                if line.cut == 0 { String::new() } else { line.cut.to_string() },
+                "{:width$}  {:>10}  {:>8}  {:>10}",
+                format!("{name}, {} bytes", grouped(bytes)),
+                "bytes",
+                "~tokens",
+                "left out",
+                width = section_width + what_width + 4,
             )?;
-            if line.state != State::Kept {
-                write!(f, "  {}", line.rule)?;
+            for line in text {
+                self.line(f, line, section_width, what_width)?;
             }
-            writeln!(f, "{off}")?;
         }
         Ok(())
     }
 }
 
 impl Table<'_, '_> {
+    fn line(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        line: &Line,
+        section_width: usize,
+        what_width: usize,
+    ) -> fmt::Result {
+        let (on, off) = self.colour(line.state);
+        let row = format!(
+            "  {:section_width$}  {:what_width$}  {:>10}  {:>8}  {:>10}  {}",
+            line.section,
+            line.what,
+            grouped(line.kept),
+            grouped(estimate_tokens(line.kept)),
+            if line.cut == 0 { String::new() } else { grouped(line.cut) },
+            if line.state == State::Kept { "" } else { &line.rule },
+        );
+        writeln!(f, "{on}{}{off}", row.trim_end())
+    }
+
     fn summary(&self, f: &mut fmt::Formatter<'_>, used: u64) -> fmt::Result {
         let tokens = estimate_tokens(used);
         match self.ledger.max_bytes {
             Some(max) => {
                 let percent = (u128::from(used) * 100).checked_div(u128::from(max)).unwrap_or(100);
-                writeln!(f, "{used} of {max} bytes ({percent}%), about {tokens} tokens")
+                writeln!(
+                    f,
+                    "{} of {} bytes ({percent}%), about {} tokens",
+                    grouped(used),
+                    grouped(max),
+                    grouped(tokens)
+                )
             }
-            None => writeln!(f, "{used} bytes, about {tokens} tokens"),
+            None => writeln!(f, "{} bytes, about {} tokens", grouped(used), grouped(tokens)),
         }
     }
 
@@ -112,14 +131,14 @@ impl Table<'_, '_> {
         }
         write!(f, "{}]", fill('·', BAR - drawn))?;
         for (index, &(section, bytes)) in sections.iter().enumerate() {
-            write!(f, "  {} {section} {bytes}", FILLS[index % FILLS.len()])?;
+            write!(f, "  {} {section} {}", FILLS[index % FILLS.len()], grouped(bytes))?;
         }
         writeln!(f)?;
         let cut: u64 = lines.iter().map(|line| line.cut).sum();
         if cut > 0 {
             let (on, off) = self.colour(State::Dropped);
             let bar = fill('×', share(cut, full).clamp(1, BAR));
-            writeln!(f, "{on}[{bar}]  left out: {cut} bytes{off}")?;
+            writeln!(f, "{on}[{bar}]  left out: {} bytes{off}", grouped(cut))?;
         }
         Ok(())
     }
@@ -131,6 +150,27 @@ impl Table<'_, '_> {
             (Style::Coloured, State::Dropped) => ("\u{1b}[31m", "\u{1b}[0m"),
         }
     }
+}
+
+fn title(target: Target) -> &'static str {
+    match target {
+        Target::Prompt => "prompt",
+        Target::System => "system text",
+        Target::Request => "request",
+    }
+}
+
+/// Writes a number with a separator after every three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
 }
 
 fn fill(character: char, count: u64) -> String {
@@ -175,7 +215,7 @@ fn lines(ledger: &Ledger<'_>) -> Vec<Line> {
 }
 
 /// What headers, separators and marks are called together.
-const FRAME: &str = "(frame)";
+const FRAME: &str = "(headers)";
 
 fn line(entry: &Entry<'_>, what: String) -> Line {
     Line {

@@ -177,10 +177,9 @@ impl Config {
         shape: Shape,
         overrides: &Overrides,
     ) -> Result<Self, ConfigError> {
-        let cwd = overrides.cwd.as_ref().map_or_else(
-            || machine.cwd.clone(),
-            |given| absolute(&machine.cwd, given),
-        );
+        // Joined and not resolved: the model is told the directory as it was given.
+        let given = overrides.cwd.as_ref();
+        let cwd = given.map_or_else(|| machine.cwd.clone(), |it| machine.cwd.join(it));
         let layers = Layers::load(files, machine, &cwd, &overrides.settings)?;
         let setting = Setting::new(&layers.merged, overrides.profile.as_deref())?;
         let trust = layers.trust;
@@ -188,7 +187,7 @@ impl Config {
         let has_personality = setting.feature("personality").unwrap_or(true);
         let personality = match (overrides.personality, setting.text("personality")?) {
             (Some(given), _) => Some(given),
-            (None, Some(name)) => Some(setting.parse("personality", name)?),
+            (None, Some(name)) => Some(setting::parse("personality", name)?),
             (None, None) => has_personality.then(|| shape.default_personality()),
         };
         let base_instructions = match &overrides.base_instructions {
@@ -279,7 +278,7 @@ fn approval_policy(
         return Ok(given);
     }
     match setting.text("approval_policy")? {
-        Some(name) => setting.parse("approval_policy", name),
+        Some(name) => setting::parse("approval_policy", name),
         None if trust == Trust::Untrusted => Ok(ApprovalPolicy::UnlessTrusted),
         None => Ok(ApprovalPolicy::OnRequest),
     }
@@ -293,7 +292,7 @@ fn sandbox_policy(
 ) -> Result<SandboxPolicy, ConfigError> {
     let mode = match (overrides.sandbox_mode, setting.text("sandbox_mode")?) {
         (Some(given), _) => given,
-        (None, Some(name)) => setting.parse("sandbox_mode", name)?,
+        (None, Some(name)) => setting::parse("sandbox_mode", name)?,
         (None, None) if trust == Trust::Unknown => SandboxMode::ReadOnly,
         (None, None) => SandboxMode::WorkspaceWrite,
     };

@@ -84,23 +84,24 @@ impl<'a> Setting<'a> {
             }),
         }
     }
+}
 
-    pub(super) fn parse<T>(&self, key: &str, name: &str) -> Result<T, ConfigError>
-    where
-        T: FromStr,
-        T::Err: Display,
-    {
-        name.parse().map_err(|wrong: T::Err| {
-            let expected = wrong.to_string();
-            ConfigError::Value {
-                key: key.to_owned(),
-                found: format!("`{name}`"),
-                expected: expected
-                    .split_once(": use ")
-                    .map_or(expected.clone(), |(_, names)| names.to_owned()),
-            }
-        })
-    }
+/// Reads a name as one of the names that a key may have.
+pub(super) fn parse<T>(key: &str, name: &str) -> Result<T, ConfigError>
+where
+    T: FromStr,
+    T::Err: Display,
+{
+    name.parse().map_err(|wrong: T::Err| {
+        let expected = wrong.to_string();
+        ConfigError::Value {
+            key: key.to_owned(),
+            found: format!("`{name}`"),
+            expected: expected
+                .split_once(": use ")
+                .map_or(expected.clone(), |(_, names)| names.to_owned()),
+        }
+    })
 }
 
 /// An override that is not `key=value`.

@@ -73,7 +73,7 @@ impl TryFrom<Value> for ResponseItem {
             "web_search_call" => Self::WebSearchCall(WebSearchCall {
                 id: fields.optional("id"),
                 status: fields.optional("status"),
-                action: fields.take("action").and_then(known_search),
+                action: fields.take("action").as_ref().and_then(known_search),
             }),
             "ghost_snapshot" => {
                 Self::GhostSnapshot(fields.take("ghost_commit").unwrap_or(Value::Null))
@@ -216,7 +216,7 @@ fn part(mut value: Value) -> Option<ContentItem> {
 
 /// Keeps the fields of a search that are known, in their order; a search of an unknown kind is only
 /// named as such.
-fn known_search(action: Value) -> Option<Value> {
+fn known_search(action: &Value) -> Option<Value> {
     let keys: &[&str] = match action["type"].as_str()? {
         "search" => &["type", "query", "queries"],
         "open_page" => &["type", "url"],

@@ -52,6 +52,8 @@ pub enum Purpose {
 pub struct Request {
     /// The path below the provider's address.
     pub path: &'static str,
+    /// What it is for.
+    pub purpose: Purpose,
     /// The exact body.
     pub body: String,
     /// Where every byte of the body came from.
@@ -93,6 +95,7 @@ pub fn build_api_prompt(
     };
     Ok(Request {
         path,
+        purpose: prompt.purpose,
         ledger: ledger::of(&prompt, &mapped),
         body: mapped.body,
         diagnostics,
@@ -107,6 +110,7 @@ pub fn build_remote_compaction(
     let mapped = responses::map_compaction(prompt)?;
     Ok(Request {
         path: "/responses/compact",
+        purpose: prompt.purpose,
         ledger: ledger::of(prompt, &mapped),
         body: mapped.body,
         diagnostics,

@@ -22,8 +22,7 @@ pub(super) fn map(prompt: &Prompt<'_>, provider: &Provider) -> Result<Mapped, se
         summary: Some(prompt.summary).filter(|summary| *summary != "none"),
     });
     let verbosity = prompt.verbosity.or(settings.default_verbosity.as_deref());
-    let tools = if compacts { &[] } else { prompt.tools };
-    let schema = prompt.output_schema.filter(|_| !compacts);
+    let (tools, schema) = (prompt.tools, prompt.output_schema);
     let text = Text {
         verbosity: verbosity.filter(|_| settings.support_verbosity),
         format: schema.map(|schema| Format {

@@ -70,7 +70,8 @@ fn a_session_of_codex_is_read_like_our_own() {
         json!({"type": "compacted", "payload": {"message": "s"}}),
         json!({"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": 2}}),
     ];
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let lines: Vec<_> = lines.iter().map(ToString::to_string).collect();
+    let text = lines.join("\n") + "\n";
     let mut diagnostics = Vec::new();
     let found = read_rollout(&(text + "{\"type\": \"resp"), &mut diagnostics).unwrap();
     let mut expected = record();

@@ -24,8 +24,12 @@ pub(super) fn read(text: &str) -> Result<About, String> {
     let written: Written = yaml_serde::from_str(&yaml)
         .map_err(|wrong| format!("the part between --- lines is not valid YAML: {wrong}"))?;
     Ok(About {
-        name: field("name", written.name, MAX_NAME)?,
-        description: field("description", written.description, MAX_DESCRIPTION)?,
+        name: field("name", written.name.as_deref(), MAX_NAME)?,
+        description: field(
+            "description",
+            written.description.as_deref(),
+            MAX_DESCRIPTION,
+        )?,
     })
 }
 
@@ -42,7 +46,7 @@ fn between_rules(text: &str) -> Option<String> {
     None
 }
 
-fn field(name: &str, written: Option<String>, max: usize) -> Result<String, String> {
+fn field(name: &str, written: Option<&str>, max: usize) -> Result<String, String> {
     let words: Vec<_> = written
         .iter()
         .flat_map(|it| it.split_whitespace())

@@ -47,7 +47,7 @@ impl Thread<'_> {
         &self,
         before: &TurnContext,
         now: &TurnContext,
-        resumed_model: Option<String>,
+        resumed_model: Option<&str>,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Vec<Entry> {
         let (old, new) = (&before.settings, &now.settings);
@@ -63,9 +63,9 @@ impl Thread<'_> {
         {
             entries.push(collaboration(text, diagnostics));
         }
-        let model_before = resumed_model.as_ref().unwrap_or(&before.model.slug);
+        let model_before = resumed_model.unwrap_or(&before.model.slug);
         let wrapper = self.setup.pack.wrappers.model_switch.as_ref();
-        let announced = wrapper.filter(|_| *model_before != now.model.slug);
+        let announced = wrapper.filter(|_| model_before != now.model.slug);
         let instructions = now.model.instructions(new.personality);
         if let Some(wrapper) = announced
             && !instructions.is_empty()

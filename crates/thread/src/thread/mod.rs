@@ -199,9 +199,10 @@ impl<'a> Thread<'a> {
 
     /// Returns the tokens that the next request is estimated to need.
     pub fn token_usage(&self) -> u64 {
-        let past_reasoning = match self.reasoning_is_counted {
-            true => 0,
-            false => self.history.estimate_past_reasoning(),
+        let past_reasoning = if self.reasoning_is_counted {
+            0
+        } else {
+            self.history.estimate_past_reasoning()
         };
         let uncounted = match self.setup.pack.shape {
             crate::pack::Shape::Codex0_94 => 0,
@@ -238,6 +239,7 @@ impl<'a> Thread<'a> {
     /// Takes back the last turns.
     pub fn roll_back(&mut self, turns: usize) {
         self.history.roll_back(turns);
+        self.recount();
         self.journal.push(Event::RolledBack { turns });
     }
 
@@ -271,7 +273,9 @@ impl<'a> Thread<'a> {
         let mut diagnostics = Vec::new();
         let entries = self.build_initial_context(context, &mut diagnostics);
         self.diagnostics.append(&mut diagnostics);
-        entries.into_iter().for_each(|entry| self.record(entry));
+        for entry in entries {
+            self.record(entry);
+        }
         self.seeded = true;
     }
 
@@ -285,6 +289,12 @@ impl<'a> Thread<'a> {
     fn remember(&mut self, entry: Entry) {
         let policy = self.previous.model.settings.truncation_policy;
         self.history.record(entry, policy, &mut self.diagnostics);
+    }
+
+    /// Estimates the tokens of a history that no server has counted.
+    fn recount(&mut self) {
+        self.usage.last = self.history.estimate_tokens(&self.base_instructions);
+        self.journal.push(Event::Usage(self.usage));
     }
 
     fn restore(&mut self, record: &Record) {
@@ -313,7 +323,9 @@ impl<'a> Thread<'a> {
         // Codex records a restored history a second time, so that what is barely too long is cut
         // twice.
         let restored = std::mem::take(&mut self.history).into_entries();
-        restored.into_iter().for_each(|entry| self.remember(entry));
+        for entry in restored {
+            self.remember(entry);
+        }
         self.usage = record.last_usage().unwrap_or_default();
     }
 

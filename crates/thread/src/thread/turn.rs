@@ -135,9 +135,16 @@ impl Thread<'_> {
         }
         let resumed_model = self.resumed_model.take();
         let mut diagnostics = Vec::new();
-        let updates = self.build_updates(&before, &context, resumed_model, &mut diagnostics);
+        let updates = self.build_updates(
+            &before,
+            &context,
+            resumed_model.as_deref(),
+            &mut diagnostics,
+        );
         self.diagnostics.append(&mut diagnostics);
-        updates.into_iter().for_each(|entry| self.record(entry));
+        for entry in updates {
+            self.record(entry);
+        }
         if self.is_full(&context) {
             return self.compact(context, Then::Begin(inputs));
         }
@@ -457,9 +464,8 @@ impl Thread<'_> {
         let mut entries = std::mem::take(&mut self.history).into_entries();
         entries.extend(ghosts);
         self.history.replace(entries);
+        self.recount();
         self.journal.push(Event::Compacted { message, history });
-        self.usage.last = self.history.estimate_tokens(&self.base_instructions);
-        self.journal.push(Event::Usage(self.usage));
     }
 
     fn go_on(
@@ -487,7 +493,10 @@ impl Thread<'_> {
             model: &context.model,
             instructions: &self.base_instructions,
             input: normalize(history.entries(), &mut diagnostics),
-            tools: &self.tools,
+            tools: match purpose {
+                Purpose::Answer => &self.tools,
+                Purpose::Compaction => &[],
+            },
             effort: context.settings.collaboration.effort.as_deref(),
             summary: &context.settings.summary,
             verbosity: self.config.verbosity.as_deref(),

@@ -66,9 +66,6 @@ impl Exec {
                     let mode: SandboxMode = value()?.parse().map_err(|it| format!("{it}"))?;
                     exec.overrides.sandbox_mode = Some(mode);
                 }
-                "-a" | "--ask-for-approval" => {
-                    let _ = value()?;
-                }
                 "--full-auto" => exec.overrides.sandbox_mode = Some(SandboxMode::WorkspaceWrite),
                 "--yolo" | "--dangerously-bypass-approvals-and-sandbox" => {
                     exec.overrides.sandbox_mode = Some(SandboxMode::DangerFullAccess);
@@ -82,7 +79,12 @@ impl Exec {
                     exec.images.extend(images.map(PathBuf::from));
                 }
                 "--output-schema" => exec.output_schema = Some(value()?.into()),
-                "-o" | "--output-last-message" | "--color" | "--local-provider" => {
+                "-a"
+                | "--ask-for-approval"
+                | "-o"
+                | "--output-last-message"
+                | "--color"
+                | "--local-provider" => {
                     let _ = value()?;
                 }
                 "--skip-git-repo-check"
@@ -97,9 +99,10 @@ impl Exec {
         exec.overrides.approval_policy = Some(ApprovalPolicy::Never);
         let mut words = words.into_iter();
         if resumes {
-            exec.resume = Some(match last {
-                true => Resume::Last,
-                false => words.next().map_or(Resume::Last, Resume::Id),
+            exec.resume = Some(if last {
+                Resume::Last
+            } else {
+                words.next().map_or(Resume::Last, Resume::Id)
             });
         }
         exec.prompt = words.next();

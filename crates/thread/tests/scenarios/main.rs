@@ -13,6 +13,7 @@ mod mutate;
 mod play;
 mod scenario;
 mod script;
+mod session;
 mod tools;
 mod tree;
 
@@ -30,9 +31,11 @@ fn main() {
     let mut groups: BTreeMap<String, [usize; 3]> = BTreeMap::new();
     let mut total = [0; 3];
     let mut mutations = mutate::Tally::default();
+    let mut sessions = session::Tally::default();
     for folder in scenario_folders(&scenarios) {
-        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-        let (group, verdict) = run(&folder, &packs, &mut mutations);
+        let name = folder.file_name().unwrap_or_default();
+        let name = name.to_string_lossy().into_owned();
+        let (group, verdict) = run(&folder, &packs, &mut mutations, &mut sessions);
         let column = match verdict {
             Verdict::Passed => 0,
             Verdict::Failed(difference) => {
@@ -54,7 +57,8 @@ fn main() {
     for (group, [passed, failed, skipped]) in &groups {
         println!("{group:<16}{passed:>8}{failed:>8}{skipped:>8}");
     }
-    println!("\n{mutations}");
+    println!("\n{sessions}");
+    println!("{mutations}");
     let [passed, failed, skipped] = total;
     println!("{passed} passed, {failed} failed, {skipped} skipped");
     if failed > 0 || mutations.unnoticed() > 0 {
@@ -68,7 +72,12 @@ enum Verdict {
     Skipped(String),
 }
 
-fn run(folder: &Path, packs: &Path, mutations: &mut mutate::Tally) -> (String, Verdict) {
+fn run(
+    folder: &Path,
+    packs: &Path,
+    mutations: &mut mutate::Tally,
+    sessions: &mut session::Tally,
+) -> (String, Verdict) {
     let scenario = match Scenario::read(folder) {
         Ok(scenario) => scenario,
         Err(wrong) => return ("unreadable".to_owned(), Verdict::Failed(wrong)),
@@ -79,7 +88,10 @@ fn run(folder: &Path, packs: &Path, mutations: &mut mutate::Tally) -> (String, V
     }
     mutations.check(&scenario);
     let verdict = match play::play(&scenario, packs) {
-        Ok(()) => Verdict::Passed,
+        Ok(records) => {
+            sessions.check(&scenario, &records);
+            Verdict::Passed
+        }
         Err(difference) => Verdict::Failed(difference),
     };
     (group, verdict)
@@ -95,9 +107,12 @@ fn folders() -> Option<(PathBuf, PathBuf)> {
     };
     // Tests run in the crate's folder; a relative path is meant from the workspace.
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let placed = |path: PathBuf| match path.exists() {
-        true => path,
-        false => workspace.join(path),
+    let placed = |path: PathBuf| {
+        if path.exists() {
+            path
+        } else {
+            workspace.join(path)
+        }
     };
     let scenarios = placed(scenarios);
     let packs = match shared {

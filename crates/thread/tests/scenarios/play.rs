@@ -23,8 +23,8 @@ use crate::script::Script;
 use crate::tools::Tools;
 use crate::tree::{Tree, pack_folder};
 
-/// Plays a scenario; an error names the first difference.
-pub(crate) fn play(scenario: &Scenario, packs: &Path) -> Result<(), String> {
+/// Plays a scenario and returns the records of its threads; an error names the first difference.
+pub(crate) fn play(scenario: &Scenario, packs: &Path) -> Result<Vec<Record>, String> {
     let folder = pack_folder(scenario, packs);
     let pack = Pack::load(&Disk, &folder).map_err(|error| told(&error))?;
     let script = scenario.get("modelScript");
@@ -47,13 +47,11 @@ pub(crate) fn play(scenario: &Scenario, packs: &Path) -> Result<(), String> {
         player.run(run)?;
     }
     let captured = scenario.requests().len();
-    match player.compared == captured {
-        true => Ok(()),
-        false => Err(format!(
-            "{} of {captured} requests were compared",
-            player.compared
-        )),
+    if player.compared != captured {
+        let compared = player.compared;
+        return Err(format!("{compared} of {captured} requests were compared"));
     }
+    Ok(player.records)
 }
 
 struct Player<'s> {
@@ -79,7 +77,7 @@ struct Stage<'p, 's> {
     compared: &'p mut usize,
 }
 
-impl<'s> Player<'s> {
+impl Player<'_> {
     fn run(&mut self, run: &Value) -> Result<(), String> {
         self.tree.run(&texts(&run["editsBefore"]))?;
         let machine = self.machine(run);
@@ -93,20 +91,18 @@ impl<'s> Player<'s> {
         let scenario = self.scenario;
         let env = |name: &str| scenario.get("env")[name].as_str();
         let passwd = self.tree.read_to_string("/lab/passwd");
-        let shell = passwd
-            .as_deref()
-            .and_then(|text| text.lines().next()?.rsplit(':').next());
+        let uid = scenario.get("uid").as_u64().unwrap_or(0).to_string();
+        let shell = passwd.as_deref().and_then(|it| login_shell(it, &uid));
         let shell = shell.unwrap_or("/bin/bash");
         let search_path = ["/bin".into(), "/usr/bin".into()];
         let path = |key: &str| scenario.text(key).map(PathBuf::from);
-        let cwd = run["cwd"]
-            .as_str()
-            .map(PathBuf::from)
-            .or_else(|| path("cwd"));
+        let cwd = run["cwd"].as_str().or(scenario.text("cwd"));
+        let cwd = PathBuf::from(cwd.unwrap_or_default());
         Machine {
             home: path("home"),
             codex_home: path("codexHome").unwrap_or_default(),
-            cwd: cwd.unwrap_or_default(),
+            // A process knows its directory without links.
+            cwd: self.tree.canonicalize(&cwd).unwrap_or(cwd),
             shell: shell_name(&self.tree, Some(Path::new(shell)), &search_path).to_owned(),
             tmpdir: env("TMPDIR").map(PathBuf::from),
             openai_base_url: env("OPENAI_BASE_URL").map(str::to_owned),
@@ -459,6 +455,14 @@ impl Stage<'_, '_> {
         *self.compared += 1;
         Ok(())
     }
+}
+
+/// Finds the shell of a user in the password file.
+fn login_shell<'a>(passwd: &'a str, uid: &str) -> Option<&'a str> {
+    let fields = |line: &'a str| line.split(':').collect::<Vec<_>>();
+    let mut users = passwd.lines().map(fields);
+    let user = users.find(|fields| fields.get(2) == Some(&uid))?;
+    user.get(6).copied()
 }
 
 fn numbers(value: &Value) -> Vec<usize> {

@@ -30,7 +30,8 @@ impl Scenario {
         let requests = requests.collect::<Result<_, String>>()?;
         let mut rollouts = Vec::new();
         for path in files("rollouts") {
-            let text = std::fs::read_to_string(&path).map_err(|it| format!("{path:?}: {it}"))?;
+            let text =
+                std::fs::read_to_string(&path).map_err(|it| format!("{}: {it}", path.display()))?;
             let lines = text
                 .lines()
                 .filter_map(|line| serde_json::from_str(line).ok());
@@ -103,15 +104,15 @@ impl Texts<'_> {
     /// Puts the text in the place of every `{"$text": path}`.
     fn resolved(&mut self, value: Value) -> Result<Value, String> {
         Ok(match value {
-            Value::Object(mut fields) => match fields.get("$text").and_then(Value::as_str) {
-                Some(path) => self.text(&path.to_owned())?,
-                None => {
-                    for field in fields.values_mut() {
-                        *field = self.resolved(field.take())?;
-                    }
-                    Value::Object(fields)
+            Value::Object(mut fields) => {
+                if let Some(path) = fields.get("$text").and_then(Value::as_str) {
+                    return self.text(path);
                 }
-            },
+                for field in fields.values_mut() {
+                    *field = self.resolved(field.take())?;
+                }
+                Value::Object(fields)
+            }
             Value::Array(items) => {
                 let items = items.into_iter().map(|item| self.resolved(item));
                 Value::Array(items.collect::<Result<_, _>>()?)

@@ -10,16 +10,16 @@ const DEFAULT_TOKENS: u64 = 100;
 
 /// The answers of a scenario and how many of them were given.
 pub(crate) struct Script<'a> {
-    script: &'a Value,
+    answers: &'a Value,
     responses: usize,
     compact: usize,
     chat: usize,
 }
 
 impl<'a> Script<'a> {
-    pub(crate) fn new(script: &'a Value) -> Self {
+    pub(crate) fn new(answers: &'a Value) -> Self {
         Self {
-            script,
+            answers,
             responses: 0,
             compact: 0,
             chat: 0,
@@ -31,17 +31,21 @@ impl<'a> Script<'a> {
         match path {
             "/responses" => {
                 self.responses += 1;
-                let scripted = list(&self.script["responses"]).get(self.responses - 1);
-                response(scripted.unwrap_or(&Value::Null), self.responses, body)
+                let scripted = list(&self.answers["responses"]).get(self.responses - 1);
+                Ok(response(
+                    scripted.unwrap_or(&Value::Null),
+                    self.responses,
+                    body,
+                ))
             }
             "/responses/compact" => {
                 self.compact += 1;
-                let scripted = list(&self.script["compact"]).get(self.compact - 1);
+                let scripted = list(&self.answers["compact"]).get(self.compact - 1);
                 compacted(scripted.unwrap_or(&Value::Null))
             }
             "/chat/completions" => {
                 self.chat += 1;
-                let scripted = list(&self.script["chat"]).get(self.chat - 1);
+                let scripted = list(&self.answers["chat"]).get(self.chat - 1);
                 chat(scripted.unwrap_or(&Value::Null))
             }
             other => Err(format!("nobody answers at {other}")),
@@ -49,7 +53,7 @@ impl<'a> Script<'a> {
     }
 }
 
-fn response(scripted: &Value, number: usize, body: &str) -> Result<Answer, String> {
+fn response(scripted: &Value, number: usize, body: &str) -> Answer {
     let failure = failure(scripted);
     let default = || {
         let part = json!({"type": "output_text", "text": "ok"});
@@ -71,12 +75,12 @@ fn response(scripted: &Value, number: usize, body: &str) -> Result<Answer, Strin
         Value::Number(total) => total.as_u64(),
         usage => usage["total_tokens"].as_u64(),
     };
-    Ok(Answer {
+    Answer {
         items: items.collect(),
         tokens: tokens.filter(|_| !held && failure.is_none()),
         reasoning_is_counted: has_header(scripted, "x-reasoning-included"),
         failure,
-    })
+    }
 }
 
 /// Reads an item as a client does: one that is broken is as if it had not come.
@@ -131,7 +135,8 @@ fn compacted(scripted: &Value) -> Result<Answer, String> {
     })
 }
 
-/// Makes items of an answer on the Chat wire: thoughts, then text, then calls.
+/// Makes items of an answer on the Chat wire: thoughts, then calls, then text, which is only known to
+/// be whole at the end.
 fn chat(scripted: &Value) -> Result<Answer, String> {
     let mut items = Vec::new();
     if let Some(thought) = scripted["reasoning"].as_str() {
@@ -143,14 +148,6 @@ fn chat(scripted: &Value) -> Result<Answer, String> {
         .map(|key| list(&scripted[*key]))
         .find(|calls| !calls.is_empty())
         .unwrap_or_default();
-    let text = match (scripted["text"].as_str(), calls) {
-        (None, []) => Some("ok"),
-        (text, _) => text,
-    };
-    if let Some(text) = text.filter(|text| !text.is_empty()) {
-        let part = json!({"type": "output_text", "text": text});
-        items.push(json!({"type": "message", "role": "assistant", "content": [part]}));
-    }
     for call in calls {
         let of = |key: &str| match &call["function"][key] {
             Value::Null => call[key].clone(),
@@ -164,6 +161,14 @@ fn chat(scripted: &Value) -> Result<Answer, String> {
         items.push(json!({
             "type": "function_call", "name": name, "arguments": arguments, "call_id": id,
         }));
+    }
+    let text = match (scripted["text"].as_str(), calls) {
+        (None, []) => Some("ok"),
+        (text, _) => text,
+    };
+    if let Some(text) = text.filter(|text| !text.is_empty()) {
+        let part = json!({"type": "output_text", "text": text});
+        items.push(json!({"type": "message", "role": "assistant", "content": [part]}));
     }
     let items: Result<Vec<_>, _> = items.into_iter().map(ResponseItem::try_from).collect();
     Ok(Answer {

@@ -19,6 +19,7 @@ pub(crate) struct Tree {
     files: RefCell<MemoryTree>,
     repositories: Vec<String>,
     unreadable: Vec<String>,
+    cwd: String,
 }
 
 impl Tree {
@@ -26,7 +27,9 @@ impl Tree {
         let codex_home = scenario.text("codexHome").unwrap_or("/lab/codex_home");
         let mut files = MemoryTree::default();
         let installed = ["/bin/bash", "/bin/sh", "/usr/bin/bash", "/usr/bin/sh"];
-        installed.iter().for_each(|path| files.write(path, ""));
+        for path in installed {
+            files.write(path, "");
+        }
         for directory in ["/tmp", "/lab/home", "/lab/codex_home", "/lab/repo"] {
             files.create_directory(directory);
         }
@@ -35,7 +38,9 @@ impl Tree {
         }
         let version = pack_folder(scenario, packs);
         let system = version.join("skills/system");
-        for entry in std::fs::read_dir(&system).map_err(|it| format!("{system:?}: {it}"))? {
+        for entry in
+            std::fs::read_dir(&system).map_err(|it| format!("{}: {it}", system.display()))?
+        {
             let entry = entry.map_err(|it| it.to_string())?;
             let text = std::fs::read(entry.path().join("SKILL.md")).map_err(|it| it.to_string())?;
             let folder = Path::new(codex_home).join("skills/.system");
@@ -57,6 +62,7 @@ impl Tree {
             files: RefCell::new(files),
             repositories: texts(scenario.get("gitRepos")),
             unreadable: texts(scenario.get("unreadable")),
+            cwd: scenario.text("cwd").unwrap_or(LAB).to_owned(),
         };
         tree.run(&texts(scenario.get("preCommands")))?;
         tree.lock();
@@ -83,14 +89,11 @@ impl Tree {
             let _ = Command::new("git").args(git).status();
         }
         for command in commands {
-            let script = command.replace(LAB, lab);
+            // Whether it did what it should shows in the requests.
             let mut bash = Command::new("bash");
-            bash.arg("-c").arg(&script).current_dir(&real);
-            let done = bash.output().map_err(|it| format!("bash: {it}"))?;
-            if !done.status.success() {
-                let told = String::from_utf8_lossy(&done.stderr).into_owned();
-                return Err(format!("`{command}` failed: {told}"));
-            }
+            bash.arg("-c").arg(command.replace(LAB, lab));
+            bash.current_dir(self.cwd.replacen(LAB, lab, 1));
+            bash.output().map_err(|it| format!("bash: {it}"))?;
         }
         let mut files = self.files.borrow_mut();
         files.remove(LAB);
@@ -102,7 +105,9 @@ impl Tree {
 
     fn lock(&self) {
         let mut files = self.files.borrow_mut();
-        self.unreadable.iter().for_each(|path| files.lock(path));
+        for path in &self.unreadable {
+            files.lock(path);
+        }
     }
 }
 
@@ -183,7 +188,8 @@ fn read_in(files: &mut MemoryTree, from: &Path, to: &Path, lab: &str) -> Result<
             read_in(files, &from.join(&name), &to.join(&name), lab)?;
         }
     } else if found.is_file() {
-        let bytes = std::fs::read(from).map_err(told)?;
+        // What this user may not read, the program could: only `unreadable` says otherwise.
+        let bytes = std::fs::read(from).unwrap_or_default();
         let bytes = match String::from_utf8(bytes) {
             Ok(text) => text.replace(lab, LAB).into_bytes(),
             Err(other) => other.into_bytes(),
