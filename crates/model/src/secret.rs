@@ -51,6 +51,18 @@ impl Key {
         self.header.clone()
     }
 
+    /// Takes the key out of a text, should it stand there.
+    pub(crate) fn take_out_of(&self, text: &mut String) {
+        if memchr::memmem::find(text.as_bytes(), self.value().as_bytes()).is_some() {
+            *text = self.redactor.redact(text).into_owned();
+        }
+    }
+
+    fn value(&self) -> &str {
+        let header = self.header.to_str().unwrap_or_default();
+        header.strip_prefix("Bearer ").unwrap_or(header)
+    }
+
     /// Returns what takes this key out of texts.
     pub fn redactor(&self) -> &Redactor {
         &self.redactor
