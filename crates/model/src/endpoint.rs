@@ -138,10 +138,8 @@ impl Proxies {
         let make = |named: &Option<Named>, build: fn(&str) -> reqwest::Result<Proxy>| {
             let Some(Named { variable, address }) = named else { return Ok(None) };
             // Addresses without a scheme are common in these variables.
-            let address = match address.contains("://") {
-                true => address.clone(),
-                false => format!("http://{address}"),
-            };
+            let address =
+                if address.contains("://") { address.clone() } else { format!("http://{address}") };
             let proxy = build(&address).map_err(|_| EndpointError::Proxy(variable))?;
             Ok(Some(proxy.no_proxy(except.clone())))
         };

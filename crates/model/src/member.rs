@@ -361,7 +361,7 @@ impl Prepared<'_> {
             (Ended::Cancelled, Task::Answer) => thread.interrupt(Vec::new()),
             _ => return Ok((ended, progress)),
         }
-        let stored = progress.store(&thread, id, &*self.host.store, self.key.as_ref()).await;
+        let stored = progress.store(&mut thread, id, &*self.host.store, self.key.as_ref()).await;
         match stored {
             Ok(()) => Ok((ended, progress)),
             Err(error) => Ok((Ended::Failed(log_failure(&error.into())), progress)),

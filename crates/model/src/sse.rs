@@ -98,9 +98,10 @@ impl SseReader {
             return;
         }
         let mut line = std::mem::take(&mut self.line);
-        let text = match std::mem::take(&mut self.at_start) {
-            true => line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line),
-            false => &line[..],
+        let text = if std::mem::take(&mut self.at_start) {
+            line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line)
+        } else {
+            &line[..]
         };
         if text.is_empty() {
             if self.has_data {
@@ -131,9 +132,10 @@ impl SseReader {
         let data = std::mem::take(&mut self.data);
         SseEvent {
             name: std::mem::take(&mut self.name),
-            data: match std::mem::take(&mut self.oversized) {
-                true => Data::Oversized,
-                false => Data::Whole(into_text(data)),
+            data: if std::mem::take(&mut self.oversized) {
+                Data::Oversized
+            } else {
+                Data::Whole(into_text(data))
             },
         }
     }

@@ -106,11 +106,12 @@ impl Progress {
     /// Stores the turn: all of it, or nothing.
     pub async fn store(
         &mut self,
-        thread: &Thread<'_>,
+        thread: &mut Thread<'_>,
         id: &ThreadId,
         store: &dyn ThreadStore,
         key: Option<&Key>,
     ) -> Result<(), StoreError> {
+        self.note(thread);
         let told = thread.told();
         if told != self.told {
             self.lines.push(log::told_line(&told));
@@ -237,7 +238,7 @@ impl Driver<'_> {
             match event {
                 CallEvent::Text(_) | CallEvent::Thought(_) if is_compaction => {}
                 CallEvent::Text(text) => {
-                    self.tell(EventKind::Text { text: text.into(), part: Part::Delta }).await
+                    self.tell(EventKind::Text { text: text.into(), part: Part::Delta }).await;
                 }
                 CallEvent::Thought(text) => {
                     self.tell(EventKind::Thinking { text: text.into(), part: Part::Delta }).await;

@@ -318,12 +318,13 @@ fn words_of(error: &reqwest::Error) -> String {
     while let Some(source) = innermost.source() {
         innermost = source;
     }
-    match std::ptr::addr_eq(innermost, std::ptr::from_ref(error)) {
-        // The outermost error names the whole address.
-        true => match error.is_timeout() {
-            true => "it did not answer in time".to_owned(),
-            false => "the connection failed".to_owned(),
-        },
-        false => innermost.to_string(),
+    if std::ptr::addr_eq(innermost, std::ptr::from_ref(error)) {
+        if error.is_timeout() {
+            "it did not answer in time".to_owned()
+        } else {
+            "the connection failed".to_owned()
+        }
+    } else {
+        innermost.to_string()
     }
 }

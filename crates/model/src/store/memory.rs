@@ -31,12 +31,11 @@ impl ThreadStore for MemoryStore {
     ) -> Stored<'s, ()> {
         let mut threads = self.threads();
         let kept = threads.entry(thread.clone()).or_default();
-        let added = match kept.len() == known {
-            true => {
-                kept.append(&mut lines);
-                Ok(())
-            }
-            false => Err(StoreError::Conflict(thread.clone())),
+        let added = if kept.len() == known {
+            kept.append(&mut lines);
+            Ok(())
+        } else {
+            Err(StoreError::Conflict(thread.clone()))
         };
         Box::pin(std::future::ready(added))
     }

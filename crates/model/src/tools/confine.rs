@@ -19,10 +19,7 @@ pub(super) struct Root(PathBuf);
 impl Root {
     pub fn open(directory: &Path) -> io::Result<Self> {
         let root = directory.canonicalize()?;
-        match root.is_dir() {
-            true => Ok(Self(root)),
-            false => Err(io::ErrorKind::NotADirectory.into()),
-        }
+        if root.is_dir() { Ok(Self(root)) } else { Err(io::ErrorKind::NotADirectory.into()) }
     }
 
     /// Returns the real path that a given one leads to, if that is not outside.
@@ -42,10 +39,7 @@ impl Root {
             Err(_) if self.is_spelt_outside(given_path) => return Err(outside()),
             Err(error) => return Err(Refusal::io(given, &error)),
         };
-        match real.starts_with(&self.0) {
-            true => Ok(real),
-            false => Err(outside()),
-        }
+        if real.starts_with(&self.0) { Ok(real) } else { Err(outside()) }
     }
 
     fn is_spelt_outside(&self, given: &str) -> bool {
@@ -55,10 +49,7 @@ impl Root {
     /// Returns a path as the model knows it.
     pub fn shown(&self, path: &Path) -> String {
         let below = path.strip_prefix(&self.0).unwrap_or(path);
-        match below.as_os_str().is_empty() {
-            true => ".".to_owned(),
-            false => below.display().to_string(),
-        }
+        if below.as_os_str().is_empty() { ".".to_owned() } else { below.display().to_string() }
     }
 }
 

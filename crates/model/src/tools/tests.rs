@@ -64,7 +64,7 @@ fn no_path_leads_out_of_the_directory() {
 fn links_that_stay_inside_are_followed() {
     let (_folder, toolbox) = lab();
     assert!(call(&toolbox, "read_file", json!({"path": "inside/b.rs"})).0);
-    assert_eq!(call(&toolbox, "read_file", json!({"path": "loop"})).0, false);
+    assert!(!call(&toolbox, "read_file", json!({"path": "loop"})).0);
 }
 
 #[test]

@@ -100,9 +100,10 @@ impl Reader {
             return heard.extend([Heard::Failed(CallError::Cut(lost))]);
         };
         if data.trim() == "[DONE]" {
-            return heard.extend([match self.has_finished() || self.has_said_something() {
-                true => Heard::Over,
-                false => Heard::Failed(CallError::Cut("it ended without an answer".to_owned())),
+            return heard.extend([if self.has_finished() || self.has_said_something() {
+                Heard::Over
+            } else {
+                Heard::Failed(CallError::Cut("it ended without an answer".to_owned()))
             }]);
         }
         match serde_json::from_str::<Chunk>(&data) {
@@ -191,10 +192,7 @@ impl Reader {
             items.push(ResponseItem::message("assistant", content));
         }
         for (index, call) in self.calls {
-            let call_id = match call.id.is_empty() {
-                true => format!("call_{index}"),
-                false => call.id,
-            };
+            let call_id = if call.id.is_empty() { format!("call_{index}") } else { call.id };
             let arguments = match call.arguments.text.trim() {
                 "" => "{}".to_owned(),
                 _ => call.arguments.text,

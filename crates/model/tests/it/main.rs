@@ -3,4 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod client;
+mod compaction;
+mod lab;
+mod member;
 mod raw_server;
+mod tools;
