@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
+
 use crate::input::PromptContextMessage;
 use crate::message::ConversationMessage;
 use crate::name::NameKey;
@@ -23,7 +25,8 @@ pub struct CleanMessage<'a> {
 }
 
 /// Which messages a member sees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Visibility {
     /// Every message; the line of each says whom it was sent to.
     #[default]

@@ -63,6 +63,15 @@ codes! {
     MarkerUnresolved = "marker.unresolved",
         "A marker names somebody who is not in the team.",
         "Use a member's id, name or display name.";
+    MarkerIgnored = "marker.ignored",
+        "A marker was not obeyed because its speaker may not use it.",
+        "Only people may say who speaks; an agent is known by its turn.";
+    QueueFull = "queue.full",
+        "A message called more members than the queue has room for; the last ones were left out.",
+        "Raise limits.queue, or drop what is queued with [DROP: ALL].";
+    EventsTruncated = "events.truncated",
+        "A turn had more events than are kept; the later ones were shown and not stored.",
+        "Nothing of the reply is missing; look into the agent's own log for the rest.";
     SnapshotDuplicateId = "snapshot.duplicate-id",
         "Two messages of an imported snapshot have the same id; both were kept.",
         "Give each message its own id.";

@@ -67,7 +67,7 @@ impl<'a> Fragment<'a> {
 /// The pieces of one prompt. What may happen to each is what its field says.
 #[derive(Debug)]
 pub(crate) struct Fragments<'a> {
-    /// Never cut: the role summary and the configured system text.
+    /// Never cut: the role summary, the configured system text and the briefing.
     pub(crate) system: Vec<Fragment<'a>>,
     /// May keep only its head and tail.
     pub(crate) file: Option<Fragment<'a>>,
@@ -98,8 +98,9 @@ impl<'a> Fragments<'a> {
             fencing,
             setting("systemInstruction"),
         );
+        let briefing = Fragment::of(input.briefing.as_deref(), fencing, setting("briefing"));
         Self {
-            system: role.into_iter().chain(configured).collect(),
+            system: role.into_iter().chain(configured).chain(briefing).collect(),
             file: Fragment::of(input.instruction_file_text.as_deref(), fencing, file_source),
             task: Fragment::of(input.team_task.as_deref(), fencing, setting("teamTask")),
             context: ContextLines {

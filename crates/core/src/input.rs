@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::json::{InvalidField, take_string, whole_number};
@@ -11,7 +11,8 @@ use crate::json::{InvalidField, take_string, whole_number};
 pub const DEFAULT_MAX_BYTES: u64 = 768 * 1024;
 
 /// Whether content is set off from the text around it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Fencing {
     /// The bytes stay as written; what looks forged is reported.
     #[default]
@@ -53,6 +54,9 @@ pub struct AssemblerInput<'a> {
     pub role_summary: Option<Cow<'a, str>>,
     /// The configured part of the system text; it is never cut.
     pub system_instruction: Option<Cow<'a, str>>,
+    /// Who the teammates are and how to address them; it follows the configured part and is never cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub briefing: Option<Cow<'a, str>>,
     /// The instruction file's text.
     pub instruction_file_text: Option<Cow<'a, str>>,
     /// The instruction file's path, for the ledger.
@@ -74,6 +78,7 @@ impl Default for AssemblerInput<'_> {
             team_task: None,
             role_summary: None,
             system_instruction: None,
+            briefing: None,
             instruction_file_text: None,
             instruction_file_path: None,
             max_bytes: DEFAULT_MAX_BYTES,
@@ -96,6 +101,7 @@ impl AssemblerInput<'static> {
             team_task: take_text(object, "teamTask")?,
             role_summary: take_text(object, "roleSummary")?,
             system_instruction: take_text(object, "systemInstruction")?,
+            briefing: take_text(object, "briefing")?,
             instruction_file_text: take_text(object, "instructionFileText")?,
             instruction_file_path: take_text(object, "instructionFilePath")?,
             max_bytes: read_max_bytes(object)?,

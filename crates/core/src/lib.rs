@@ -30,6 +30,10 @@ pub use input::{AssemblerInput, DEFAULT_MAX_BYTES, Fencing, PromptContextMessage
 pub use manager::{
     AgentContext, ContextManager, ContextManagerOptions, ContextProvider, ContextSnapshot, History,
     Hooks, InvalidSnapshot, MAX_TEAM_TASK_BYTES, MessageLimit, SnapshotReason, UnknownMessage,
+    cut_team_task,
 };
 pub use message::{ConversationMessage, MessageId, NewMessage, Speaker, SpeakerType};
 pub use timestamp::Timestamp;
+
+/// The version of the engine: the same version and the same input give the same bytes.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -18,6 +18,11 @@ impl NameKey {
         Self(kept.flat_map(char::to_lowercase).collect())
     }
 
+    /// Returns the form in which names are compared.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// Tells whether this name stands for everyone else.
     pub fn is_all(&self) -> bool {
         self.0 == "all"

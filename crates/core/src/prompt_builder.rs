@@ -91,6 +91,7 @@ impl<'a> PromptInput<'a> {
             team_task: self.team_task.map(Cow::Borrowed),
             role_summary: self.role_summary.map(Cow::Borrowed),
             system_instruction: self.system_instruction_text.map(Cow::Borrowed),
+            briefing: None,
             instruction_file_text: self.instruction_file_text.map(Cow::Borrowed),
             instruction_file_path: None,
             max_bytes: self.max_bytes,

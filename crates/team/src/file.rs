@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 use crate::member::{AgentSettings, Member, MemberKind};
 use crate::quantity::{bytes, duration};
 use crate::section::{Found, Section, whole_number};
-use crate::{ContextSettings, Limits, Team};
+use crate::{Briefing, ContextSettings, Limits, Team};
 
 /// A team file that cannot be used: the line, and what is wrong there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,12 +39,23 @@ pub(crate) fn parse(text: &str) -> Result<Team, TeamFileError> {
     let team = Team {
         name: top.string("name")?,
         task: top.string("task")?,
+        briefing: read_briefing(&mut top)?,
         context: read_context(&mut top)?,
         limits: read_limits(&mut top)?,
         members: read_members(&mut top, text)?,
     };
     top.finish()?;
     Ok(team)
+}
+
+fn read_briefing(top: &mut Section<'_>) -> Result<Briefing, TeamFileError> {
+    let briefing = top.read("briefing", "a text, or false for none", |value| match value {
+        DeValue::String(text) => Some(Briefing::Own(text.into_owned())),
+        DeValue::Boolean(true) => Some(Briefing::Standard),
+        DeValue::Boolean(false) => Some(Briefing::Off),
+        _ => None,
+    })?;
+    Ok(briefing.unwrap_or_default())
 }
 
 fn read_context(top: &mut Section<'_>) -> Result<ContextSettings, TeamFileError> {
@@ -84,6 +95,7 @@ fn read_limits(top: &mut Section<'_>) -> Result<Limits, TeamFileError> {
                 duration(value.as_str()?)
             })?
             .unwrap_or(Duration::from_mins(30)),
+        queue: section.number("queue")?.unwrap_or(50),
         parallel: section.boolean("parallel")?.unwrap_or(false),
     };
     section.finish()?;

@@ -3,6 +3,7 @@
 //! [`Team::parse`] reads its text. It refuses what it does not know, with the line, and the name that was
 //! probably meant: a setting that is misspelt must not be lost in silence.
 
+mod briefing;
 mod file;
 mod member;
 mod quantity;
@@ -10,6 +11,7 @@ mod section;
 
 use std::time::Duration;
 
+pub use briefing::Briefing;
 pub use file::TeamFileError;
 pub use member::{AgentSettings, Member, MemberKind};
 
@@ -24,6 +26,8 @@ pub struct Team {
     pub name: Option<String>,
     /// What the team is to do.
     pub task: Option<String>,
+    /// What each agent is told about the others.
+    pub briefing: Briefing,
     /// How contexts are prepared.
     pub context: ContextSettings,
     /// When a conversation is stopped.
@@ -54,6 +58,8 @@ pub struct Limits {
     pub turns: u64,
     /// How long a turn may take.
     pub turn_timeout: Duration,
+    /// How many turns may wait.
+    pub queue: u64,
     /// Whether turns that do not depend on each other may run at the same time.
     pub parallel: bool,
 }

@@ -28,7 +28,7 @@ pub enum TextPolicy {
 }
 
 /// How urgently a member is called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum Intent {
     /// Interrupts: goes before everything else.
     P1,

@@ -1,0 +1,275 @@
+//! A batch: the turns that run at the same time, usually one. What is sent is stored before it is sent,
+//! and what comes back is stored as it comes.
+
+use std::collections::HashMap;
+
+use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::{Outcome, Verdict};
+use convoke_core::ledger::estimate_tokens;
+use tokio::sync::mpsc;
+use tokio::task::{Id, JoinSet};
+
+use super::controls::Wish;
+use super::drive::{Drive, Driven};
+use super::prepare::{Prepared, Unprepared};
+use super::{Coordinator, CoordinatorError};
+use crate::event::{Event, FailedTurn, Stop};
+use crate::id::TurnId;
+use crate::routing::conversation::{Conversation, Said};
+use crate::routing::route;
+use crate::store::Store;
+use crate::turn::{Attempt, Turn, TurnState};
+
+/// The turns that agents work on.
+struct Batch {
+    drivers: JoinSet<Driven>,
+    under_way: HashMap<Id, UnderWay>,
+    events: mpsc::Receiver<(TurnId, convoke_agent::event::Event<'static>)>,
+}
+
+/// A turn that an agent works on.
+struct UnderWay {
+    turn: Turn,
+    attempt: Attempt,
+}
+
+impl<S: Store> Coordinator<S> {
+    /// Takes the next turns to their end. Returns why the conversation stops, if it does.
+    pub(super) async fn run_batch(&mut self) -> Result<Option<Stop>, CoordinatorError> {
+        let mut next = self.conversation.clone();
+        let roster = self.crew.roster();
+        let mut batch = next.queue.take_next(self.pace(), |turn| !roster.is_person(&turn.member));
+        let left = self.guard.turns_left(self.crew.team().limits.turns);
+        while batch.len() as u64 > left {
+            batch.pop().into_iter().for_each(|turn| next.queue.put_back(turn));
+        }
+        let mut prepared = Vec::new();
+        let mut failed = Vec::new();
+        for turn in batch {
+            self.guard.took_turn();
+            match self.prepare(turn).await? {
+                Ok(ready) => prepared.push(ready),
+                Err(unprepared) => failed.push(self.refuse(&next, unprepared).await?),
+            }
+        }
+        let batch = self.begin(next, prepared).await?;
+        let guarded = self.attend(batch, &mut failed).await?;
+        Ok(match (self.controls.wish(), failed.first()) {
+            (Wish::Leave, _) => Some(Stop::Left),
+            (_, None) => guarded,
+            (Wish::CancelTurn, Some(_)) => Some(Stop::Cancelled { person: self.asker() }),
+            (Wish::GoOn, Some(_)) => Some(Stop::TurnFailed { person: self.asker(), turns: failed }),
+        })
+    }
+
+    /// Records that a turn could not even be sent.
+    async fn refuse(
+        &mut self,
+        next: &Conversation,
+        unprepared: Unprepared,
+    ) -> Result<FailedTurn, CoordinatorError> {
+        let Unprepared { mut turn, failure } = unprepared;
+        let mut commit = self.commit_of(next);
+        turn.state = TurnState::Failed;
+        turn.problem = Some(failure.to_string());
+        turn.ended_at = Some(commit.at);
+        commit.turns.push(turn.clone());
+        self.commit(commit).await?;
+        let outcome = Verdict::Failed(failure);
+        self.emit(Event::TurnEnded {
+            turn: turn.id,
+            member: turn.member.clone(),
+            state: turn.state,
+            outcome: outcome.clone(),
+            reply: None,
+            partial_bytes: 0,
+            usage: None,
+            cost_usd: None,
+            elapsed_ms: 0,
+        });
+        Ok(FailedTurn { turn: turn.id, member: turn.member, outcome })
+    }
+
+    /// Stores what is sent, then sends it.
+    async fn begin(
+        &mut self,
+        next: Conversation,
+        prepared: Vec<Prepared>,
+    ) -> Result<Batch, CoordinatorError> {
+        if !prepared.is_empty() {
+            let mut commit = self.commit_of(&next);
+            for ready in &prepared {
+                commit.contents.extend(ready.contents.iter().cloned());
+                commit.turns.push(ready.turn.clone());
+                commit.attempts.push(ready.attempt.clone());
+            }
+            self.commit(commit).await?;
+        }
+        self.conversation = next;
+        let (sender, events) = mpsc::channel(256);
+        let mut batch = Batch { drivers: JoinSet::new(), under_way: HashMap::new(), events };
+        for ready in prepared {
+            let Prepared { turn, attempt, seat, output, context, .. } = ready;
+            let bytes = attempt.prompt.bytes + attempt.system.map_or(0, |system| system.bytes);
+            self.emit(Event::TurnStarted {
+                turn: turn.id,
+                member: turn.member.clone(),
+                answers: turn.answers,
+                attempt: attempt.number,
+                prompt: attempt.prompt,
+                system: attempt.system,
+                tokens_estimate: estimate_tokens(bytes),
+                context,
+            });
+            for diagnostic in output.diagnostics {
+                self.emit(Event::Diagnostic { turn: Some(turn.id), diagnostic });
+            }
+            let team = self.crew.team();
+            let delivery = seat.delivery(output.prompt, output.system_flag, team);
+            let drive = Drive {
+                turn: turn.id,
+                agent_turn: seat.agent.start(delivery),
+                timeout: team.limits.turn_timeout,
+                wish: self.controls.watch(),
+                redactor: self.crew.redactor.clone(),
+                events: sender.clone(),
+            };
+            let driver = batch.drivers.spawn(drive.run()).id();
+            batch.under_way.insert(driver, UnderWay { turn, attempt });
+        }
+        Ok(batch)
+    }
+
+    /// Shows what the agents do, and stores what comes of it, until all have ended.
+    async fn attend(
+        &mut self,
+        mut batch: Batch,
+        failed: &mut Vec<FailedTurn>,
+    ) -> Result<Option<Stop>, CoordinatorError> {
+        let mut stop = None;
+        loop {
+            let ended = tokio::select! {
+                biased;
+                Some((turn, event)) = batch.events.recv() => {
+                    self.show(&batch, turn, event);
+                    continue;
+                }
+                ended = batch.drivers.join_next_with_id() => ended,
+            };
+            let Some(ended) = ended else { return Ok(stop) };
+            while let Ok((turn, event)) = batch.events.try_recv() {
+                self.show(&batch, turn, event);
+            }
+            let (id, driven) = match ended {
+                Ok(ended) => ended,
+                Err(error) => {
+                    let failure = Failure::new(Reason::Other, error.to_string());
+                    (error.id(), Driven::nothing(Outcome::failed(failure)))
+                }
+            };
+            if let Some(UnderWay { turn, attempt }) = batch.under_way.remove(&id) {
+                match driven.outcome.verdict {
+                    Verdict::Done => stop = self.finish(turn, attempt, driven).await?.or(stop),
+                    _ => failed.push(self.fail(turn, attempt, driven).await?),
+                }
+            }
+        }
+    }
+
+    fn show(&mut self, batch: &Batch, turn: TurnId, event: convoke_agent::event::Event<'static>) {
+        let under_way = batch.under_way.values().find(|under_way| under_way.turn.id == turn);
+        if let Some(UnderWay { turn, .. }) = under_way {
+            self.emit(Event::Agent { turn: turn.id, member: turn.member.clone(), event });
+        }
+    }
+
+    /// Stores a reply, the end of its turn and the turns that it opens, all at once.
+    async fn finish(
+        &mut self,
+        mut turn: Turn,
+        mut attempt: Attempt,
+        driven: Driven,
+    ) -> Result<Option<Stop>, CoordinatorError> {
+        let Driven { mut outcome, events, elapsed } = driven;
+        let reply = std::mem::take(&mut outcome.reply);
+        let routed = route(self.crew.roster(), &turn.member, &reply, self.crew.team().context.text);
+        let answered = self.id_of(turn.answers).await?;
+        let mut next = self.conversation.clone();
+        let mut commit = self.commit_of(&next);
+        let consequences = next.say(
+            Said {
+                routed: &routed,
+                speaker: self.crew.roster().speaker(&turn.member),
+                content: reply,
+                answers: Some((turn.answers, answered)),
+                asker: turn.asker.clone(),
+                at: commit.at,
+            },
+            self.crew.team().limits.queue,
+        );
+        let reply_id = consequences.message.message.id.clone();
+        turn.state = TurnState::Done;
+        turn.reply = Some(consequences.message.number);
+        turn.ended_at = Some(commit.at);
+        let ended =
+            super::prepare::ended(commit.at, outcome, &events, &self.crew, &mut commit.contents);
+        let shown = ended_event(&turn, &ended, Some(reply_id), elapsed);
+        attempt.ended = Some(ended);
+        commit.state = next.state();
+        commit.turns.push(turn.clone());
+        commit.attempts.push(attempt);
+        self.write(next, commit, &routed, consequences).await?;
+        self.emit(shown);
+        let repeated = self.guard.said(&turn.member, &routed.text);
+        let person = self.asker();
+        let repetition =
+            repeated.map(|times| Stop::Repetition { person, member: turn.member, times });
+        Ok(repetition)
+    }
+
+    /// Stores what there is of a reply that was not finished. Its markers are not obeyed.
+    async fn fail(
+        &mut self,
+        mut turn: Turn,
+        mut attempt: Attempt,
+        driven: Driven,
+    ) -> Result<FailedTurn, CoordinatorError> {
+        let Driven { outcome, events, elapsed } = driven;
+        let mut commit = self.commit_of(&self.conversation);
+        let ended =
+            super::prepare::ended(commit.at, outcome, &events, &self.crew, &mut commit.contents);
+        turn.state = match ended.verdict {
+            Verdict::Cancelled => TurnState::Cancelled,
+            _ => TurnState::Failed,
+        };
+        turn.problem = Some(ended.verdict.to_string());
+        turn.ended_at = Some(commit.at);
+        let shown = ended_event(&turn, &ended, None, elapsed);
+        let outcome = ended.verdict.clone();
+        attempt.ended = Some(ended);
+        commit.turns.push(turn.clone());
+        commit.attempts.push(attempt);
+        self.commit(commit).await?;
+        self.emit(shown);
+        Ok(FailedTurn { turn: turn.id, member: turn.member, outcome })
+    }
+}
+
+fn ended_event(
+    turn: &Turn,
+    ended: &crate::turn::Ended,
+    reply: Option<convoke_core::MessageId>,
+    elapsed: std::time::Duration,
+) -> Event {
+    Event::TurnEnded {
+        turn: turn.id,
+        member: turn.member.clone(),
+        state: turn.state,
+        outcome: ended.verdict.clone(),
+        reply,
+        partial_bytes: ended.partial.map_or(0, |partial| partial.bytes),
+        usage: ended.usage,
+        cost_usd: ended.cost_usd,
+        elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+    }
+}

@@ -1,0 +1,449 @@
+//! The coordinator: takes what people say, runs the agents' turns, and stores every step before the
+//! next.
+
+mod batch;
+mod controls;
+mod crew;
+mod drive;
+mod prepare;
+mod redacted;
+
+use convoke_core::marker::Intent;
+use convoke_core::{Code, Diagnostic, MessageId};
+use tokio::sync::mpsc;
+
+pub use self::controls::Controls;
+use self::controls::Wish;
+pub use self::crew::{Clock, Crew, Seat};
+use crate::event::{Event, Stop};
+use crate::id::{Head, MemberName, MessageNumber, SessionId, TurnId};
+use crate::routing::conversation::{Consequences, Conversation, Said};
+use crate::routing::guard::Guard;
+use crate::routing::queue::Pace;
+use crate::routing::{Call, Routed, route};
+use crate::session::NewSession;
+use crate::store::{Commit, Holder, Store, StoreError};
+use crate::turn::{Turn, TurnState};
+
+/// Sees what happens, as it happens. It is called between two steps and should return at once.
+pub type Observer = Box<dyn FnMut(&Event) + Send>;
+
+/// What a person says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Saying {
+    /// Who says it.
+    pub person: MemberName,
+    /// What is said, markers and all.
+    pub text: String,
+    /// Who is called when the text itself calls nobody.
+    pub to: Vec<String>,
+}
+
+impl Saying {
+    /// Creates a saying that calls whom its text calls.
+    pub fn new(person: impl Into<MemberName>, text: impl Into<String>) -> Self {
+        Self { person: person.into(), text: text.into(), to: Vec::new() }
+    }
+
+    /// Says who is called when the text itself calls nobody.
+    #[must_use]
+    pub fn to<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.to = names.into_iter().map(Into::into).collect();
+        self
+    }
+}
+
+/// Holds a session and drives its conversation.
+///
+/// [`Self::accept`] stores and routes what a person says; [`Self::run`] then works until a person is to
+/// speak, a guard stops it, or somebody cancels. Nothing is in memory that is not stored: it can be
+/// dropped, or killed, at any moment.
+pub struct Coordinator<S: Store> {
+    store: S,
+    session: SessionId,
+    head: Head,
+    conversation: Conversation,
+    crew: Crew,
+    guard: Guard,
+    controls: Controls,
+    inbox: mpsc::UnboundedReceiver<Saying>,
+    observer: Observer,
+    /// A guard spoke up while a message was stored.
+    stop: Option<Stop>,
+    /// Something failed between memory and store: the store is right.
+    is_stale: bool,
+    _hold: S::Hold,
+}
+
+/// A conversation could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum CoordinatorError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Somebody speaks who is no person of the team.
+    #[error("`{name}` is no person in this team; {hint}")]
+    NoPerson {
+        /// The name.
+        name: String,
+        /// Who there is.
+        hint: String,
+    },
+    /// A turn cannot be tried again.
+    #[error("turn {turn} cannot be tried again: {why}")]
+    NoRetry {
+        /// The turn.
+        turn: TurnId,
+        /// Why.
+        why: &'static str,
+    },
+}
+
+impl<S: Store> Coordinator<S> {
+    /// Begins a session and holds it.
+    pub async fn create(
+        store: S,
+        session: NewSession,
+        crew: Crew,
+        observer: Observer,
+    ) -> Result<Self, CoordinatorError> {
+        let id = session.id;
+        let hold = store.hold(id, Holder::this_process(crew.now())).await?;
+        store.create(session).await?;
+        Self::take_up(store, id, hold, crew, observer).await
+    }
+
+    /// Takes up a session, and the turns that were under way when its last holder died.
+    pub async fn open(
+        store: S,
+        session: SessionId,
+        crew: Crew,
+        observer: Observer,
+    ) -> Result<Self, CoordinatorError> {
+        let hold = store.hold(session, Holder::this_process(crew.now())).await?;
+        Self::take_up(store, session, hold, crew, observer).await
+    }
+
+    async fn take_up(
+        store: S,
+        id: SessionId,
+        hold: S::Hold,
+        crew: Crew,
+        observer: Observer,
+    ) -> Result<Self, CoordinatorError> {
+        let session = store.session(id).await?;
+        let (controls, inbox) = Controls::new();
+        let mut coordinator = Self {
+            store,
+            session: id,
+            head: session.head,
+            conversation: Conversation::new(session.state, Vec::new()),
+            crew,
+            guard: Guard::default(),
+            controls,
+            inbox,
+            observer,
+            stop: None,
+            is_stale: true,
+            _hold: hold,
+        };
+        let interrupted = coordinator.refresh().await?;
+        coordinator.emit(Event::Opened {
+            session: id,
+            messages: coordinator.conversation.last_message().0,
+            waiting: coordinator.waiting().len() as u64,
+            interrupted,
+        });
+        Ok(coordinator)
+    }
+
+    /// Reads the conversation from the store when memory may no longer agree with it. Turns that were
+    /// under way and are no more go back into the queue; they are returned.
+    async fn refresh(&mut self) -> Result<Vec<TurnId>, StoreError> {
+        if !self.is_stale {
+            return Ok(Vec::new());
+        }
+        let session = self.store.session(self.session).await?;
+        let mut open = self.store.open_turns(self.session).await?;
+        let mut interrupted = Vec::new();
+        for turn in open.iter_mut().filter(|turn| turn.state == TurnState::Running) {
+            turn.state = TurnState::Queued;
+            interrupted.push(turn.clone());
+        }
+        let ids = interrupted.iter().map(|turn| turn.id).collect();
+        self.head = session.head;
+        self.conversation = Conversation::new(session.state, open);
+        if !interrupted.is_empty() {
+            let mut commit = self.commit_of(&self.conversation);
+            commit.turns = interrupted;
+            self.commit(commit).await?;
+        }
+        self.is_stale = false;
+        Ok(ids)
+    }
+
+    /// Returns the session.
+    pub fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// Returns the store.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// Returns the team and its agents.
+    pub fn crew(&self) -> &Crew {
+        &self.crew
+    }
+
+    /// Returns what steers the conversation while it runs.
+    pub fn controls(&self) -> Controls {
+        self.controls.clone()
+    }
+
+    /// Returns the turns that wait, in the order of arrival.
+    pub fn waiting(&self) -> &[Turn] {
+        self.conversation.queue.waiting()
+    }
+
+    /// Returns what the team is to do.
+    pub fn task(&self) -> Option<&str> {
+        self.conversation.task()
+    }
+
+    /// Stores and routes what a person says. When it returns, the message is safe.
+    pub async fn accept(&mut self, saying: Saying) -> Result<MessageId, CoordinatorError> {
+        self.refresh().await?;
+        let roster = self.crew.roster();
+        let person = roster.resolve_person(saying.person.as_str()).cloned().ok_or_else(|| {
+            let people: Vec<&str> = roster.people().map(MemberName::as_str).collect();
+            CoordinatorError::NoPerson {
+                name: saying.person.to_string(),
+                hint: format!("the people are {}", people.join(", ")),
+            }
+        })?;
+        let policy = self.crew.team().context.text;
+        let mut routed = route(roster, &person, &saying.text, policy);
+        if routed.calls.is_empty() {
+            call_instead(&mut routed, &saying.to, &self.crew);
+        }
+        let speaker = roster.speaker(&routed.speaker);
+        let mut next = self.conversation.clone();
+        // The person's own turn, if it is the one that is waited for, is answered by this.
+        let is_answered = next.queue.peek().is_some_and(|turn| turn.member == routed.speaker);
+        let answered = match next.queue.peek().map(|turn| turn.id) {
+            Some(id) if is_answered => next.queue.remove(id),
+            _ => None,
+        };
+        let answers = match &answered {
+            None => None,
+            Some(turn) => {
+                let message = self.store.message(self.session, turn.answers).await?;
+                Some((turn.answers, message.message.id))
+            }
+        };
+        let at = self.crew.now();
+        let said = Said {
+            asker: routed.speaker.clone(),
+            routed: &routed,
+            speaker,
+            content: saying.text,
+            answers,
+            at,
+        };
+        let consequences = next.say(said, self.crew.team().limits.queue);
+        let mut commit = self.commit_of(&next);
+        commit.turns.extend(answered.map(|turn| Turn {
+            state: TurnState::Done,
+            reply: Some(consequences.message.number),
+            ended_at: Some(at),
+            ..turn
+        }));
+        let id = consequences.message.message.id.clone();
+        self.write(next, commit, &routed, consequences).await?;
+        self.guard.reset();
+        Ok(id)
+    }
+
+    /// Works until a person is to speak, a guard says stop, or somebody cancels or leaves.
+    ///
+    /// Calling it is a person's decision to go on: limits count from here.
+    pub async fn run(&mut self) -> Result<Stop, CoordinatorError> {
+        self.refresh().await?;
+        self.guard.reset();
+        self.controls.settle();
+        let stop = loop {
+            while let Ok(saying) = self.inbox.try_recv() {
+                self.accept(saying).await?;
+            }
+            if let Some(stop) = self.pause() {
+                break stop;
+            }
+            // Until it has returned, agents may be at work on turns that only the store knows.
+            self.is_stale = true;
+            let stop = self.run_batch().await?;
+            self.is_stale = false;
+            if let Some(stop) = stop {
+                break stop;
+            }
+        };
+        self.emit(Event::Stopped(stop.clone()));
+        Ok(stop)
+    }
+
+    /// Puts a turn that failed or was cancelled back into the queue, before all others.
+    pub async fn retry(&mut self, turn: TurnId) -> Result<(), CoordinatorError> {
+        self.refresh().await?;
+        let no = |why| CoordinatorError::NoRetry { turn, why };
+        let before = TurnId(turn.0.saturating_sub(1));
+        let found = self.store.turns_after(self.session, before, 1).await?.pop();
+        let found = found.filter(|found| found.id == turn);
+        let mut found = found.ok_or_else(|| no("there is no such turn"))?;
+        match found.state {
+            TurnState::Failed | TurnState::Cancelled => {}
+            TurnState::Done => return Err(no("it is done")),
+            TurnState::Queued | TurnState::Running => return Err(no("it has not ended")),
+        }
+        found.state = TurnState::Queued;
+        found.ended_at = None;
+        found.problem = None;
+        let mut next = self.conversation.clone();
+        next.queue.put_back(found.clone());
+        let mut commit = self.commit_of(&next);
+        commit.turns.push(found);
+        self.commit(commit).await?;
+        self.conversation = next;
+        Ok(())
+    }
+
+    /// Says why nothing can run now.
+    fn pause(&mut self) -> Option<Stop> {
+        match self.controls.wish() {
+            Wish::Leave => return Some(Stop::Left),
+            Wish::CancelTurn => return Some(Stop::Cancelled { person: self.asker() }),
+            Wish::GoOn => {}
+        }
+        if let Some(stop) = self.stop.take() {
+            return Some(stop);
+        }
+        let Some(next) = self.conversation.queue.peek() else {
+            return Some(Stop::Idle { person: self.asker() });
+        };
+        if self.crew.roster().is_person(&next.member) {
+            let (person, turn, answers) = (next.member.clone(), next.id, next.answers);
+            return Some(Stop::Addressed { person, turn, answers });
+        }
+        let limit = self.crew.team().limits.turns;
+        (self.guard.turns_left(limit) == 0).then(|| Stop::TurnLimit { person: self.asker(), limit })
+    }
+
+    /// Returns the person who gets the word.
+    fn asker(&self) -> MemberName {
+        let asker = self.conversation.asker().filter(|asker| self.crew.roster().is_person(asker));
+        let anybody = || self.crew.roster().people().next();
+        // A crew always has a person.
+        asker.or_else(anybody).cloned().unwrap_or_else(|| "user".into())
+    }
+
+    fn pace(&self) -> Pace {
+        if self.crew.team().limits.parallel { Pace::Parallel } else { Pace::Serial }
+    }
+
+    /// Stores a message with everything that it changed, and tells the observer.
+    async fn write(
+        &mut self,
+        next: Conversation,
+        mut commit: Commit,
+        routed: &Routed,
+        consequences: Consequences,
+    ) -> Result<(), CoordinatorError> {
+        let Consequences { message, dropped, queued, left_out } = consequences;
+        let said = &message.message;
+        let shown = Event::Message {
+            id: said.id.clone(),
+            number: message.number,
+            from: routed.speaker.clone(),
+            to: routed.calls.iter().map(|call| call.member.clone()).collect(),
+            in_reply_to: said.said.in_reply_to.clone(),
+            text: routed.text.clone(),
+            at: commit.at,
+        };
+        commit.messages.push(message);
+        commit.turns.extend(dropped.iter().chain(&queued).cloned());
+        self.commit(commit).await?;
+        self.conversation = next;
+        self.emit(shown);
+        for diagnostic in &routed.diagnostics {
+            self.emit(Event::Diagnostic { turn: None, diagnostic: diagnostic.clone() });
+        }
+        for turn in dropped {
+            self.emit(Event::TurnDropped { turn: turn.id, member: turn.member });
+        }
+        if let Some(task) = &routed.task {
+            self.emit(Event::Task { task: task.clone(), by: routed.speaker.clone() });
+        }
+        for Turn { id: turn, member, answers, intent, .. } in queued {
+            self.emit(Event::TurnQueued { turn, member, answers, intent });
+        }
+        if left_out > 0 {
+            self.note_overflow(left_out);
+        }
+        Ok(())
+    }
+
+    fn note_overflow(&mut self, left_out: u64) {
+        let limit = self.crew.team().limits.queue;
+        let message =
+            format!("{left_out} more turns were called for than the {limit} that may wait");
+        let diagnostic = Diagnostic::new(Code::QueueFull, message).with_count(left_out);
+        self.emit(Event::Diagnostic { turn: None, diagnostic });
+        self.stop = Some(Stop::QueueFull { person: self.asker(), limit, left_out });
+    }
+
+    /// Begins a commit of a conversation's state.
+    fn commit_of(&self, conversation: &Conversation) -> Commit {
+        Commit {
+            on: self.head,
+            at: self.crew.now(),
+            contents: Vec::new(),
+            messages: Vec::new(),
+            turns: Vec::new(),
+            attempts: Vec::new(),
+            state: conversation.state(),
+        }
+    }
+
+    async fn commit(&mut self, commit: Commit) -> Result<(), StoreError> {
+        let committed = self.store.commit(self.session, commit).await;
+        self.is_stale |= committed.is_err();
+        self.head = committed?;
+        Ok(())
+    }
+
+    fn emit(&mut self, event: Event) {
+        (self.observer)(&event);
+    }
+
+    /// Returns the id of a stored message.
+    async fn id_of(&self, number: MessageNumber) -> Result<MessageId, StoreError> {
+        Ok(self.store.message(self.session, number).await?.message.id)
+    }
+}
+
+/// Calls those whom a saying names beside its text.
+fn call_instead(routed: &mut Routed, to: &[String], crew: &Crew) {
+    for name in to {
+        match crew.roster().resolve(name) {
+            Some(member) if routed.calls.iter().any(|call| call.member == *member) => {}
+            Some(member) => {
+                routed.calls.push(Call { member: member.clone(), intent: Intent::default() });
+            }
+            None => {
+                let hint = crew.roster().hint(name);
+                let message = format!("nobody is called `{name}`; {hint}");
+                routed.diagnostics.push(Diagnostic::new(Code::MarkerUnresolved, message));
+            }
+        }
+    }
+}

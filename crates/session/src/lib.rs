@@ -1,0 +1,31 @@
+//! The conversation: who speaks next, what each member is sent, and a store that loses neither.
+//!
+//! [`routing`] decides without any I/O: a message goes in, the turns that it opens come out, and a queue
+//! says whose turn is next. [`store`] keeps everything, one durable commit at a time. The
+//! [`Coordinator`] joins the two: it takes what people say, runs the agents' turns, and stops when a
+//! person is to speak or a guard says so.
+
+pub mod conformance;
+pub mod content;
+pub mod coordinator;
+pub mod diff;
+pub mod event;
+pub mod id;
+pub mod prompt;
+pub mod replay;
+pub mod roster;
+pub mod routing;
+pub mod session;
+pub mod store;
+pub mod transfer;
+pub mod turn;
+
+pub use content::{Content, ContentHash, ContentRef};
+pub use coordinator::{Controls, Coordinator, CoordinatorError, Crew, Saying, Seat};
+pub use event::{Event, Stop};
+pub use id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
+pub use roster::Roster;
+pub use session::{NewSession, NumberedMessage, Session, State, Summary};
+pub use store::sqlite::SqliteStore;
+pub use store::{Commit, Store, StoreError};
+pub use turn::{Attempt, Ended, Turn, TurnState};

@@ -1,0 +1,180 @@
+//! Prompts: what a turn's prompt is assembled from, kept so that it can be assembled again.
+//!
+//! Every turn gets the whole prompt and begins a new session of its agent. A resumed session would hold
+//! what nobody sees here: earlier prompts with the same messages once more, a system text that some
+//! agents keep from their first turn, and whatever the agent itself has summarised away. What was sent
+//! would no longer be what the model reads. The handles to resume are kept with each attempt all the
+//! same, for a person who wants to go on with an agent alone.
+
+use std::borrow::Cow;
+
+use convoke_core::context::{CleanMessage, context_for};
+use convoke_core::marker::{TextPolicy, strip_all_markers};
+use convoke_core::name::NameKey;
+use convoke_core::{
+    AssemblerInput, AssemblerOutput, Assemblers, BudgetTooSmall, Fencing, Visibility,
+};
+use convoke_team::{Member, Team};
+use serde::{Deserialize, Serialize};
+
+use crate::id::{MemberName, MessageNumber, SessionId};
+use crate::session::NumberedMessage;
+use crate::store::{Reader, Store, StoreError, Window};
+
+/// All that a prompt is assembled from. Messages are named by their place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptInput {
+    /// The version of this record.
+    pub version: u32,
+    /// Whose turn it is.
+    pub member: MemberName,
+    /// All names of that member.
+    pub names: Vec<String>,
+    /// The type of agent, which decides over the format.
+    pub agent_type: String,
+    /// Everybody who takes part.
+    pub roster: Vec<MemberName>,
+    /// The message to answer.
+    pub answers: MessageNumber,
+    /// The newest message that there was.
+    pub as_of: MessageNumber,
+    /// The messages that it looks back on, newest first.
+    pub context: Vec<MessageNumber>,
+    /// What the team is to do.
+    pub task: Option<String>,
+    /// A short line that says who the agent is.
+    pub role_summary: Option<String>,
+    /// The configured system text.
+    pub instructions: Option<String>,
+    /// What the agent is told about the others.
+    pub briefing: Option<String>,
+    /// The instruction file.
+    pub instruction_file: Option<InstructionFile>,
+    /// How the context is prepared.
+    pub options: PromptOptions,
+}
+
+/// The text of an instruction file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstructionFile {
+    /// Its path, as the team file gives it.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// How a member's context is prepared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptOptions {
+    /// How many context messages.
+    pub window: usize,
+    /// The most bytes of prompt and system text together.
+    pub max_bytes: u64,
+    /// How messages are cleaned of their markers.
+    pub text: TextPolicy,
+    /// Which messages the member sees.
+    pub visibility: Visibility,
+    /// Whether content is set off.
+    pub fencing: Fencing,
+}
+
+/// The messages of a prompt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Material {
+    /// The message to answer.
+    pub current: NumberedMessage,
+    /// What it looks back on, newest first.
+    pub earlier: Vec<NumberedMessage>,
+}
+
+impl PromptInput {
+    /// Collects what a member's prompt is assembled from; the messages come with [`Self::read`].
+    pub fn new(
+        team: &Team,
+        member: &Member,
+        instruction_file: Option<InstructionFile>,
+        task: Option<&str>,
+        answers: MessageNumber,
+        as_of: MessageNumber,
+    ) -> Self {
+        let settings = member.agent();
+        let options = team.context_options(member);
+        let names = std::iter::once(&member.name).chain(&member.display_name);
+        Self {
+            version: 1,
+            member: MemberName::new(&*member.name),
+            names: names.cloned().collect(),
+            agent_type: settings.map_or_else(String::new, |settings| settings.agent.clone()),
+            roster: team.members.iter().map(|member| MemberName::new(&*member.name)).collect(),
+            answers,
+            as_of,
+            context: Vec::new(),
+            task: task.map(str::to_owned),
+            role_summary: settings.and_then(|settings| settings.role_summary.clone()),
+            instructions: settings.and_then(|settings| settings.instructions.clone()),
+            briefing: team.briefing_for(member),
+            instruction_file,
+            options: PromptOptions {
+                window: options.context_window_size,
+                max_bytes: options.max_bytes,
+                text: options.text,
+                visibility: options.visibility,
+                fencing: options.fencing,
+            },
+        }
+    }
+
+    /// Reads the messages as of the time of this input. Costs what the window holds.
+    pub async fn read(
+        &self,
+        store: &impl Store,
+        session: SessionId,
+    ) -> Result<Material, StoreError> {
+        let current = store.message(session, self.answers).await?;
+        let reader = match self.options.visibility {
+            Visibility::All => Reader::Everything,
+            Visibility::Addressed => {
+                Reader::Member(self.names.iter().map(|name| NameKey::new(name)).collect())
+            }
+        };
+        let window =
+            Window { answers: self.answers, as_of: self.as_of, limit: self.options.window, reader };
+        let earlier = store.window(session, window).await?;
+        Ok(Material { current, earlier })
+    }
+
+    /// Assembles the prompt: the same input and the same messages give the same bytes.
+    pub fn assemble(
+        &self,
+        material: &Material,
+    ) -> Result<AssemblerOutput<'static>, BudgetTooSmall> {
+        let clean = |message: &NumberedMessage| {
+            strip_all_markers(&message.message.said.content, self.options.text).into_owned()
+        };
+        let text = clean(&material.current);
+        let texts: Vec<String> = material.earlier.iter().map(clean).collect();
+        let current = CleanMessage { message: &material.current.message, text: &text };
+        let earlier = material
+            .earlier
+            .iter()
+            .zip(&texts)
+            .map(|(numbered, text)| CleanMessage { message: &numbered.message, text });
+        let file = self.instruction_file.as_ref();
+        let input = AssemblerInput {
+            context_messages: context_for(current, earlier, self.options.window),
+            current_message: Cow::Borrowed(&text),
+            current_message_id: Some(Cow::Borrowed(material.current.message.id.as_str())),
+            team_task: self.task.as_deref().map(Cow::Borrowed),
+            role_summary: self.role_summary.as_deref().map(Cow::Borrowed),
+            system_instruction: self.instructions.as_deref().map(Cow::Borrowed),
+            briefing: self.briefing.as_deref().map(Cow::Borrowed),
+            instruction_file_text: file.map(|file| Cow::Borrowed(&*file.text)),
+            instruction_file_path: file.map(|file| Cow::Borrowed(&*file.path)),
+            max_bytes: self.options.max_bytes,
+            fencing: self.options.fencing,
+        };
+        Ok(Assemblers::default().assemble(&self.agent_type, &input)?.into_owned())
+    }
+}

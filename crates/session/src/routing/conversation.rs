@@ -1,0 +1,136 @@
+//! The conversation as it stands: its state and its queue, and what one more message changes.
+
+use convoke_core::message::Routing;
+use convoke_core::{MessageId, NewMessage, Speaker, Timestamp};
+
+use super::Routed;
+use super::queue::Queue;
+use crate::id::{MemberName, MessageNumber, Millis};
+use crate::session::{NumberedMessage, State};
+use crate::turn::{Turn, TurnState};
+
+/// Where a conversation stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conversation {
+    state: State,
+    /// Whose turns wait.
+    pub queue: Queue,
+}
+
+/// A message on its way into the conversation.
+#[derive(Debug)]
+pub struct Said<'a> {
+    /// What it asks for.
+    pub routed: &'a Routed,
+    /// Who says it.
+    pub speaker: Speaker,
+    /// What was said, markers and all.
+    pub content: String,
+    /// The message that it answers: its place and its id.
+    pub answers: Option<(MessageNumber, MessageId)>,
+    /// The person at the beginning of the chain.
+    pub asker: MemberName,
+    /// When.
+    pub at: Millis,
+}
+
+/// What a message changed.
+#[derive(Debug)]
+pub struct Consequences {
+    /// The message under its id.
+    pub message: NumberedMessage,
+    /// Turns that it dropped.
+    pub dropped: Vec<Turn>,
+    /// Turns that it called for.
+    pub queued: Vec<Turn>,
+    /// How many turns it called for beyond what the queue holds.
+    pub left_out: u64,
+}
+
+impl Conversation {
+    /// Takes up a conversation with the turns that wait.
+    pub fn new(state: State, waiting: Vec<Turn>) -> Self {
+        let queue = Queue::new(waiting, state.last_finished, state.in_a_row);
+        Self { state, queue }
+    }
+
+    /// Returns the state, for storing.
+    pub fn state(&self) -> State {
+        State {
+            last_finished: self.queue.last_finished,
+            in_a_row: self.queue.in_a_row,
+            ..self.state.clone()
+        }
+    }
+
+    /// Returns what the team is to do.
+    pub fn task(&self) -> Option<&str> {
+        self.state.task.as_deref()
+    }
+
+    /// Returns the newest message; 0 when there is none.
+    pub fn last_message(&self) -> MessageNumber {
+        self.state.last_message
+    }
+
+    /// Returns the person who gets the word when nothing is queued.
+    pub fn asker(&self) -> Option<&MemberName> {
+        self.state.asker.as_ref()
+    }
+
+    /// Adds a message: drops, then sets the task, then calls.
+    pub fn say(&mut self, said: Said<'_>, queue_limit: u64) -> Consequences {
+        let Said { routed, speaker, content, answers, asker, at } = said;
+        let number = self.state.last_message.next();
+        let id = MessageId::numbered(self.state.next_message_id);
+        self.state.last_message = number;
+        self.state.next_message_id += 1;
+        self.state.asker = Some(asker.clone());
+        if routed.task.is_some() {
+            self.state.task.clone_from(&routed.task);
+        }
+        let mut dropped = self.queue.drop_turns(&routed.drop);
+        for turn in &mut dropped {
+            turn.state = TurnState::Cancelled;
+            turn.problem = Some(format!("dropped by {id}"));
+            turn.ended_at = Some(at);
+        }
+        self.queue.finished(number);
+        let mut queued = Vec::new();
+        let mut left_out = 0;
+        for call in &routed.calls {
+            if self.queue.waiting().len() as u64 >= queue_limit {
+                left_out += 1;
+                continue;
+            }
+            let turn_id = self.state.last_turn.next();
+            self.state.last_turn = turn_id;
+            let turn = Turn {
+                id: turn_id,
+                member: call.member.clone(),
+                answers: number,
+                intent: call.intent,
+                asker: asker.clone(),
+                state: TurnState::Queued,
+                reply: None,
+                problem: None,
+                attempts: 0,
+                queued_at: at,
+                ended_at: None,
+            };
+            self.queue.push(turn.clone());
+            queued.push(turn);
+        }
+        let mut message = NewMessage::new(speaker, content);
+        message.timestamp = Some(Timestamp::Millis(at.into()));
+        if !routed.calls.is_empty() {
+            let names = routed.calls.iter().map(|call| call.member.as_str().to_owned());
+            message.routing =
+                Some(Routing { resolved_addressees: Some(names.collect()), ..Routing::default() });
+        }
+        let (answers, in_reply_to) = answers.unzip();
+        message.in_reply_to = in_reply_to;
+        let message = NumberedMessage { number, answers, message: message.with_id(id) };
+        Consequences { message, dropped, queued, left_out }
+    }
+}

@@ -1,0 +1,246 @@
+//! Routing: from what was said to whose turn it is. No I/O, no clock.
+
+pub mod conversation;
+pub mod guard;
+pub mod queue;
+
+use convoke_core::marker::{Intent, Scan, TextPolicy, scan};
+use convoke_core::name::NameKey;
+use convoke_core::{Code, Diagnostic, cut_team_task};
+
+use crate::id::MemberName;
+use crate::roster::Roster;
+
+/// What a message asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Routed {
+    /// Who speaks: a person may speak for another person with `[FROM: …]`.
+    pub speaker: MemberName,
+    /// What was said, without markers.
+    pub text: String,
+    /// Whose waiting turns are dropped, before anybody is called.
+    pub drop: Drop,
+    /// Who is called, as written; each member once.
+    pub calls: Vec<Call>,
+    /// The team task that the message states, inside its limit.
+    pub task: Option<String>,
+    /// What a user should know.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Whose waiting turns are dropped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Drop {
+    /// Those of these members.
+    Members(Vec<MemberName>),
+    /// Everybody's.
+    All,
+}
+
+impl Drop {
+    /// Tells whether a member's waiting turns are dropped.
+    pub fn concerns(&self, member: &MemberName) -> bool {
+        match self {
+            Self::All => true,
+            Self::Members(members) => members.contains(member),
+        }
+    }
+}
+
+/// One member that is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// The member.
+    pub member: MemberName,
+    /// How urgently.
+    pub intent: Intent,
+}
+
+/// Reads what a message asks for. The speaker is who the runtime says it is; only a person may speak for
+/// somebody else, and only for a person.
+///
+/// Costs time linear in the text.
+pub fn route(roster: &Roster, speaker: &MemberName, text: &str, policy: TextPolicy) -> Routed {
+    let Scan { text, next, from, task, drop, mut diagnostics } = scan(text, policy);
+    let text = text.into_owned();
+    let speaker = match from {
+        None => speaker.clone(),
+        Some(from) => speaks_for(roster, speaker, &from, &mut diagnostics),
+    };
+    let drop = dropped(roster, &drop, &mut diagnostics);
+    let mut calls: Vec<Call> = Vec::new();
+    for route in next {
+        for member in meant(roster, &speaker, &route.name, "NEXT", &mut diagnostics) {
+            match calls.iter_mut().find(|call| call.member == member) {
+                // Named twice: one turn, at its first place, as urgent as it was ever called.
+                Some(call) => call.intent = call.intent.min(route.intent),
+                None => calls.push(Call { member, intent: route.intent }),
+            }
+        }
+    }
+    let task = task.map(|task| {
+        let (kept, cut) = cut_team_task(&task);
+        diagnostics.extend(cut);
+        kept.to_owned()
+    });
+    Routed { speaker, text, drop, calls, task, diagnostics }
+}
+
+fn speaks_for(
+    roster: &Roster,
+    speaker: &MemberName,
+    from: &str,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> MemberName {
+    if !roster.is_person(speaker) {
+        let message = format!("{speaker} is an agent and cannot speak as `{from}`");
+        diagnostics.push(Diagnostic::new(Code::MarkerIgnored, message).in_section("FROM"));
+        return speaker.clone();
+    }
+    if let Some(person) = roster.resolve_person(from) {
+        return person.clone();
+    }
+    let message = match roster.resolve(from) {
+        Some(agent) => format!("[FROM: {from}]: {agent} is an agent and speaks for itself"),
+        None => format!("[FROM: {from}]: nobody is called so; {}", roster.hint(from)),
+    };
+    diagnostics.push(Diagnostic::new(Code::MarkerUnresolved, message).in_section("FROM"));
+    speaker.clone()
+}
+
+fn dropped(roster: &Roster, names: &[String], diagnostics: &mut Vec<Diagnostic>) -> Drop {
+    let mut members = Vec::new();
+    for name in names {
+        if NameKey::new(name).is_all() {
+            return Drop::All;
+        }
+        match roster.resolve(name) {
+            Some(member) => members.push(member.clone()),
+            None => diagnostics.push(unresolved(roster, name, "DROP")),
+        }
+    }
+    Drop::Members(members)
+}
+
+fn meant(
+    roster: &Roster,
+    speaker: &MemberName,
+    name: &str,
+    marker: &'static str,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<MemberName> {
+    if NameKey::new(name).is_all() {
+        return roster.everyone_but(speaker);
+    }
+    match roster.resolve(name) {
+        Some(member) => vec![member.clone()],
+        None => {
+            diagnostics.push(unresolved(roster, name, marker));
+            Vec::new()
+        }
+    }
+}
+
+fn unresolved(roster: &Roster, name: &str, marker: &'static str) -> Diagnostic {
+    let message = format!("[{marker}: {name}]: nobody is called so; {}", roster.hint(name));
+    Diagnostic::new(Code::MarkerUnresolved, message).in_section(marker)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use convoke_team::Team;
+
+    fn roster() -> Roster {
+        let team = r#"
+            [[member]]
+            name = "kailai"
+            human = true
+            [[member]]
+            name = "lee"
+            human = true
+            [[member]]
+            name = "max"
+            display-name = "Max the Reviewer"
+            agent = "claude"
+            [[member]]
+            name = "sarah"
+            agent = "codex"
+        "#;
+        Roster::of(&Team::parse(team).unwrap())
+    }
+
+    fn routed(speaker: &str, text: &str) -> Routed {
+        route(&roster(), &speaker.into(), text, TextPolicy::Preserve)
+    }
+
+    fn calls(speaker: &str, text: &str) -> String {
+        let calls = routed(speaker, text).calls.into_iter();
+        calls.map(|call| format!("{}:{:?} ", call.member, call.intent)).collect()
+    }
+
+    #[test]
+    fn members_are_called_as_written_each_once_and_as_urgently_as_ever_said() {
+        let cases = [
+            ("[NEXT: sarah, max]", "sarah:P2 max:P2 "),
+            ("[NEXT: MAX_the-reviewer !p3]", "max:P3 "),
+            ("[NEXT: max!P3, sarah] then [NEXT: max!P1]", "max:P1 sarah:P2 "),
+            ("[NEXT: all]", "max:P2 sarah:P2 lee:P2 "),
+            ("[NEXT: sarah!P1, all]", "sarah:P1 max:P2 lee:P2 "),
+            ("`[NEXT: max]`\n> [NEXT: max]\n```\n[NEXT: max]\n```", ""),
+            ("nobody", ""),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(calls("kailai", text), expected, "{text}");
+        }
+        assert_eq!(calls("max", "[NEXT: all]"), "sarah:P2 kailai:P2 lee:P2 ");
+        assert_eq!(calls("max", "[NEXT: max]"), "max:P2 ");
+    }
+
+    #[test]
+    fn a_name_that_nobody_has_is_reported_with_those_that_there_are() {
+        let routed = routed("kailai", "[NEXT: sara, max] [DROP: bob]");
+        assert_eq!(routed.calls.len(), 1);
+        let messages: Vec<_> = routed.diagnostics.iter().map(|d| d.message.as_str()).collect();
+        assert_eq!(
+            messages,
+            [
+                "[DROP: bob]: nobody is called so; there are kailai, lee, max, sarah",
+                "[NEXT: sara]: nobody is called so; did you mean `sarah`? there are kailai, lee, max, sarah",
+            ]
+        );
+        assert!(routed.diagnostics.iter().all(|d| d.code == Code::MarkerUnresolved));
+    }
+
+    #[test]
+    fn only_a_person_speaks_for_another_and_only_for_a_person() {
+        let cases = [
+            ("kailai", "lee", "lee", None),
+            ("kailai", "max", "kailai", Some(Code::MarkerUnresolved)),
+            ("kailai", "bob", "kailai", Some(Code::MarkerUnresolved)),
+            ("max", "kailai", "max", Some(Code::MarkerIgnored)),
+        ];
+        for (speaker, from, expected, code) in cases {
+            let routed = routed(speaker, &format!("[FROM: {from}] hello"));
+            assert_eq!(routed.speaker.as_str(), expected, "{speaker} as {from}");
+            assert_eq!(routed.diagnostics.first().map(|d| d.code), code, "{speaker} as {from}");
+            assert_eq!(routed.text, "hello");
+        }
+    }
+
+    #[test]
+    fn anybody_states_the_task_and_it_is_kept_inside_its_limit() {
+        assert_eq!(routed("max", "[TEAM_TASK: ship it]").task.as_deref(), Some("ship it"));
+        let long = routed("max", &format!("[TEAM_TASK: {}]", "é".repeat(3000)));
+        assert_eq!(long.task.map(|task| task.len()), Some(5120));
+        assert_eq!(long.diagnostics[0].code, Code::TeamTaskTruncated);
+    }
+
+    #[test]
+    fn dropping_all_drops_everybody() {
+        let drop = routed("max", "[DROP: bob, ALL]").drop;
+        assert_eq!(drop, Drop::All);
+        assert!(drop.concerns(&"sarah".into()));
+        assert_eq!(routed("max", "none").drop, Drop::Members(Vec::new()));
+    }
+}

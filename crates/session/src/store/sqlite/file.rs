@@ -1,0 +1,101 @@
+//! The file: made whole or not at all, and looked at before SQLite may touch it.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use sqlx::ConnectOptions;
+use sqlx::Connection;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
+
+use crate::store::StoreError;
+
+/// Says in the file's header whose it is: `Conv`.
+const APPLICATION: u32 = 0x436F_6E76;
+/// The format of the tables. A change of `schema.sql` is a new format, with a migration to it.
+const FORMAT: u32 = 1;
+const SCHEMA: &str = include_str!("schema.sql");
+/// Written into the header together with the tables. Has to agree with the constants above.
+const HEADER: &str = "PRAGMA application_id = 0x436F6E76; PRAGMA user_version = 1;";
+
+/// Makes the directory and the file as far as they are not there, and checks a file that is.
+pub(super) async fn prepare(directory: &Path) -> Result<PathBuf, StoreError> {
+    make_private_directory(directory)?;
+    let path = directory.join("sessions.db");
+    if !path.try_exists().map_err(at(&path))? {
+        create(directory, &path).await?;
+    }
+    check_header(&path)?;
+    let mut permissions = fs::metadata(&path).map_err(at(&path))?.permissions();
+    if permissions.mode() & 0o077 != 0 {
+        permissions.set_mode(0o600);
+        fs::set_permissions(&path, permissions).map_err(at(&path))?;
+    }
+    Ok(path)
+}
+
+pub(super) fn make_private_directory(directory: &Path) -> Result<(), StoreError> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(at(directory))
+}
+
+/// Makes the file under another name, and gives it its own when it is complete: whoever comes in
+/// between sees no file, and whoever comes at the same time sees one of the two.
+async fn create(directory: &Path, path: &Path) -> Result<(), StoreError> {
+    let draft = directory.join(format!(".draft-{}.db", uuid::Uuid::now_v7().simple()));
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft);
+    drop(made.map_err(at(&draft))?);
+    let filled = fill(&draft).await;
+    let linked = filled.and_then(|()| match fs::hard_link(&draft, path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(at(path)(error)),
+        _ => Ok(()),
+    });
+    fs::remove_file(&draft).map_err(at(&draft))?;
+    linked?;
+    File::open(directory).and_then(|directory| directory.sync_all()).map_err(at(directory))
+}
+
+async fn fill(draft: &Path) -> Result<(), StoreError> {
+    let options = SqliteConnectOptions::new().filename(draft).journal_mode(SqliteJournalMode::Wal);
+    let mut connection = options.connect().await?;
+    sqlx::raw_sql(SCHEMA).execute(&mut connection).await?;
+    sqlx::raw_sql(HEADER).execute(&mut connection).await?;
+    // Moves everything from the log into the file.
+    connection.close().await?;
+    File::open(draft).and_then(|file| file.sync_all()).map_err(at(draft))
+}
+
+/// Reads whose file it is from its header, without SQLite, which would repair what it finds.
+fn check_header(path: &Path) -> Result<(), StoreError> {
+    let foreign = || StoreError::Foreign { path: path.to_owned() };
+    let mut header = [0; 100];
+    let mut file = File::open(path).map_err(at(path))?;
+    file.read_exact(&mut header).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => foreign(),
+        _ => at(path)(error),
+    })?;
+    let number = |offset: usize| {
+        u32::from_be_bytes([
+            header[offset],
+            header[offset + 1],
+            header[offset + 2],
+            header[offset + 3],
+        ])
+    };
+    if !header.starts_with(b"SQLite format 3\0") || number(68) != APPLICATION {
+        return Err(foreign());
+    }
+    check_version(path, number(60))
+}
+
+pub(super) fn check_version(path: &Path, found: u32) -> Result<(), StoreError> {
+    if found == FORMAT {
+        return Ok(());
+    }
+    Err(StoreError::Version { path: path.to_owned(), found, expected: FORMAT })
+}
+
+/// Says which file an error is about.
+pub(super) fn at(path: &Path) -> impl Fn(io::Error) -> StoreError + '_ {
+    |source| StoreError::Io { path: path.to_owned(), source }
+}

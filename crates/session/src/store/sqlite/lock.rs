@@ -1,0 +1,81 @@
+//! Locks: one process at a time holds a session.
+//!
+//! The system's own file locks are used, because they end with the process that has them, however it
+//! ends. The file says who that is.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::file::{at, make_private_directory};
+use crate::id::{Millis, SessionId};
+use crate::store::{Holder, StoreError};
+
+/// Holds a session for this process until it is dropped.
+#[derive(Debug)]
+pub struct SessionLock {
+    path: PathBuf,
+    /// Closing it lets go.
+    _file: File,
+}
+
+impl SessionLock {
+    /// Removes the lock of a session that is gone.
+    pub(super) fn discard(self) {
+        // A file that stays behind does no harm.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+pub(super) fn acquire(
+    directory: &Path,
+    session: SessionId,
+    holder: &Holder,
+) -> Result<SessionLock, StoreError> {
+    let locks = directory.join("locks");
+    make_private_directory(&locks)?;
+    let path = locks.join(format!("{session}.lock"));
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .map_err(at(&path))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut text = String::new();
+            file.read_to_string(&mut text).map_err(at(&path))?;
+            return Err(StoreError::Held { session, holder: read_holder(&text) });
+        }
+        Err(TryLockError::Error(error)) => return Err(at(&path)(error)),
+    }
+    let text = format!("{}\n{}\n{}\n", holder.pid, holder.since, holder.host);
+    file.set_len(0).and_then(|()| file.write_all(text.as_bytes())).map_err(at(&path))?;
+    Ok(SessionLock { path, _file: file })
+}
+
+/// Reads who holds a session; a holder that is just writing its name has none yet.
+fn read_holder(text: &str) -> Holder {
+    let mut lines = text.lines();
+    let pid = lines.next().and_then(|line| line.parse().ok()).unwrap_or_default();
+    let since = lines.next().and_then(|line| line.parse().ok()).unwrap_or_default();
+    let host = lines.next().unwrap_or("an unknown machine").to_owned();
+    Holder { pid, host, since }
+}
+
+impl Holder {
+    /// Returns this process as a holder.
+    pub fn this_process(since: Millis) -> Self {
+        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let host = match name.trim() {
+            "" => "this machine".to_owned(),
+            name => name.to_owned(),
+        };
+        Self { pid: std::process::id(), host, since }
+    }
+}

@@ -1,0 +1,174 @@
+//! A store in one SQLite file, in a directory of the user's own.
+
+mod file;
+mod lock;
+mod packed;
+mod read;
+mod write;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
+
+pub use self::lock::SessionLock;
+use super::failpoint::Failpoint;
+use super::{Commit, Holder, Store, StoreError, Window};
+use crate::content::ContentHash;
+use crate::id::{Head, MessageNumber, SessionId, TurnId};
+use crate::session::{NewSession, NumberedMessage, Session, Summary};
+use crate::turn::{Attempt, Turn};
+
+/// Sessions in one SQLite file. Clones share it.
+#[derive(Debug, Clone)]
+pub struct SqliteStore {
+    pool: SqlitePool,
+    directory: PathBuf,
+    failpoint: Failpoint,
+}
+
+/// What a commit survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// The end of the process and a power cut.
+    #[default]
+    PowerCut,
+    /// The end of the process only: for tests that commit very often.
+    Process,
+}
+
+impl SqliteStore {
+    /// Opens the store in a directory, which is made for this user alone if it is not there.
+    ///
+    /// A file that is not ours, or that another version wrote, is refused and not touched.
+    pub async fn open(directory: &Path) -> Result<Self, StoreError> {
+        Self::open_with(directory, Durability::default(), Failpoint::default()).await
+    }
+
+    /// Opens the store with another durability, or with a crash in it.
+    pub async fn open_with(
+        directory: &Path,
+        durability: Durability,
+        failpoint: Failpoint,
+    ) -> Result<Self, StoreError> {
+        let path = file::prepare(directory).await?;
+        let options = SqliteConnectOptions::new()
+            .filename(&path)
+            .create_if_missing(false)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(match durability {
+                Durability::PowerCut => SqliteSynchronous::Full,
+                Durability::Process => SqliteSynchronous::Off,
+            })
+            .busy_timeout(Duration::from_secs(10));
+        let pool = SqlitePoolOptions::new()
+            .max_connections(2)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .test_before_acquire(false)
+            .connect_with(options)
+            .await?;
+        // The header that was checked may be older than what the log holds.
+        let (version,): (i64,) = sqlx::query_as("PRAGMA user_version").fetch_one(&pool).await?;
+        file::check_version(&path, u32::try_from(version).unwrap_or(u32::MAX))?;
+        Ok(Self { pool, directory: directory.to_owned(), failpoint })
+    }
+
+    /// Closes the file.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(Box::new(error))
+    }
+}
+
+impl Store for SqliteStore {
+    type Hold = SessionLock;
+
+    async fn hold(&self, session: SessionId, holder: Holder) -> Result<SessionLock, StoreError> {
+        lock::acquire(&self.directory, session, &holder)
+    }
+
+    async fn create(&self, session: NewSession) -> Result<(), StoreError> {
+        self.failpoint.reach();
+        write::create(&self.pool, session).await?;
+        self.failpoint.reach();
+        Ok(())
+    }
+
+    async fn commit(&self, session: SessionId, commit: Commit) -> Result<Head, StoreError> {
+        write::commit(&self.pool, &self.failpoint, session, commit).await
+    }
+
+    async fn session(&self, session: SessionId) -> Result<Session, StoreError> {
+        read::session(&self.pool, session).await
+    }
+
+    async fn sessions(&self) -> Result<Vec<Summary>, StoreError> {
+        read::sessions(&self.pool).await
+    }
+
+    async fn message(
+        &self,
+        session: SessionId,
+        number: MessageNumber,
+    ) -> Result<NumberedMessage, StoreError> {
+        read::message(&self.pool, session, number).await
+    }
+
+    async fn messages_after(
+        &self,
+        session: SessionId,
+        after: MessageNumber,
+        limit: usize,
+    ) -> Result<Vec<NumberedMessage>, StoreError> {
+        read::messages_after(&self.pool, session, after, limit).await
+    }
+
+    async fn window(
+        &self,
+        session: SessionId,
+        window: Window,
+    ) -> Result<Vec<NumberedMessage>, StoreError> {
+        read::window(&self.pool, session, &window).await
+    }
+
+    async fn open_turns(&self, session: SessionId) -> Result<Vec<Turn>, StoreError> {
+        read::open_turns(&self.pool, session).await
+    }
+
+    async fn turns_after(
+        &self,
+        session: SessionId,
+        after: TurnId,
+        limit: usize,
+    ) -> Result<Vec<Turn>, StoreError> {
+        read::turns_after(&self.pool, session, after, limit).await
+    }
+
+    async fn attempts(&self, session: SessionId, turn: TurnId) -> Result<Vec<Attempt>, StoreError> {
+        read::attempts(&self.pool, session, turn).await
+    }
+
+    async fn content(&self, hash: ContentHash) -> Result<String, StoreError> {
+        read::content(&self.pool, hash).await
+    }
+
+    async fn remove(&self, session: SessionId) -> Result<(), StoreError> {
+        let lock = lock::acquire(&self.directory, session, &Holder::this_process(0))?;
+        write::remove(&self.pool, session).await?;
+        lock.discard();
+        Ok(())
+    }
+}
+
+/// Turns a count or a number into what SQL has.
+fn sql(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,44 @@
+//! Packing: contents are compressed on disk.
+
+use miniz_oxide::deflate::compress_to_vec;
+use miniz_oxide::inflate::decompress_to_vec_with_limit;
+
+use crate::content::ContentHash;
+use crate::store::StoreError;
+
+/// Fast rather than small: a prompt is packed between a person's question and the agent's start.
+const LEVEL: u8 = 1;
+
+pub(super) fn pack(text: &str) -> Vec<u8> {
+    compress_to_vec(text.as_bytes(), LEVEL)
+}
+
+/// Unpacks a content and checks that it is the one that was asked for.
+pub(super) fn unpack(hash: ContentHash, bytes: u64, packed: &[u8]) -> Result<String, StoreError> {
+    let damaged = |why: &str| StoreError::Damaged(format!("content {hash} {why}"));
+    let limit = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let unpacked = decompress_to_vec_with_limit(packed, limit)
+        .map_err(|_| damaged("cannot be unpacked to its size"))?;
+    let text = String::from_utf8(unpacked).map_err(|_| damaged("is not UTF-8"))?;
+    if ContentHash::of(&text) != hash {
+        return Err(damaged("has another hash"));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_content_comes_back_whole_or_not_at_all() {
+        let text = "prompt ".repeat(1000);
+        let hash = ContentHash::of(&text);
+        let packed = pack(&text);
+        assert!(packed.len() < text.len() / 10);
+        assert_eq!(unpack(hash, text.len() as u64, &packed).unwrap(), text);
+        assert!(unpack(hash, 10, &packed).is_err());
+        assert!(unpack(ContentHash::of("other"), text.len() as u64, &packed).is_err());
+        assert!(unpack(hash, text.len() as u64, &packed[..20]).is_err());
+    }
+}

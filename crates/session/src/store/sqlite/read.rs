@@ -1,0 +1,335 @@
+//! Reading: by primary key or index, and never more than was asked for.
+
+use std::collections::BTreeSet;
+
+use convoke_core::ConversationMessage;
+use convoke_core::marker::Intent;
+use convoke_core::name::NameKey;
+use serde_json::Value;
+use sqlx::Row;
+use sqlx::sqlite::{SqlitePool, SqliteRow};
+
+use super::packed::unpack;
+use super::sql;
+use crate::content::ContentHash;
+use crate::id::{Head, MemberName, MessageNumber, SessionId, TurnId};
+use crate::session::{NewSession, NumberedMessage, Session, State, Summary};
+use crate::store::{Reader, StoreError, Window};
+use crate::turn::{Attempt, Turn, TurnState};
+
+pub(super) async fn session(pool: &SqlitePool, id: SessionId) -> Result<Session, StoreError> {
+    let row = sqlx::query(
+        "SELECT created_at, updated_at, name, directory, team, first_task, head, state FROM session \
+         WHERE id = $1",
+    )
+    .bind(id.to_string())
+    .fetch_optional(pool)
+    .await?
+    .ok_or(StoreError::NoSession(id))?;
+    let state: String = row.try_get("state")?;
+    let state: State = serde_json::from_str(&state)
+        .map_err(|error| damaged(id, "the state of the conversation", &error))?;
+    Ok(Session {
+        began: NewSession {
+            id,
+            created_at: row.try_get("created_at")?,
+            name: row.try_get("name")?,
+            directory: row.try_get("directory")?,
+            team: row.try_get("team")?,
+            task: row.try_get("first_task")?,
+        },
+        updated_at: row.try_get("updated_at")?,
+        head: Head(number(&row, "head")?),
+        state,
+    })
+}
+
+pub(super) async fn sessions(pool: &SqlitePool) -> Result<Vec<Summary>, StoreError> {
+    let rows = sqlx::query(
+        "SELECT id, created_at, updated_at, name, directory, messages, turns, \
+         (SELECT COUNT(*) FROM turn WHERE turn.session = session.id \
+          AND turn.state IN ('queued', 'running')) AS waiting, \
+         (SELECT SUBSTR(message.content, 1, 200) FROM message WHERE message.session = session.id \
+          AND message.number = 1) AS beginning \
+         FROM session ORDER BY updated_at DESC, id DESC",
+    )
+    .fetch_all(pool)
+    .await?;
+    rows.iter().map(summary).collect()
+}
+
+fn summary(row: &SqliteRow) -> Result<Summary, StoreError> {
+    let id: String = row.try_get("id")?;
+    Ok(Summary {
+        id: id.parse().map_err(|error| StoreError::Damaged(format!("{error}")))?,
+        name: row.try_get("name")?,
+        directory: row.try_get("directory")?,
+        created_at: row.try_get("created_at")?,
+        updated_at: row.try_get("updated_at")?,
+        messages: number(row, "messages")?,
+        turns: number(row, "turns")?,
+        waiting: number(row, "waiting")?,
+        beginning: row.try_get("beginning")?,
+    })
+}
+
+pub(super) async fn message(
+    pool: &SqlitePool,
+    session: SessionId,
+    number: MessageNumber,
+) -> Result<NumberedMessage, StoreError> {
+    let row = sqlx::query(
+        "SELECT number, answers, content, rest FROM message WHERE session = $1 AND number = $2",
+    )
+    .bind(session.to_string())
+    .bind(sql(number.0))
+    .fetch_optional(pool)
+    .await?
+    .ok_or(StoreError::NoMessage { session, number })?;
+    numbered(session, &row)
+}
+
+pub(super) async fn messages_after(
+    pool: &SqlitePool,
+    session: SessionId,
+    after: MessageNumber,
+    limit: usize,
+) -> Result<Vec<NumberedMessage>, StoreError> {
+    let rows = sqlx::query(
+        "SELECT number, answers, content, rest FROM message WHERE session = $1 AND number > $2 \
+         ORDER BY number LIMIT $3",
+    )
+    .bind(session.to_string())
+    .bind(sql(after.0))
+    .bind(sql(limit as u64))
+    .fetch_all(pool)
+    .await?;
+    rows.iter().map(|row| numbered(session, row)).collect()
+}
+
+pub(super) async fn window(
+    pool: &SqlitePool,
+    session: SessionId,
+    window: &Window,
+) -> Result<Vec<NumberedMessage>, StoreError> {
+    if window.limit == 0 {
+        return Ok(Vec::new());
+    }
+    let mut found = siblings(pool, session, window).await?;
+    let left = window.limit - found.len();
+    if left > 0 {
+        found.extend(match &window.reader {
+            Reader::Everything => before(pool, session, window.answers, left).await?,
+            Reader::Member(names) => {
+                visible_before(pool, session, window.answers, left, names).await?
+            }
+        });
+    }
+    Ok(found)
+}
+
+/// Returns the other answers to the message that is answered, newest first.
+async fn siblings(
+    pool: &SqlitePool,
+    session: SessionId,
+    window: &Window,
+) -> Result<Vec<NumberedMessage>, StoreError> {
+    // Read in pages, because those that a member does not see are passed over.
+    let mut found = Vec::new();
+    let mut below = window.as_of.next();
+    loop {
+        let page = window.limit.max(16);
+        let rows = sqlx::query(
+            "SELECT number, answers, content, rest FROM message WHERE session = $1 AND answers = $2 \
+             AND number > $2 AND number < $3 ORDER BY number DESC LIMIT $4",
+        )
+        .bind(session.to_string())
+        .bind(sql(window.answers.0))
+        .bind(sql(below.0))
+        .bind(sql(page as u64))
+        .fetch_all(pool)
+        .await?;
+        for row in &rows {
+            let sibling = numbered(session, row)?;
+            below = sibling.number;
+            let is_seen = match &window.reader {
+                Reader::Everything => true,
+                Reader::Member(names) => {
+                    convoke_core::context::is_visible_to(&sibling.message, names)
+                }
+            };
+            if is_seen {
+                found.push(sibling);
+                if found.len() == window.limit {
+                    return Ok(found);
+                }
+            }
+        }
+        if rows.len() < page {
+            return Ok(found);
+        }
+    }
+}
+
+async fn before(
+    pool: &SqlitePool,
+    session: SessionId,
+    number: MessageNumber,
+    limit: usize,
+) -> Result<Vec<NumberedMessage>, StoreError> {
+    let rows = sqlx::query(
+        "SELECT number, answers, content, rest FROM message WHERE session = $1 AND number < $2 \
+         ORDER BY number DESC LIMIT $3",
+    )
+    .bind(session.to_string())
+    .bind(sql(number.0))
+    .bind(sql(limit as u64))
+    .fetch_all(pool)
+    .await?;
+    rows.iter().map(|row| numbered(session, row)).collect()
+}
+
+/// Merges what was sent to everyone with what was sent under each name: one short index scan for each.
+async fn visible_before(
+    pool: &SqlitePool,
+    session: SessionId,
+    number: MessageNumber,
+    limit: usize,
+    names: &[NameKey],
+) -> Result<Vec<NumberedMessage>, StoreError> {
+    let mut numbers = BTreeSet::new();
+    for reader in names.iter().map(NameKey::as_str).chain([""]) {
+        let rows = sqlx::query(
+            "SELECT number FROM mail WHERE session = $1 AND reader = $2 AND number < $3 \
+             ORDER BY number DESC LIMIT $4",
+        )
+        .bind(session.to_string())
+        .bind(reader)
+        .bind(sql(number.0))
+        .bind(sql(limit as u64))
+        .fetch_all(pool)
+        .await?;
+        for row in &rows {
+            numbers.insert(self::number(row, "number")?);
+        }
+    }
+    let mut found = Vec::with_capacity(limit.min(numbers.len()));
+    for number in numbers.into_iter().rev().take(limit) {
+        found.push(message(pool, session, MessageNumber(number)).await?);
+    }
+    Ok(found)
+}
+
+pub(super) async fn open_turns(
+    pool: &SqlitePool,
+    session: SessionId,
+) -> Result<Vec<Turn>, StoreError> {
+    let rows = sqlx::query(
+        "SELECT number, member, answers, intent, asker, state, reply, problem, attempts, \
+         queued_at, ended_at FROM turn WHERE session = $1 AND state IN ('queued', 'running') ORDER BY number",
+    )
+    .bind(session.to_string())
+    .fetch_all(pool)
+    .await?;
+    rows.iter().map(|row| turn(session, row)).collect()
+}
+
+pub(super) async fn turns_after(
+    pool: &SqlitePool,
+    session: SessionId,
+    after: TurnId,
+    limit: usize,
+) -> Result<Vec<Turn>, StoreError> {
+    let rows = sqlx::query(
+        "SELECT number, member, answers, intent, asker, state, reply, problem, attempts, \
+         queued_at, ended_at FROM turn WHERE session = $1 AND number > $2 ORDER BY number LIMIT $3",
+    )
+    .bind(session.to_string())
+    .bind(sql(after.0))
+    .bind(sql(limit as u64))
+    .fetch_all(pool)
+    .await?;
+    rows.iter().map(|row| turn(session, row)).collect()
+}
+
+pub(super) async fn attempts(
+    pool: &SqlitePool,
+    session: SessionId,
+    turn: TurnId,
+) -> Result<Vec<Attempt>, StoreError> {
+    let rows =
+        sqlx::query("SELECT record FROM attempt WHERE session = $1 AND turn = $2 ORDER BY number")
+            .bind(session.to_string())
+            .bind(sql(turn.0))
+            .fetch_all(pool)
+            .await?;
+    let attempt = |row: &SqliteRow| {
+        let record: String = row.try_get("record")?;
+        serde_json::from_str(&record)
+            .map_err(|error| damaged(session, &format!("an attempt of turn {turn}"), &error))
+    };
+    rows.iter().map(attempt).collect()
+}
+
+pub(super) async fn content(pool: &SqlitePool, hash: ContentHash) -> Result<String, StoreError> {
+    let row = sqlx::query("SELECT bytes, packed FROM content WHERE hash = $1")
+        .bind(hash.as_bytes().as_slice())
+        .fetch_optional(pool)
+        .await?
+        .ok_or(StoreError::NoContent(hash))?;
+    let packed: &[u8] = row.try_get("packed")?;
+    unpack(hash, number(&row, "bytes")?, packed)
+}
+
+fn numbered(session: SessionId, row: &SqliteRow) -> Result<NumberedMessage, StoreError> {
+    let place = MessageNumber(number(row, "number")?);
+    let what = || format!("message {place}");
+    let rest: &str = row.try_get("rest")?;
+    let rest: Value =
+        serde_json::from_str(rest).map_err(|error| damaged(session, &what(), &error))?;
+    let mut message =
+        ConversationMessage::from_json(rest).map_err(|error| damaged(session, &what(), &error))?;
+    message.said.content = row.try_get("content")?;
+    let answers: Option<i64> = row.try_get("answers")?;
+    let answers = answers.map(|answers| MessageNumber(answers.cast_unsigned()));
+    Ok(NumberedMessage { number: place, answers, message })
+}
+
+fn turn(session: SessionId, row: &SqliteRow) -> Result<Turn, StoreError> {
+    let id = TurnId(number(row, "number")?);
+    let unknown =
+        |word: &str| StoreError::Damaged(format!("session {session}: turn {id} is `{word}`"));
+    let state: &str = row.try_get("state")?;
+    let intent: &str = row.try_get("intent")?;
+    let reply: Option<i64> = row.try_get("reply")?;
+    Ok(Turn {
+        id,
+        member: MemberName::new(row.try_get::<String, _>("member")?),
+        answers: MessageNumber(number(row, "answers")?),
+        intent: match intent {
+            "P1" => Intent::P1,
+            "P2" => Intent::P2,
+            "P3" => Intent::P3,
+            other => return Err(unknown(other)),
+        },
+        asker: MemberName::new(row.try_get::<String, _>("asker")?),
+        state: TurnState::ALL
+            .into_iter()
+            .find(|known| known.word() == state)
+            .ok_or_else(|| unknown(state))?,
+        reply: reply.map(|number| MessageNumber(number.cast_unsigned())),
+        problem: row.try_get("problem")?,
+        attempts: u32::try_from(number(row, "attempts")?).unwrap_or(u32::MAX),
+        queued_at: row.try_get("queued_at")?,
+        ended_at: row.try_get("ended_at")?,
+    })
+}
+
+fn number(row: &SqliteRow, column: &str) -> Result<u64, StoreError> {
+    let number: i64 = row.try_get(column)?;
+    u64::try_from(number).map_err(|_| StoreError::Damaged(format!("`{column}` is {number}")))
+}
+
+fn damaged(session: SessionId, what: &str, error: &dyn std::fmt::Display) -> StoreError {
+    StoreError::Damaged(format!("session {session}: {what} cannot be read: {error}"))
+}

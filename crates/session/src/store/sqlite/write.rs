@@ -1,0 +1,252 @@
+//! Writing: every change of a session is one transaction.
+
+use convoke_core::ConversationMessage;
+use convoke_core::name::NameKey;
+use sqlx::sqlite::{SqliteConnection, SqlitePool};
+
+use super::packed::pack;
+use super::sql;
+use crate::content::Content;
+use crate::id::{Head, SessionId};
+use crate::session::{NewSession, NumberedMessage, State};
+use crate::store::failpoint::Failpoint;
+use crate::store::{Commit, StoreError};
+use crate::turn::{Attempt, Turn};
+
+/// Takes the write lock at once: a transaction that reads first could not get it later.
+const BEGIN: &str = "BEGIN IMMEDIATE";
+
+pub(super) async fn create(pool: &SqlitePool, session: NewSession) -> Result<(), StoreError> {
+    let id = session.id;
+    let state = State { task: session.task.clone(), next_message_id: 1, ..State::default() };
+    let created = sqlx::query(
+        "INSERT INTO session (id, created_at, updated_at, name, directory, team, first_task, head, \
+         state, messages, turns) VALUES ($1, $2, $2, $3, $4, $5, $6, 0, $7, 0, 0) \
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(id.to_string())
+    .bind(session.created_at)
+    .bind(session.name)
+    .bind(session.directory)
+    .bind(session.team)
+    .bind(session.task)
+    .bind(json(&state)?)
+    .execute(pool)
+    .await?;
+    if created.rows_affected() == 0 {
+        return Err(StoreError::SessionExists(id));
+    }
+    Ok(())
+}
+
+pub(super) async fn commit(
+    pool: &SqlitePool,
+    failpoint: &Failpoint,
+    session: SessionId,
+    commit: Commit,
+) -> Result<Head, StoreError> {
+    let Commit { on, at, contents, messages, turns, attempts, state } = commit;
+    failpoint.reach();
+    let mut transaction = pool.begin_with(BEGIN).await?;
+    let id = session.to_string();
+    let moved = sqlx::query(
+        "UPDATE session SET head = head + 1, updated_at = $1, state = $2, messages = $3, turns = $4 \
+         WHERE id = $5 AND head = $6",
+    )
+    .bind(at)
+    .bind(json(&state)?)
+    .bind(sql(state.last_message.0))
+    .bind(sql(state.last_turn.0))
+    .bind(&id)
+    .bind(sql(on.0))
+    .execute(&mut *transaction)
+    .await?;
+    if moved.rows_affected() == 0 {
+        let known = sqlx::query("SELECT 1 FROM session WHERE id = $1").bind(&id);
+        return Err(match known.fetch_optional(&mut *transaction).await? {
+            Some(_) => StoreError::Conflict { session },
+            None => StoreError::NoSession(session),
+        });
+    }
+    let recorded = |what: String| StoreError::Recorded { session, what };
+    for content in &contents {
+        failpoint.reach();
+        write_content(&mut transaction, &id, content).await?;
+    }
+    for message in messages {
+        failpoint.reach();
+        let number = message.number;
+        if !write_message(&mut transaction, &id, message).await? {
+            return Err(recorded(format!("message {number}")));
+        }
+    }
+    for turn in &turns {
+        failpoint.reach();
+        if !write_turn(&mut transaction, &id, turn).await? {
+            return Err(recorded(format!("the end of turn {}", turn.id)));
+        }
+    }
+    for attempt in &attempts {
+        failpoint.reach();
+        if !write_attempt(&mut transaction, &id, attempt).await? {
+            let what = format!("the end of attempt {} of turn {}", attempt.number, attempt.turn);
+            return Err(recorded(what));
+        }
+    }
+    failpoint.reach();
+    transaction.commit().await?;
+    failpoint.reach();
+    Ok(on.next())
+}
+
+async fn write_content(
+    connection: &mut SqliteConnection,
+    session: &str,
+    content: &Content,
+) -> Result<(), StoreError> {
+    let reference = content.reference();
+    let hash = reference.hash.as_bytes().as_slice();
+    sqlx::query("INSERT INTO content_use (hash, session) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+        .bind(hash)
+        .bind(session)
+        .execute(&mut *connection)
+        .await?;
+    // Asked first, because packing costs more than asking.
+    let known = sqlx::query("SELECT 1 FROM content WHERE hash = $1").bind(hash);
+    if known.fetch_optional(&mut *connection).await?.is_none() {
+        sqlx::query("INSERT INTO content (hash, bytes, packed) VALUES ($1, $2, $3)")
+            .bind(hash)
+            .bind(sql(reference.bytes))
+            .bind(pack(content.text()))
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Writes a message and who may read it; false when it is there already.
+async fn write_message(
+    connection: &mut SqliteConnection,
+    session: &str,
+    numbered: NumberedMessage,
+) -> Result<bool, StoreError> {
+    let NumberedMessage { number, answers, mut message } = numbered;
+    let readers = readers(&message);
+    let content = std::mem::take(&mut message.said.content);
+    let written = sqlx::query(
+        "INSERT INTO message (session, number, answers, content, rest) VALUES ($1, $2, $3, $4, $5) \
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(session)
+    .bind(sql(number.0))
+    .bind(answers.map(|number| sql(number.0)))
+    .bind(content)
+    .bind(json(&message)?)
+    .execute(&mut *connection)
+    .await?;
+    if written.rows_affected() == 0 {
+        return Ok(false);
+    }
+    for reader in readers {
+        sqlx::query(
+            "INSERT INTO mail (session, reader, number) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+        )
+        .bind(session)
+        .bind(reader)
+        .bind(sql(number.0))
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(true)
+}
+
+/// Returns the names of who sees a message when not everybody sees everything; '' is everyone.
+fn readers(message: &ConversationMessage) -> Vec<String> {
+    if message.is_to_everyone() {
+        return vec![String::new()];
+    }
+    let speaker = &message.said.speaker;
+    let names = [&*speaker.role_id, speaker.name()].into_iter();
+    let names = names.chain(message.addressees().iter().map(String::as_str));
+    names.map(|name| NameKey::new(name).as_str().to_owned()).collect()
+}
+
+/// Writes a turn; false when it is done.
+async fn write_turn(
+    connection: &mut SqliteConnection,
+    session: &str,
+    turn: &Turn,
+) -> Result<bool, StoreError> {
+    let written = sqlx::query(
+        "INSERT INTO turn (session, number, member, answers, intent, asker, state, reply, problem, \
+         attempts, queued_at, ended_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) \
+         ON CONFLICT (session, number) DO UPDATE SET state = excluded.state, reply = excluded.reply, \
+         problem = excluded.problem, attempts = excluded.attempts, ended_at = excluded.ended_at \
+         WHERE turn.state <> 'done'",
+    )
+    .bind(session)
+    .bind(sql(turn.id.0))
+    .bind(turn.member.as_str())
+    .bind(sql(turn.answers.0))
+    .bind(format!("{:?}", turn.intent))
+    .bind(turn.asker.as_str())
+    .bind(turn.state.word())
+    .bind(turn.reply.map(|number| sql(number.0)))
+    .bind(turn.problem.as_deref())
+    .bind(i64::from(turn.attempts))
+    .bind(turn.queued_at)
+    .bind(turn.ended_at)
+    .execute(connection)
+    .await?;
+    Ok(written.rows_affected() == 1)
+}
+
+/// Writes an attempt; false when it has ended.
+async fn write_attempt(
+    connection: &mut SqliteConnection,
+    session: &str,
+    attempt: &Attempt,
+) -> Result<bool, StoreError> {
+    let written = sqlx::query(
+        "INSERT INTO attempt (session, turn, number, has_ended, record) VALUES ($1, $2, $3, $4, $5) \
+         ON CONFLICT (session, turn, number) DO UPDATE SET has_ended = excluded.has_ended, \
+         record = excluded.record WHERE attempt.has_ended = 0",
+    )
+    .bind(session)
+    .bind(sql(attempt.turn.0))
+    .bind(i64::from(attempt.number))
+    .bind(i64::from(attempt.ended.is_some()))
+    .bind(json(attempt)?)
+    .execute(connection)
+    .await?;
+    Ok(written.rows_affected() == 1)
+}
+
+pub(super) async fn remove(pool: &SqlitePool, session: SessionId) -> Result<(), StoreError> {
+    let id = session.to_string();
+    let mut transaction = pool.begin_with(BEGIN).await?;
+    let removed = sqlx::query("DELETE FROM session WHERE id = $1")
+        .bind(&id)
+        .execute(&mut *transaction)
+        .await?;
+    if removed.rows_affected() == 0 {
+        return Err(StoreError::NoSession(session));
+    }
+    for statement in [
+        "DELETE FROM message WHERE session = $1",
+        "DELETE FROM mail WHERE session = $1",
+        "DELETE FROM turn WHERE session = $1",
+        "DELETE FROM attempt WHERE session = $1",
+        "DELETE FROM content WHERE hash IN (SELECT hash FROM content_use WHERE session = $1) AND NOT \
+         EXISTS (SELECT 1 FROM content_use WHERE content_use.hash = content.hash AND session <> $1)",
+        "DELETE FROM content_use WHERE session = $1",
+    ] {
+        sqlx::query(statement).bind(&id).execute(&mut *transaction).await?;
+    }
+    transaction.commit().await?;
+    Ok(())
+}
+
+fn json(value: &impl serde::Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| StoreError::Database(Box::new(error)))
+}

@@ -1,0 +1,234 @@
+//! How a conversation goes.
+
+use std::time::Duration;
+
+use convoke_agent::adapter::Step;
+use convoke_agent::verdict::{Failure, Reason};
+use convoke_session::{Saying, Stop, Store, TurnId, TurnState};
+
+use crate::stage::{Stage, does, says};
+
+#[tokio::test]
+async fn replies_are_routed_until_a_person_has_the_word() {
+    let stage = Stage::new(
+        "task = \"Review\"",
+        &[("max", says(&["looks good [NEXT: sarah]"])), ("sarah", says(&["agreed"]))],
+    )
+    .await;
+    let mut coordinator = stage.begin().await;
+    coordinator.accept(Saying::new("kailai", "please review [NEXT: max]")).await.unwrap();
+    let stop = coordinator.run().await.unwrap();
+    assert_eq!(stop, Stop::Idle { person: "kailai".into() });
+    assert_eq!(stage.transcript(), ["kailai: please review", "max: looks good", "sarah: agreed"]);
+    let prompts = stage.prompts("sarah");
+    assert!(prompts[0].contains("[TEAM_TASK]\nReview"), "{}", prompts[0]);
+    assert!(
+        prompts[0].ends_with("[CONTEXT]\n- kailai -> max: please review\n\n[MESSAGE]\nlooks good"),
+        "{}",
+        prompts[0]
+    );
+    assert!(prompts[0].contains("You are sarah"), "{}", prompts[0]);
+}
+
+#[tokio::test]
+async fn a_reply_answers_the_message_that_called_for_it_and_siblings_are_context() {
+    let stage = Stage::new(
+        "briefing = false",
+        &[("max", says(&["from max"])), ("sarah", says(&["from sarah"]))],
+    )
+    .await;
+    let mut coordinator = stage.begin().await;
+    coordinator.accept(Saying::new("kailai", "both of you [NEXT: max, sarah]")).await.unwrap();
+    coordinator.run().await.unwrap();
+    assert_eq!(
+        stage.prompts("sarah"),
+        ["[CONTEXT]\n- max -> all: from max\n\n[MESSAGE]\nboth of you"]
+    );
+}
+
+#[tokio::test]
+async fn what_failed_is_kept_apart_its_markers_are_not_obeyed_and_the_person_is_asked() {
+    let steps = vec![
+        Step::Say("half a reply [NEXT: sarah]".to_owned()),
+        Step::Fail(Failure::new(Reason::Server, "overloaded")),
+    ];
+    let stage = Stage::new("", &[("max", does(steps)), ("sarah", says(&["hello"]))]).await;
+    let mut coordinator = stage.begin().await;
+    coordinator.accept(Saying::new("lee", "go [NEXT: max]")).await.unwrap();
+    let stop = coordinator.run().await.unwrap();
+    assert!(
+        matches!(&stop, Stop::TurnFailed { person, .. } if person.as_str() == "lee"),
+        "{stop:?}"
+    );
+    assert_eq!(stage.transcript(), ["lee: go"]);
+    let attempts = stage.store.attempts(stage.session, TurnId(1)).await.unwrap();
+    let partial = attempts[0].ended.as_ref().unwrap().partial.unwrap();
+    assert_eq!(stage.store.content(partial.hash).await.unwrap(), "half a reply [NEXT: sarah]");
+
+    // Nothing is wedged: it can be tried again, and the conversation goes on.
+    coordinator.retry(TurnId(1)).await.unwrap();
+    coordinator.run().await.unwrap();
+    coordinator.accept(Saying::new("lee", "then you [NEXT: sarah]")).await.unwrap();
+    assert_eq!(coordinator.run().await.unwrap(), Stop::Idle { person: "lee".into() });
+    assert_eq!(stage.transcript(), ["lee: go", "lee: then you", "sarah: hello"]);
+    assert_eq!(stage.store.attempts(stage.session, TurnId(1)).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_person_who_is_addressed_is_waited_for_and_what_waits_stays() {
+    let stage = Stage::new(
+        "",
+        &[("max", says(&["lee, is it? [NEXT: lee, sarah]"])), ("sarah", says(&["fine"]))],
+    )
+    .await;
+    let mut coordinator = stage.begin().await;
+    coordinator.accept(Saying::new("kailai", "go").to(["max"])).await.unwrap();
+    let stop = coordinator.run().await.unwrap();
+    assert!(
+        matches!(&stop, Stop::Addressed { person, .. } if person.as_str() == "lee"),
+        "{stop:?}"
+    );
+    coordinator.accept(Saying::new("lee", "it is")).await.unwrap();
+    assert_eq!(coordinator.run().await.unwrap(), Stop::Idle { person: "kailai".into() });
+    assert_eq!(stage.transcript(), ["kailai: go", "max: lee, is it?", "lee: it is", "sarah: fine"]);
+    let message =
+        stage.store.message(stage.session, convoke_session::MessageNumber(3)).await.unwrap();
+    assert_eq!(message.answers, Some(convoke_session::MessageNumber(2)));
+}
+
+#[tokio::test]
+async fn a_loop_is_stopped_by_repetition_and_by_the_turn_limit() {
+    let stage = Stage::new(
+        "[limits]\nturns = 7\n",
+        &[
+            ("max", does(vec![Step::Say("ok [NEXT: sarah]".to_owned())])),
+            ("sarah", does(vec![Step::Say("ok [NEXT: max]".to_owned())])),
+        ],
+    )
+    .await;
+    let mut coordinator = stage.begin().await;
+    coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();
+    let stop = coordinator.run().await.unwrap();
+    assert!(matches!(stop, Stop::Repetition { times: 3, .. }), "{stop:?}");
+    assert_eq!(coordinator.waiting().len(), 1);
+
+    let counter = std::sync::atomic::AtomicU32::new(0);
+    let talk: crate::stage::Act = std::sync::Arc::new(move |_| {
+        let n = counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        vec![Step::Say(format!("{n} [NEXT: max]"))]
+    });
+    let stage = Stage::new("[limits]\nturns = 7\n", &[("max", talk)]).await;
+    let mut coordinator = stage.begin().await;
+    coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();
+    for turns in [7, 14] {
+        let stop = coordinator.run().await.unwrap();
+        assert!(matches!(stop, Stop::TurnLimit { limit: 7, .. }), "{stop:?}");
+        assert_eq!(stage.transcript().len(), turns + 1);
+    }
+}
+
+#[tokio::test]
+async fn more_turns_than_may_wait_are_left_out_with_a_reason() {
+    let stage =
+        Stage::new("[limits]\nqueue = 1\n", &[("max", says(&["a"])), ("sarah", says(&["b"]))])
+            .await;
+    let mut coordinator = stage.begin().await;
+    coordinator.accept(Saying::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
+    let stop = coordinator.run().await.unwrap();
+    assert!(matches!(stop, Stop::QueueFull { left_out: 1, .. }), "{stop:?}");
+    assert_eq!(stage.codes(), ["queue.full"]);
+    assert_eq!(coordinator.run().await.unwrap(), Stop::Idle { person: "kailai".into() });
+    assert_eq!(stage.transcript(), ["kailai: go", "max: a"]);
+}
+
+#[tokio::test]
+async fn the_first_interrupt_cancels_the_turn_and_the_second_leaves() {
+    let steps = vec![Step::Say("working".to_owned()), Step::Wait(Duration::from_secs(600))];
+    let stage = Stage::new("", &[("max", does(steps)), ("sarah", says(&["b"]))]).await;
+    let mut coordinator = stage.begin().await;
+    coordinator.accept(Saying::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
+    let controls = coordinator.controls();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        controls.interrupt();
+    });
+    let stop = coordinator.run().await.unwrap();
+    assert_eq!(stop, Stop::Cancelled { person: "kailai".into() });
+    let turn = &stage.store.turns_after(stage.session, TurnId(0), 1).await.unwrap()[0];
+    assert_eq!(turn.state, TurnState::Cancelled);
+    let ended = stage.store.attempts(stage.session, TurnId(1)).await.unwrap()[0].ended.clone();
+    assert!(ended.unwrap().partial.is_some());
+    assert_eq!(coordinator.waiting().len(), 1, "what waits is still there");
+    coordinator.controls().leave();
+    assert_eq!(coordinator.run().await.unwrap(), Stop::Left);
+}
+
+#[tokio::test]
+async fn an_agent_that_takes_too_long_is_a_failed_turn() {
+    let steps = vec![Step::Say("slow".to_owned()), Step::Wait(Duration::from_secs(600))];
+    let stage = Stage::new("[limits]\nturn-timeout = \"1s\"\n", &[("max", does(steps))]).await;
+    let mut coordinator = stage.begin().await;
+    coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();
+    let stop = coordinator.run().await.unwrap();
+    let Stop::TurnFailed { turns, .. } = stop else { panic!("{stop:?}") };
+    assert_eq!(turns[0].outcome.word(), "timed-out");
+}
+
+#[tokio::test]
+async fn parallel_turns_run_together_and_all_are_stored() {
+    let wait =
+        |text: &str| does(vec![Step::Wait(Duration::from_millis(300)), Step::Say(text.to_owned())]);
+    let acts = [("max", wait("a")), ("sarah", wait("b")), ("tom", wait("c"))];
+    let stage = Stage::new("[limits]\nparallel = true\n", &acts).await;
+    let mut coordinator = stage.begin().await;
+    coordinator.accept(Saying::new("kailai", "go [NEXT: max, sarah, tom]")).await.unwrap();
+    let began = std::time::Instant::now();
+    assert_eq!(coordinator.run().await.unwrap(), Stop::Idle { person: "kailai".into() });
+    assert!(began.elapsed() < Duration::from_millis(800), "{:?}", began.elapsed());
+    let mut said = stage.transcript();
+    said.sort();
+    assert_eq!(said, ["kailai: go", "max: a", "sarah: b", "tom: c"]);
+    for name in ["max", "sarah", "tom"] {
+        assert!(stage.prompts(name)[0].ends_with("[MESSAGE]\ngo"), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_goes_on_where_it_stopped() {
+    let stage = Stage::new(
+        "[limits]\nturns = 1\n",
+        &[("max", says(&["a [NEXT: sarah]"])), ("sarah", says(&["b"]))],
+    )
+    .await;
+    let mut coordinator = stage.begin().await;
+    coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();
+    coordinator.run().await.unwrap();
+    drop(coordinator);
+    let mut coordinator = stage.resume().await;
+    assert_eq!(coordinator.run().await.unwrap(), Stop::Idle { person: "kailai".into() });
+    assert_eq!(stage.transcript(), ["kailai: go", "max: a", "sarah: b"]);
+}
+
+#[tokio::test]
+async fn drop_and_task_are_obeyed_before_anybody_is_called() {
+    let stage = Stage::new(
+        "briefing = false",
+        &[
+            ("max", says(&["stop that\n[DROP: sarah] [TEAM_TASK: new] [NEXT: tom]"])),
+            ("sarah", says(&["never"])),
+            ("tom", says(&["done"])),
+        ],
+    )
+    .await;
+    let mut coordinator = stage.begin().await;
+    coordinator.accept(Saying::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
+    coordinator.run().await.unwrap();
+    assert_eq!(stage.transcript(), ["kailai: go", "max: stop that", "tom: done"]);
+    assert_eq!(
+        stage.prompts("tom"),
+        ["[TEAM_TASK]\nnew\n\n[CONTEXT]\n- kailai -> max, sarah: go\n\n[MESSAGE]\nstop that"]
+    );
+    let turns = stage.store.turns_after(stage.session, TurnId(0), 9).await.unwrap();
+    let states: Vec<_> = turns.iter().map(|turn| turn.state.word()).collect();
+    assert_eq!(states, ["done", "cancelled", "done"]);
+}

@@ -1,0 +1,6 @@
+//! Conversations from the outside: scripted agents, a real store.
+
+mod conversation;
+mod stage;
+mod store;
+mod transfer;

@@ -1,0 +1,140 @@
+//! A stage for tests: a team of scripted agents, a store in a directory of its own, a clock that ticks.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use convoke_agent::adapter::{Script, StandIn, Step};
+use convoke_agent::{Agent, Delivery, Turn};
+use convoke_session::store::failpoint::Failpoint;
+use convoke_session::store::sqlite::Durability;
+use convoke_session::{
+    Coordinator, Crew, Event, MemberName, NewSession, Seat, SessionId, SqliteStore,
+};
+use convoke_team::Team;
+use tempfile::TempDir;
+
+/// What an agent does in its next turn, given what it was sent.
+pub type Act = Arc<dyn Fn(&Delivery) -> Vec<Step> + Send + Sync>;
+
+/// An agent whose every turn is decided by a function.
+pub struct Scripted {
+    pub act: Act,
+    pub deliveries: Arc<Mutex<Vec<Delivery>>>,
+}
+
+impl Agent for Scripted {
+    fn start(&self, delivery: Delivery) -> Turn {
+        self.deliveries.lock().unwrap().push(delivery.clone());
+        let turns = vec![(self.act)(&delivery)];
+        StandIn::new(Script { turns }).start(delivery)
+    }
+}
+
+/// Returns agents that say one text after another, and then an account of what they were sent.
+pub fn says(texts: &[&str]) -> Act {
+    let left = Mutex::new(texts.iter().rev().map(ToString::to_string).collect::<Vec<_>>());
+    Arc::new(move |_| {
+        let text = left.lock().unwrap().pop().unwrap_or_else(|| "nothing more to say".to_owned());
+        vec![Step::Say(text)]
+    })
+}
+
+/// Returns an agent that does the same things in every turn.
+pub fn does(steps: Vec<Step>) -> Act {
+    Arc::new(move |_| steps.clone())
+}
+
+pub struct Stage {
+    pub directory: TempDir,
+    pub store: SqliteStore,
+    pub session: SessionId,
+    pub deliveries: HashMap<String, Arc<Mutex<Vec<Delivery>>>>,
+    pub crew: Crew,
+    pub events: Arc<Mutex<Vec<Event>>>,
+}
+
+impl Stage {
+    /// Sets up a team: the settings, then two people, then one agent for each act.
+    pub async fn new(settings: &str, acts: &[(&str, Act)]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open_with(
+            &directory.path().join("data"),
+            Durability::Process,
+            Failpoint::default(),
+        )
+        .await
+        .unwrap();
+        let mut file = settings.to_owned();
+        for person in ["kailai", "lee"] {
+            file += &format!("\n[[member]]\nname = \"{person}\"\nhuman = true\n");
+        }
+        let mut seats = HashMap::new();
+        let mut deliveries = HashMap::new();
+        for (name, act) in acts {
+            file += &format!("\n[[member]]\nname = \"{name}\"\nagent = \"codex\"\n");
+            let list = Arc::new(Mutex::new(Vec::new()));
+            let agent = Scripted { act: act.clone(), deliveries: list.clone() };
+            deliveries.insert((*name).to_owned(), list);
+            seats.insert(MemberName::from(*name), Seat::new(Arc::new(agent), directory.path()));
+        }
+        let mut crew = Crew::new(Team::parse(&file).unwrap(), seats);
+        let ticks = AtomicI64::new(1_000);
+        crew.clock = Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed));
+        let session = SessionId::generate();
+        Self { directory, store, session, deliveries, crew, events: Arc::default() }
+    }
+
+    /// Begins the session.
+    pub async fn begin(&self) -> Coordinator<SqliteStore> {
+        let new = NewSession {
+            id: self.session,
+            created_at: 1,
+            name: Some("stage".to_owned()),
+            directory: "/work".to_owned(),
+            team: String::new(),
+            task: self.crew.team().task.clone(),
+        };
+        let observer = self.observer();
+        Coordinator::create(self.store.clone(), new, self.crew.clone(), observer).await.unwrap()
+    }
+
+    /// Takes the session up again.
+    pub async fn resume(&self) -> Coordinator<SqliteStore> {
+        let observer = self.observer();
+        Coordinator::open(self.store.clone(), self.session, self.crew.clone(), observer)
+            .await
+            .unwrap()
+    }
+
+    fn observer(&self) -> Box<dyn FnMut(&Event) + Send> {
+        let events = self.events.clone();
+        Box::new(move |event| events.lock().unwrap().push(event.clone()))
+    }
+
+    /// Returns who said what, message by message.
+    pub fn transcript(&self) -> Vec<String> {
+        let events = self.events.lock().unwrap();
+        let line = |event: &Event| match event {
+            Event::Message { from, text, .. } => Some(format!("{from}: {text}")),
+            _ => None,
+        };
+        events.iter().filter_map(line).collect()
+    }
+
+    /// Returns the prompts that a member was sent.
+    pub fn prompts(&self, member: &str) -> Vec<String> {
+        let deliveries = self.deliveries[member].lock().unwrap();
+        deliveries.iter().map(|delivery| delivery.prompt.clone()).collect()
+    }
+
+    /// Returns the codes of the diagnostics.
+    pub fn codes(&self) -> Vec<&'static str> {
+        let events = self.events.lock().unwrap();
+        let code = |event: &Event| match event {
+            Event::Diagnostic { diagnostic, .. } => Some(diagnostic.code.name()),
+            _ => None,
+        };
+        events.iter().filter_map(code).collect()
+    }
+}
