@@ -8,7 +8,9 @@ mod commands;
 mod diagnostics;
 mod logging;
 mod outcome;
+mod surroundings;
 mod terminal;
+mod threads;
 mod tokens;
 
 use outcome::Outcome;

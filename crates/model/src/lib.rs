@@ -22,4 +22,4 @@ pub use endpoint::{Endpoint, Proxies};
 pub use log::{Log, undo_compaction};
 pub use member::{Host, ModelAgent, Sent, Settings};
 pub use secret::Key;
-pub use store::{FileStore, MemoryStore, ThreadId, ThreadStore};
+pub use store::{MemoryStore, ThreadId, ThreadStore};

@@ -42,6 +42,9 @@ pub struct Settings {
     pub api: Api,
     /// The model, when a delivery names none.
     pub model: Option<String>,
+    /// The thread of every turn that names none: the one of this member in this session. It is begun
+    /// with the first turn. Without it, each such turn begins a thread of its own.
+    pub thread: Option<ThreadId>,
 }
 
 /// What a member needs of the machine. Nothing else of it is read, but the files of the directory.
@@ -159,7 +162,8 @@ impl ModelAgent {
             })?),
         };
         let config = self.config(delivery, &machine, model, base_url, wire)?;
-        Ok(Prepared { host: &self.host, delivery, client, key, machine, config, toolbox })
+        let thread = self.settings.thread.clone();
+        Ok(Prepared { host: &self.host, delivery, client, key, machine, config, toolbox, thread })
     }
 
     /// Makes the configuration of a thread: the directory's documents and skills, and for the rest
@@ -221,6 +225,7 @@ struct Prepared<'t> {
     machine: Machine,
     config: Config,
     toolbox: Option<Toolbox>,
+    thread: Option<ThreadId>,
 }
 
 /// How the work of a turn came to its end.
@@ -276,30 +281,27 @@ impl Prepared<'_> {
         task: Task,
         side: &TurnSide,
     ) -> Result<(ThreadId, Option<Log>), Failure> {
-        let unknown = |name: &str| format!("there is no thread `{name}`");
-        let Some(handle) = &self.delivery.resume else {
-            return match task {
-                Task::Answer => Ok((ThreadId::new(), None)),
-                Task::Compact => {
-                    Err(Failure::new(Reason::Session, "a thread must be named to be compacted"))
-                }
-            };
+        let unknown =
+            |name: &str| Failure::new(Reason::Session, format!("there is no thread `{name}`"));
+        let id = match (&self.delivery.resume, &self.thread) {
+            (Some(handle), _) => {
+                ThreadId::parse(&handle.session).ok_or_else(|| unknown(&handle.session))?
+            }
+            (None, Some(own)) => own.clone(),
+            (None, None) => ThreadId::new(),
         };
-        let id = ThreadId::parse(&handle.session)
-            .ok_or_else(|| Failure::new(Reason::Session, unknown(&handle.session)))?;
         let log = Log::load(&*self.host.store, &id).await.map_err(|error| log_failure(&error))?;
+        for diagnostic in log.iter().flat_map(|log| &log.diagnostics) {
+            side.warn(diagnostic.clone()).await;
+        }
         match (log, task) {
-            (None, Task::Compact) => Err(Failure::new(Reason::Session, unknown(&handle.session))),
+            (Some(log), _) => Ok((id, Some(log))),
+            (None, Task::Compact) => Err(unknown(id.as_str())),
+            (None, Task::Answer) if self.delivery.resume.is_none() => Ok((id, None)),
             (None, Task::Answer) => {
-                let message = format!("{}; a new one was begun", unknown(&handle.session));
+                let message = format!("there is no thread `{id}`; a new one was begun");
                 side.warn(Diagnostic::new(Code::AgentSessionAnew, message)).await;
                 Ok((ThreadId::new(), None))
-            }
-            (Some(log), _) => {
-                for diagnostic in &log.diagnostics {
-                    side.warn(diagnostic.clone()).await;
-                }
-                Ok((id, Some(log)))
             }
         }
     }

@@ -3,13 +3,11 @@
 //! A store knows nothing of what the lines say ([`crate::log`] does). Whoever adds lines says how many
 //! it has read, so that two programs that go on with the same thread cannot mix their turns.
 
-mod file;
 mod memory;
 
 use std::fmt;
 use std::pin::Pin;
 
-pub use self::file::FileStore;
 pub use self::memory::MemoryStore;
 
 /// The name of a thread.
@@ -76,4 +74,17 @@ pub enum StoreError {
     /// The disk or the database failed.
     #[error("the store of threads failed: {0}")]
     Failed(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_could_mean_something_else_are_no_names() {
+        for name in ["", "../x", "a/b", ".hidden", "a b", "a'b", &"x".repeat(200)] {
+            assert_eq!(ThreadId::parse(name), None, "{name}");
+        }
+        assert!(ThreadId::parse(ThreadId::new().as_str()).is_some());
+    }
 }

@@ -26,7 +26,10 @@ use scenario::Scenario;
 /// How a scenario went.
 pub(crate) enum Verdict {
     /// So many first requests are equal, and so many later ones were out of reach.
-    Passed { compared: usize, later: usize },
+    Passed {
+        compared: usize,
+        later: usize,
+    },
     Failed(String),
     Skipped(String),
 }

@@ -21,6 +21,8 @@ pub struct Lab {
     pub folder: tempfile::TempDir,
     pub store: Arc<MemoryStore>,
     pub api: Api,
+    /// The thread of the members, when they have one of their own.
+    pub thread: Option<ThreadId>,
     /// For each request, its bytes and those that were its predecessor's.
     pub sent: Arc<Mutex<Vec<(u64, u64)>>>,
 }
@@ -48,6 +50,7 @@ impl Lab {
             server,
             folder,
             store: Arc::default(),
+            thread: None,
             sent: Arc::default(),
         };
         lab.write("AGENTS.md", "Be brief.\n");
@@ -100,7 +103,11 @@ impl Lab {
                 sent.lock().unwrap().push((bytes, shown.unchanged_prefix));
             })),
         };
-        let settings = Settings { api: self.api.clone(), model: Some("test-model".to_owned()) };
+        let settings = Settings {
+            api: self.api.clone(),
+            model: Some("test-model".to_owned()),
+            thread: self.thread.clone(),
+        };
         ModelAgent::new(settings, host)
     }
 

@@ -236,6 +236,20 @@ async fn a_thread_that_is_gone_is_begun_anew_and_said_so() {
 }
 
 #[tokio::test]
+async fn a_member_of_a_session_keeps_to_its_own_thread() {
+    let script = Script::new([Answer::error(401), Answer::say("One."), Answer::say("Two.")]);
+    let mut lab = Lab::new(ApiWire::Responses, script).await;
+    lab.thread = ThreadId::parse("session-max");
+    // Its coordinator names no thread, and tries again what failed.
+    lab.say("First", None).await;
+    lab.say("First", None).await;
+    let second = lab.say("Second", None).await;
+    assert_eq!(second.thread().as_str(), "session-max");
+    assert_eq!(second.story()[0], "started");
+    assert!(lab.bodies()[0] == lab.bodies()[1] && lab.bodies()[2].contains("One."));
+}
+
+#[tokio::test]
 async fn settings_that_cannot_work_are_told_before_anything_is_sent() {
     let lab = Lab::new(ApiWire::Chat, Script::default()).await;
     let cases: [(fn(&mut convoke_agent::config::Api), Reason, &str); 4] = [

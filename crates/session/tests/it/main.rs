@@ -3,4 +3,5 @@
 mod conversation;
 mod stage;
 mod store;
+mod threads;
 mod transfer;

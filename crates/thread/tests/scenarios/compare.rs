@@ -8,9 +8,7 @@ use serde_json::Value;
 pub(crate) fn difference(captured: &Value, path: &str, body: &Value) -> Option<String> {
     let sent_to = captured["path"].as_str().unwrap_or("");
     if sent_to != format!("/v1{path}") {
-        return Some(format!(
-            "it was sent to {sent_to}, and ours would go to {path}"
-        ));
+        return Some(format!("it was sent to {sent_to}, and ours would go to {path}"));
     }
     values("body", &captured["body"], body)
 }
@@ -46,11 +44,7 @@ fn values(at: &str, captured: &Value, ours: &Value) -> Option<String> {
         }
         (Value::String(captured), Value::String(ours)) => strings(at, captured, ours),
         _ if captured == ours => None,
-        _ => Some(format!(
-            "{at} is {}, and ours {}",
-            short(captured),
-            short(ours)
-        )),
+        _ => Some(format!("{at} is {}, and ours {}", short(captured), short(ours))),
     }
 }
 
@@ -62,10 +56,7 @@ fn strings(at: &str, captured: &str, ours: &str) -> Option<String> {
         // The bytes of an encoded image depend on the encoder.
         return (captured != ours).then(|| format!("{at} is {captured:?}, and ours {ours:?}"));
     }
-    let same = captured
-        .bytes()
-        .zip(ours.bytes())
-        .take_while(|(a, b)| a == b);
+    let same = captured.bytes().zip(ours.bytes()).take_while(|(a, b)| a == b);
     let byte = same.count();
     let around = |text: &str| {
         let from = text.floor_char_boundary(byte.saturating_sub(30));
@@ -73,9 +64,7 @@ fn strings(at: &str, captured: &str, ours: &str) -> Option<String> {
         text.get(from..to).unwrap_or("").to_owned()
     };
     let (captured, ours) = (around(captured), around(ours));
-    Some(format!(
-        "{at} differs at byte {byte}: {captured:?}, and ours {ours:?}"
-    ))
+    Some(format!("{at} differs at byte {byte}: {captured:?}, and ours {ours:?}"))
 }
 
 /// What is compared of an image.
@@ -90,10 +79,7 @@ impl Picture {
         let (kind, encoded) = url.strip_prefix("data:image/")?.split_once(";base64,")?;
         let bytes = STANDARD.decode(encoded).ok()?;
         let image = image::load_from_memory(&bytes).ok()?;
-        Some(Self {
-            kind: kind.to_owned(),
-            size: (image.width(), image.height()),
-        })
+        Some(Self { kind: kind.to_owned(), size: (image.width(), image.height()) })
     }
 }
 

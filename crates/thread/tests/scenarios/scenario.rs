@@ -15,16 +15,11 @@ pub(crate) struct Scenario {
 
 impl Scenario {
     pub(crate) fn read(folder: &Path) -> Result<Self, String> {
-        let mut texts = Texts {
-            folder: folder.parent().unwrap_or(folder),
-            cache: HashMap::new(),
-        };
+        let mut texts = Texts { folder: folder.parent().unwrap_or(folder), cache: HashMap::new() };
         let value = texts.resolved(read_json(&folder.join("scenario.json"))?)?;
         let files = |key: &str| {
             let names = value[key].as_array().cloned().unwrap_or_default();
-            names
-                .into_iter()
-                .filter_map(|it| Some(folder.join(it.as_str()?)))
+            names.into_iter().filter_map(|it| Some(folder.join(it.as_str()?)))
         };
         let requests = files("requests").map(|path| texts.resolved(read_json(&path)?));
         let requests = requests.collect::<Result<_, String>>()?;
@@ -32,17 +27,11 @@ impl Scenario {
         for path in files("rollouts") {
             let text =
                 std::fs::read_to_string(&path).map_err(|it| format!("{}: {it}", path.display()))?;
-            let lines = text
-                .lines()
-                .filter_map(|line| serde_json::from_str(line).ok());
+            let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
             let lines: Result<_, String> = lines.map(|line| texts.resolved(line)).collect();
             rollouts.push(lines?);
         }
-        Ok(Self {
-            value,
-            requests,
-            rollouts,
-        })
+        Ok(Self { value, requests, rollouts })
     }
 
     pub(crate) fn get(&self, key: &str) -> &Value {

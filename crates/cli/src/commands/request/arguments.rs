@@ -146,9 +146,8 @@ impl Arguments {
     }
 
     fn settings(&self) -> Vec<(String, toml::Value)> {
-        let switch = |on: bool| {
-            move |name: &String| (format!("features.{name}"), toml::Value::Boolean(on))
-        };
+        let switch =
+            |on: bool| move |name: &String| (format!("features.{name}"), toml::Value::Boolean(on));
         let switches = self.enable.iter().map(switch(true));
         let switches = switches.chain(self.disable.iter().map(switch(false)));
         self.config.iter().cloned().chain(switches).collect()

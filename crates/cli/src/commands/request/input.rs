@@ -13,10 +13,7 @@ use serde_json::Value;
 use crate::outcome::UsageError;
 
 /// Reads what the user sends: the images, then the text.
-pub(super) fn turn(
-    images: &[PathBuf],
-    prompt: Option<&str>,
-) -> Result<Vec<UserInput>, UsageError> {
+pub(super) fn turn(images: &[PathBuf], prompt: Option<&str>) -> Result<Vec<UserInput>, UsageError> {
     let text = match prompt {
         Some(text) if text != "-" => text.to_owned(),
         asked => from_standard_input(asked.is_some())?,

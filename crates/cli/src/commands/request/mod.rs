@@ -3,7 +3,6 @@
 mod arguments;
 mod input;
 mod output;
-mod surroundings;
 
 use convoke_core::Diagnostic;
 use convoke_core::diagnostic::Code;
@@ -15,6 +14,7 @@ use convoke_thread::thread::{Outcome as TurnOutcome, Setup, Step, Thread, TurnOv
 
 pub use self::arguments::Arguments;
 use crate::outcome::{Outcome, UsageError};
+use crate::surroundings;
 
 /// The id of a thread that is not begun, in the form of those that are. It is the same every time, so
 /// that the same directory gives the same bytes.
@@ -22,7 +22,8 @@ const NEW_THREAD: &str = "00000000-0000-7000-8000-000000000000";
 
 /// Makes and shows the request.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let machine = surroundings::machine(arguments)?;
+    let codex_home = surroundings::codex_home(arguments.codex_home.as_deref())?;
+    let machine = surroundings::machine(codex_home, arguments.shell.as_deref())?;
     let pack = read_pack(arguments)?;
     let overrides = arguments.overrides(&machine.cwd)?;
     let mut config = Config::load(&Disk, &machine, pack.shape, &overrides).map_err(usage)?;
@@ -73,8 +74,7 @@ fn read_pack(arguments: &Arguments) -> Result<Pack, UsageError> {
 fn compaction_first(request: &Request) -> Option<Diagnostic> {
     let message = "the recorded thread has reached its limit, so this request asks for a summary; \
                    the prompt would follow with the next one";
-    (request.purpose == Purpose::Compaction)
-        .then(|| Diagnostic::new(Code::ThreadCompacts, message))
+    (request.purpose == Purpose::Compaction).then(|| Diagnostic::new(Code::ThreadCompacts, message))
 }
 
 /// Makes bad usage of an error, its causes included.
