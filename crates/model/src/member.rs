@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_agent::config::{Api, ApiTools, ApiWire};
+use convoke_agent::config::{ApiTools, ApiWire};
 use convoke_agent::delivery::{Delivery, ResumeHandle};
 use convoke_agent::event::{Event, EventKind};
 use convoke_agent::redact::Redactor;
@@ -28,24 +28,13 @@ use crate::client::{CallLimits, Client};
 use crate::endpoint::{Endpoint, Proxies};
 use crate::log::{Log, LogError};
 use crate::secret::Key;
+use crate::settings::Settings;
 use crate::store::{ThreadId, ThreadStore};
 use crate::tools::Toolbox;
 use crate::turn::{Driver, Progress};
 
 /// Nothing from a server for this long is a failure, whatever a turn may take in all.
 const LONGEST_SILENCE: Duration = Duration::from_mins(5);
-
-/// What a model member is made of.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// Where its model is, and what it is offered.
-    pub api: Api,
-    /// The model, when a delivery names none.
-    pub model: Option<String>,
-    /// The thread of every turn that names none: the one of this member in this session. It is begun
-    /// with the first turn. Without it, each such turn begins a thread of its own.
-    pub thread: Option<ThreadId>,
-}
 
 /// What a member needs of the machine. Nothing else of it is read, but the files of the directory.
 #[derive(Clone)]

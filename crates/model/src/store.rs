@@ -5,7 +5,7 @@
 
 mod memory;
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::pin::Pin;
 
 pub use self::memory::MemoryStore;
@@ -20,10 +20,25 @@ impl ThreadId {
         Self(uuid::Uuid::now_v7().to_string())
     }
 
+    /// Returns the name of a member's thread in a session.
+    pub fn of_member(session: &str, member: &str) -> Self {
+        let mut name = format!("{session}-");
+        for byte in member.bytes() {
+            match byte {
+                byte if byte.is_ascii_alphanumeric() => name.push(char::from(byte)),
+                // Every other byte by its number, so that no two members share a name.
+                other => {
+                    let _ = write!(name, "_{other:02x}");
+                }
+            }
+        }
+        Self(name)
+    }
+
     /// Takes a name that was made before; `None` for what no store could use as one.
     pub fn parse(name: &str) -> Option<Self> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        let usable = (1..=128).contains(&name.len()) && name.bytes().all(fits);
+        let usable = (1..=1000).contains(&name.len()) && name.bytes().all(fits);
         usable.then(|| Self(name.to_owned()))
     }
 
@@ -82,9 +97,10 @@ mod tests {
 
     #[test]
     fn names_that_could_mean_something_else_are_no_names() {
-        for name in ["", "../x", "a/b", ".hidden", "a b", "a'b", &"x".repeat(200)] {
+        for name in ["", "../x", "a/b", ".hidden", "a b", "a'b", &"x".repeat(2000)] {
             assert_eq!(ThreadId::parse(name), None, "{name}");
         }
         assert!(ThreadId::parse(ThreadId::new().as_str()).is_some());
+        assert_eq!(ThreadId::of_member("s", "Kai Lai").as_str(), "s-Kai_20Lai");
     }
 }

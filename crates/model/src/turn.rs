@@ -119,7 +119,9 @@ impl Progress {
         self.lines.extend(self.sent.as_ref().map(log::sent_line));
         let mut lines = std::mem::take(&mut self.lines);
         if let Some(key) = key {
-            lines.iter_mut().for_each(|line| key.take_out_of(line));
+            for line in &mut lines {
+                key.take_out_of(line);
+            }
         }
         store.append(id, self.known_lines, lines).await?;
         self.stored = true;

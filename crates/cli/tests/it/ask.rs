@@ -100,6 +100,24 @@ fn the_wire_and_the_rest_can_be_named_and_the_question_comes_from_standard_input
 }
 
 #[test]
+fn what_leaves_is_what_the_request_command_shows() {
+    let model = Model::new([]);
+    let context = repository(&model);
+    for wire in ["responses", "chat"] {
+        let asked = answer(&context, &["--wire", wire, "What is here?"]);
+        let home = context.path().join("home/.config/convoke").display().to_string();
+        let shown = context.output(
+            &["request", "--codex-home", &home, "--model", "m", "--wire", wire, "What is here?"],
+            b"",
+        );
+        let thread = asked["thread"].as_str().expect("a thread");
+        let shown = String::from_utf8(shown.stdout).expect("UTF-8");
+        let shown = shown.replace("00000000-0000-7000-8000-000000000000", thread);
+        assert_eq!(shown, *model.bodies().last().expect("a request"), "{wire}");
+    }
+}
+
+#[test]
 fn json_tells_everything_at_the_end() {
     let model = Model::new([Answer::call("read_file", json!({"path": "AGENTS.md"}))]);
     let context = repository(&model);

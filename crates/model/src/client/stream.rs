@@ -19,7 +19,7 @@ pub(super) struct Stream {
     idle: Duration,
     bytes_left: u64,
     answer_bytes: u64,
-    is_event_stream: bool,
+    has_events: bool,
 }
 
 /// How far the answer is.
@@ -33,7 +33,7 @@ impl Stream {
     pub fn new(response: reqwest::Response, wire: Wire, limits: &CallLimits) -> Self {
         let kind = response.headers().get(reqwest::header::CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or("text/event-stream");
-        let is_event_stream = !kind.starts_with("application/json") && !kind.contains("html");
+        let has_events = !kind.starts_with("application/json") && !kind.contains("html");
         Self {
             response,
             sse: SseReader::new(limits.event_bytes),
@@ -41,7 +41,7 @@ impl Stream {
             idle: limits.idle,
             bytes_left: limits.answer_bytes,
             answer_bytes: limits.answer_bytes,
-            is_event_stream,
+            has_events,
         }
     }
 
@@ -50,7 +50,7 @@ impl Stream {
         &mut self,
         events: &mut VecDeque<CallEvent>,
     ) -> Result<Advance, CallError> {
-        if !self.is_event_stream {
+        if !self.has_events {
             let what = "it is no stream of events; does this address speak this wire?";
             return Err(CallError::Cut(what.to_owned()));
         }

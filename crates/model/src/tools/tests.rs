@@ -24,6 +24,7 @@ fn lab() -> (tempfile::TempDir, Toolbox) {
     (folder, toolbox)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "calls read better without a reference")]
 fn call(toolbox: &Toolbox, name: &str, arguments: Value) -> (bool, String) {
     let output = toolbox.run(name, &arguments.to_string());
     (output.ok, output.text)

@@ -148,7 +148,9 @@ impl Reader {
         if self.items.is_empty()
             && let Some(Value::Array(output)) = response.get_mut("output").map(Value::take)
         {
-            output.into_iter().for_each(|item| self.item(item));
+            for item in output {
+                self.item(item);
+            }
         }
         heard.extend([Heard::Over]);
     }

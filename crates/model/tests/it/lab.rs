@@ -83,10 +83,24 @@ impl Lab {
     }
 
     pub fn agent_with(&self, store: Arc<dyn ThreadStore>) -> ModelAgent {
+        let settings = Settings {
+            api: self.api.clone(),
+            model: Some("test-model".to_owned()),
+            thread: self.thread.clone(),
+        };
+        ModelAgent::new(settings, self.host(store))
+    }
+
+    /// Creates a member with settings of its own.
+    pub fn member(&self, settings: Settings) -> ModelAgent {
+        ModelAgent::new(settings, self.host(Arc::<MemoryStore>::clone(&self.store)))
+    }
+
+    fn host(&self, store: Arc<dyn ThreadStore>) -> Host {
         let below = |name: &str| self.folder.path().join(name);
         let sent = Arc::clone(&self.sent);
         let env: Vec<(OsString, OsString)> = vec![("MODEL_KEY".into(), KEY.into())];
-        let host = Host {
+        Host {
             env,
             machine: Machine {
                 home: Some(below("home")),
@@ -102,13 +116,7 @@ impl Lab {
                 let bytes = shown.request.body.len() as u64;
                 sent.lock().unwrap().push((bytes, shown.unchanged_prefix));
             })),
-        };
-        let settings = Settings {
-            api: self.api.clone(),
-            model: Some("test-model".to_owned()),
-            thread: self.thread.clone(),
-        };
-        ModelAgent::new(settings, host)
+        }
     }
 
     pub fn delivery(&self, prompt: &str, after: Option<&Taken>) -> Delivery {

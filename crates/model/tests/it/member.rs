@@ -13,6 +13,9 @@ use convoke_rehearsal::{Answer, End, Reply, Script};
 
 use crate::lab::{Lab, take};
 
+/// Makes one setting wrong.
+type Change = fn(&mut convoke_agent::config::Api);
+
 const WIRES: [ApiWire; 2] = [ApiWire::Responses, ApiWire::Chat];
 
 fn reason(verdict: &Verdict) -> Option<Reason> {
@@ -252,7 +255,7 @@ async fn a_member_of_a_session_keeps_to_its_own_thread() {
 #[tokio::test]
 async fn settings_that_cannot_work_are_told_before_anything_is_sent() {
     let lab = Lab::new(ApiWire::Chat, Script::default()).await;
-    let cases: [(fn(&mut convoke_agent::config::Api), Reason, &str); 4] = [
+    let cases: [(Change, Reason, &str); 4] = [
         (|api| api.base_url = None, Reason::Usage, "`base-url` is not set"),
         (|api| api.base_url = Some("nonsense".to_owned()), Reason::Usage, "not an address"),
         (|api| api.key_env = Some("MISSING".to_owned()), Reason::Auth, "`MISSING`"),

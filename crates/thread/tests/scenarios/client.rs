@@ -51,10 +51,7 @@ pub(crate) fn turn_overrides(params: &Value) -> Result<TurnOverrides, String> {
                 developer_instructions: text(settings, "developer_instructions"),
             }
         }),
-        output_schema: params
-            .get("outputSchema")
-            .filter(|it| !it.is_null())
-            .cloned(),
+        output_schema: params.get("outputSchema").filter(|it| !it.is_null()).cloned(),
     })
 }
 
@@ -113,9 +110,9 @@ fn sandbox_policy(policy: &Value) -> Result<SandboxPolicy, String> {
     Ok(match policy["type"].as_str() {
         Some("dangerFullAccess") => SandboxPolicy::DangerFullAccess,
         Some("readOnly") => SandboxPolicy::ReadOnly,
-        Some("externalSandbox") => SandboxPolicy::ExternalSandbox {
-            network_access: policy["networkAccess"] == "enabled",
-        },
+        Some("externalSandbox") => {
+            SandboxPolicy::ExternalSandbox { network_access: policy["networkAccess"] == "enabled" }
+        }
         Some("workspaceWrite") => SandboxPolicy::WorkspaceWrite(WorkspaceWrite {
             writable_roots: list(&policy["writableRoots"])
                 .iter()

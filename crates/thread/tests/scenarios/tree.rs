@@ -50,10 +50,7 @@ impl Tree {
             files.write(Path::new(codex_home).join("config.toml"), config);
         }
         for repository in texts(scenario.get("gitRepos")) {
-            files.write(
-                Path::new(&repository).join(".git/HEAD"),
-                "ref: refs/heads/main\n",
-            );
+            files.write(Path::new(&repository).join(".git/HEAD"), "ref: refs/heads/main\n");
         }
         for file in scenario.list("files") {
             lay_out_file(&mut files, file)?;
