@@ -198,12 +198,6 @@ codes! {
     ThreadCompactionUseless = "thread.compaction-useless",
         "A thread was compacted and is still over its limit.",
         "Shorten the instructions, or use a model with a larger context window.";
-    ModelCountMissing = "model.count-missing",
-        "The model's server counted no tokens, so the size of the thread is estimated.",
-        "Nothing, or set context-window, so that the thread is compacted in time.";
-    ModelStopped = "model.stopped",
-        "The model stopped before it was done.",
-        "Ask it to go on, or ask for less at once.";
     RecordTorn = "record.torn",
         "The last line of a thread's file was cut off and was left out.",
         "Nothing: the program that wrote it was stopped while writing.";

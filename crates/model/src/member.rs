@@ -227,7 +227,10 @@ enum Ended {
 
 impl Prepared<'_> {
     async fn take(&self, task: Task, side: &TurnSide) -> Result<Outcome, Failure> {
-        let (id, log) = self.find_thread(task, side).await?;
+        let (id, log, mut diagnostics) = self.find_thread(task).await?;
+        for diagnostic in &diagnostics {
+            side.warn(diagnostic.clone()).await;
+        }
         side.send(Event::own(EventKind::Started {
             session: Some(id.as_str().to_owned().into()),
             model: Some(self.config.model.clone().into()),
@@ -248,6 +251,7 @@ impl Prepared<'_> {
             Ended::Cancelled => Verdict::Cancelled,
             Ended::TimedOut => Verdict::TimedOut,
         };
+        diagnostics.append(&mut progress.diagnostics);
         let is_kept = log.is_some() || progress.is_stored();
         Ok(Outcome {
             verdict,
@@ -261,17 +265,18 @@ impl Prepared<'_> {
                 used: None,
             }),
             reply: std::mem::take(&mut progress.reply),
-            diagnostics: std::mem::take(&mut progress.diagnostics),
+            diagnostics,
         })
     }
 
+    /// Finds the thread of the turn, and what the user should know about it.
     async fn find_thread(
         &self,
         task: Task,
-        side: &TurnSide,
-    ) -> Result<(ThreadId, Option<Log>), Failure> {
-        let unknown =
-            |name: &str| Failure::new(Reason::Session, format!("there is no thread `{name}`"));
+    ) -> Result<(ThreadId, Option<Log>, Vec<Diagnostic>), Failure> {
+        let unknown = |name: &str| {
+            Failure::new(Reason::Session, format!("there is no thread `{name}`"))
+        };
         let id = match (&self.delivery.resume, &self.thread) {
             (Some(handle), _) => {
                 ThreadId::parse(&handle.session).ok_or_else(|| unknown(&handle.session))?
@@ -280,17 +285,17 @@ impl Prepared<'_> {
             (None, None) => ThreadId::new(),
         };
         let log = Log::load(&*self.host.store, &id).await.map_err(|error| log_failure(&error))?;
-        for diagnostic in log.iter().flat_map(|log| &log.diagnostics) {
-            side.warn(diagnostic.clone()).await;
-        }
         match (log, task) {
-            (Some(log), _) => Ok((id, Some(log))),
+            (Some(mut log), _) => {
+                let diagnostics = std::mem::take(&mut log.diagnostics);
+                Ok((id, Some(log), diagnostics))
+            }
             (None, Task::Compact) => Err(unknown(id.as_str())),
-            (None, Task::Answer) if self.delivery.resume.is_none() => Ok((id, None)),
+            (None, Task::Answer) if self.delivery.resume.is_none() => Ok((id, None, Vec::new())),
             (None, Task::Answer) => {
                 let message = format!("there is no thread `{id}`; a new one was begun");
-                side.warn(Diagnostic::new(Code::AgentSessionAnew, message)).await;
-                Ok((ThreadId::new(), None))
+                let anew = Diagnostic::new(Code::AgentSessionAnew, message);
+                Ok((ThreadId::new(), None, vec![anew]))
             }
         }
     }

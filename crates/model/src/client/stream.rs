@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
+use convoke_agent::verdict::Reason;
 use convoke_thread::config::Wire;
 
 use super::{CallError, CallEvent, CallLimits};
@@ -51,8 +52,8 @@ impl Stream {
         events: &mut VecDeque<CallEvent>,
     ) -> Result<Advance, CallError> {
         if !self.has_events {
-            let what = "it is no stream of events; does this address speak this wire?";
-            return Err(CallError::Cut(what.to_owned()));
+            let message = "the answer is no stream of events; does this address speak this wire?";
+            return Err(CallError::Said { reason: Reason::Request, message: message.to_owned() });
         }
         let Ok(read) = tokio::time::timeout(self.idle, self.response.chunk()).await else {
             return Err(CallError::Idle(self.idle));

@@ -131,15 +131,4 @@ fn not_json(error: &serde_json::Error) -> Heard {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bounded_text_is_cut_once_at_a_character_and_counts_the_rest() {
-        let mut text = Bounded::default();
-        for piece in ["ab", "世界", "c"] {
-            text.push(piece, 6);
-        }
-        assert_eq!((text.text.as_str(), text.cut), ("ab世", 4));
-    }
-}
+mod tests;

@@ -133,23 +133,25 @@ fn observer(requests: &Arc<Mutex<Vec<SentRequest>>>) -> Observer {
 async fn follow(mut turn: Turn, arguments: &Arguments) -> anyhow::Result<TurnOutcome> {
     let mut printer = Printer::new(arguments);
     let canceller = turn.canceller();
+    let on_interrupt = canceller.clone();
     let interrupt = tokio::spawn(async move {
         // Without the signal nothing can be cancelled, and the turn goes on.
         if tokio::signal::ctrl_c().await.is_ok() {
-            canceller.cancel();
+            on_interrupt.cancel();
         }
     });
     let mut shown = Ok(());
     while let Some(event) = turn.next().await {
         shown = printer.event(&event);
         if shown.is_err() {
+            // A reader that went away wants no more; the turn still gets to its end.
+            canceller.cancel();
             break;
         }
     }
-    interrupt.abort();
-    // A reader that went away wants no answer: dropping the turn cancels it.
-    shown?;
     let ended = turn.outcome().await;
+    interrupt.abort();
+    shown?;
     printer.finish()?;
     Ok(ended)
 }
