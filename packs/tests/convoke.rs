@@ -1,6 +1,6 @@
 //! The shipped pack: whole, our own, and honest about tools.
 
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "this is a test")]
+#![expect(clippy::unwrap_used, reason = "this is a test")]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -77,6 +77,13 @@ fn any_model_has_facts_and_every_personality() {
     }
 }
 
+#[test]
+fn the_ways_to_work_together_are_those_that_codex_names() {
+    let pack = convoke_packs::convoke().unwrap();
+    let modes: Vec<_> = pack.collaboration.keys().map(String::as_str).collect();
+    assert_eq!(modes, ["default", "execute", "pair_programming", "plan"]);
+}
+
 /// A request may carry no tools; nothing that every request carries may promise one.
 #[test]
 fn no_text_promises_a_tool() {
@@ -126,7 +133,9 @@ fn no_sentence_is_another_projects() {
         }
     }
     assert!(theirs.len() > 50_000, "there are packs to compare with");
-    for (name, text) in FILES.iter().filter(|file| file.0.ends_with(".md")) {
+    for (name, text) in
+        FILES.iter().filter(|file| Path::new(file.0).extension().is_some_and(|it| it == "md"))
+    {
         for phrase in phrases(&normal(text)) {
             assert!(!theirs.contains(phrase), "{name} has `{phrase}` of another project");
         }

@@ -32,14 +32,8 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind that works without a file.
-    pub const ALL: [Self; 6] = [
-        Self::Claude,
-        Self::Codex,
-        Self::Gemini,
-        Self::Plain,
-        Self::Api,
-        Self::StandIn,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Claude, Self::Codex, Self::Gemini, Self::Plain, Self::Api, Self::StandIn];
 
     /// Returns the name that users type.
     pub const fn name(self) -> &'static str {
@@ -61,7 +55,7 @@ pub struct Definition {
     pub kind: Kind,
     /// Its program, when it is not the usual one.
     pub command: Option<String>,
-    /// Arguments that stand before ours.
+    /// Arguments of the user, beside ours.
     pub args: Vec<String>,
     /// Variables that are added to its environment.
     pub env: BTreeMap<String, String>,
@@ -157,9 +151,7 @@ impl Catalog {
     /// Creates the catalog of the built-in agents.
     pub fn built_in() -> Self {
         let agents = Kind::ALL.map(|kind| (kind.name().to_owned(), Definition::built_in(kind)));
-        Self {
-            agents: agents.into(),
-        }
+        Self { agents: agents.into() }
     }
 
     /// Returns an agent.
@@ -169,9 +161,7 @@ impl Catalog {
 
     /// Returns all agents, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Definition)> {
-        self.agents
-            .iter()
-            .map(|(name, agent)| (name.as_str(), agent))
+        self.agents.iter().map(|(name, agent)| (name.as_str(), agent))
     }
 
     /// Adds and changes agents as the user's own file says.
@@ -212,10 +202,7 @@ impl Catalog {
             (Some(known), _) => known,
             (None, Some(kind)) => Definition::built_in(kind),
             (None, None) => {
-                return Err(ConfigError::NoKind {
-                    path: path.to_owned(),
-                    name,
-                });
+                return Err(ConfigError::NoKind { path: path.to_owned(), name });
             }
         };
         let mut env = base.env;
@@ -264,10 +251,8 @@ pub enum ConfigError {
 }
 
 fn read(path: &Path, text: &str) -> Result<File, ConfigError> {
-    toml::from_str(text).map_err(|error| ConfigError::Invalid {
-        path: path.to_owned(),
-        message: error.to_string(),
-    })
+    toml::from_str(text)
+        .map_err(|error| ConfigError::Invalid { path: path.to_owned(), message: error.to_string() })
 }
 
 #[derive(Deserialize)]
@@ -352,13 +337,8 @@ mod tests {
     #[test]
     fn a_users_file_adds_and_changes_agents() {
         let mut catalog = Catalog::built_in();
-        catalog
-            .add_user_file(Path::new("agents.toml"), FILE)
-            .unwrap();
-        assert_eq!(
-            catalog.get("claude").unwrap().model.as_deref(),
-            Some("opus")
-        );
+        catalog.add_user_file(Path::new("agents.toml"), FILE).unwrap();
+        assert_eq!(catalog.get("claude").unwrap().model.as_deref(), Some("opus"));
         assert_eq!(catalog.get("claude").unwrap().kind, Kind::Claude);
         assert_eq!(catalog.get("reviewer").unwrap().program(), "/bin/evil");
     }
@@ -367,9 +347,7 @@ mod tests {
     fn a_projects_file_chooses_nothing_that_runs_before_it_is_trusted() {
         let mut catalog = Catalog::built_in();
         let path = Path::new("convoke.toml");
-        let refused = catalog
-            .add_project_file(path, FILE, Trust::Untrusted)
-            .unwrap();
+        let refused = catalog.add_project_file(path, FILE, Trust::Untrusted).unwrap();
         let reviewer = catalog.get("reviewer").unwrap();
         assert_eq!(*reviewer, Definition::built_in(Kind::Plain));
         let messages: Vec<&str> = refused.iter().map(|d| d.message.as_str()).collect();
@@ -384,14 +362,9 @@ mod tests {
     fn a_wrong_file_is_refused_with_its_name_and_line() {
         let mut catalog = Catalog::built_in();
         let path = Path::new("agents.toml");
-        let wrong = catalog
-            .add_user_file(path, "[agent.max]\ncomand = \"x\"\n")
-            .unwrap_err();
+        let wrong = catalog.add_user_file(path, "[agent.max]\ncomand = \"x\"\n").unwrap_err();
         let text = wrong.to_string();
-        assert!(
-            text.contains("agents.toml") && text.contains("comand"),
-            "{text}"
-        );
+        assert!(text.contains("agents.toml") && text.contains("comand"), "{text}");
         let no_kind = catalog.add_user_file(path, "[agent.max]\n").unwrap_err();
         assert!(no_kind.to_string().contains("needs `kind`"));
     }

@@ -24,11 +24,7 @@ pub struct Event<'a> {
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(
-    tag = "kind",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum EventKind<'a> {
     /// The agent took up the turn.
     Started {
@@ -168,10 +164,7 @@ impl TodoState {
 impl<'a> Event<'a> {
     /// Creates an event of the agent itself.
     pub fn own(kind: EventKind<'a>) -> Self {
-        Self {
-            sub_agent: None,
-            kind,
-        }
+        Self { sub_agent: None, kind }
     }
 
     /// Creates an event of a sub-agent, or of the agent itself when there is none.
@@ -181,73 +174,44 @@ impl<'a> Event<'a> {
 
     /// Copies what is borrowed, so that the event outlives its line.
     pub fn into_owned(self) -> Event<'static> {
-        Event {
-            sub_agent: self.sub_agent.map(owned),
-            kind: self.kind.into_owned(),
-        }
+        Event { sub_agent: self.sub_agent.map(owned), kind: self.kind.into_owned() }
     }
 }
 
 impl EventKind<'_> {
     fn into_owned(self) -> EventKind<'static> {
         match self {
-            Self::Started { session, model } => EventKind::Started {
-                session: session.map(owned),
-                model: model.map(owned),
-            },
-            Self::Text { text, part } => EventKind::Text {
-                text: owned(text),
-                part,
-            },
-            Self::Thinking { text, part } => EventKind::Thinking {
-                text: owned(text),
-                part,
-            },
-            Self::ToolStarted { id, name, input } => EventKind::ToolStarted {
-                id: owned(id),
-                name: owned(name),
-                input: owned(input),
-            },
-            Self::ToolFinished { id, ok, output } => EventKind::ToolFinished {
-                id: owned(id),
-                ok,
-                output: owned(output),
-            },
+            Self::Started { session, model } => {
+                EventKind::Started { session: session.map(owned), model: model.map(owned) }
+            }
+            Self::Text { text, part } => EventKind::Text { text: owned(text), part },
+            Self::Thinking { text, part } => EventKind::Thinking { text: owned(text), part },
+            Self::ToolStarted { id, name, input } => {
+                EventKind::ToolStarted { id: owned(id), name: owned(name), input: owned(input) }
+            }
+            Self::ToolFinished { id, ok, output } => {
+                EventKind::ToolFinished { id: owned(id), ok, output: owned(output) }
+            }
             Self::FileChange { changes } => EventKind::FileChange {
                 changes: changes
                     .into_iter()
-                    .map(|file| FileChange {
-                        path: owned(file.path),
-                        change: owned(file.change),
-                    })
+                    .map(|file| FileChange { path: owned(file.path), change: owned(file.change) })
                     .collect(),
             },
             Self::Todo { items } => EventKind::Todo {
                 items: items
                     .into_iter()
-                    .map(|item| TodoItem {
-                        text: owned(item.text),
-                        state: item.state,
-                    })
+                    .map(|item| TodoItem { text: owned(item.text), state: item.state })
                     .collect(),
             },
             Self::Usage(usage) => EventKind::Usage(usage),
-            Self::Retry {
-                attempt,
-                max,
-                status,
-                reason,
-            } => EventKind::Retry {
-                attempt,
-                max,
-                status,
-                reason: owned(reason),
-            },
+            Self::Retry { attempt, max, status, reason } => {
+                EventKind::Retry { attempt, max, status, reason: owned(reason) }
+            }
             Self::Warning(diagnostic) => EventKind::Warning(diagnostic),
-            Self::Unknown { name, json } => EventKind::Unknown {
-                name: owned(name),
-                json: owned(json),
-            },
+            Self::Unknown { name, json } => {
+                EventKind::Unknown { name: owned(name), json: owned(json) }
+            }
             Self::Finished { verdict } => EventKind::Finished { verdict },
         }
     }

@@ -7,7 +7,11 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::sync::Arc;
 
+use convoke_core::Diagnostic;
 use memchr::memmem;
+
+use crate::event::{Event, EventKind};
+use crate::verdict::{Failure, Verdict};
 
 /// What stands in a secret's place.
 const MARK: &str = "[redacted]";
@@ -38,15 +42,8 @@ const FORMS: &[(&str, usize)] = &[
 ];
 
 /// Words in a variable's name that say its value is a secret.
-const SECRET_NAMES: &[&str] = &[
-    "KEY",
-    "TOKEN",
-    "SECRET",
-    "PASSWORD",
-    "PASSWD",
-    "CREDENTIAL",
-    "COOKIE",
-];
+const SECRET_NAMES: &[&str] =
+    &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "COOKIE"];
 
 /// Takes secrets out of texts.
 #[derive(Clone, Default)]
@@ -82,9 +79,7 @@ impl Redactor {
     fn knowing(mut known: Vec<String>) -> Self {
         known.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         known.dedup();
-        Self {
-            known: known.into(),
-        }
+        Self { known: known.into() }
     }
 
     /// Returns the text without secrets; the same text when it has none.
@@ -133,6 +128,66 @@ impl Redactor {
     }
 }
 
+impl Redactor {
+    /// Returns an event without secrets, for a log or a store.
+    #[must_use]
+    pub fn redact_event(&self, event: Event<'static>) -> Event<'static> {
+        let clean = |text: Cow<'static, str>| match self.redact(&text) {
+            Cow::Borrowed(_) => text,
+            Cow::Owned(clean) => Cow::Owned(clean),
+        };
+        let kind = match event.kind {
+            EventKind::Text { text, part } => EventKind::Text { text: clean(text), part },
+            EventKind::Thinking { text, part } => EventKind::Thinking { text: clean(text), part },
+            EventKind::ToolStarted { id, name, input } => {
+                EventKind::ToolStarted { id, name, input: clean(input) }
+            }
+            EventKind::ToolFinished { id, ok, output } => {
+                EventKind::ToolFinished { id, ok, output: clean(output) }
+            }
+            EventKind::Unknown { name, json } => EventKind::Unknown { name, json: clean(json) },
+            EventKind::Todo { mut items } => {
+                for item in &mut items {
+                    item.text = clean(std::mem::take(&mut item.text));
+                }
+                EventKind::Todo { items }
+            }
+            EventKind::Finished { verdict } => {
+                EventKind::Finished { verdict: self.redact_verdict(verdict) }
+            }
+            other => return self.redact_notice(Event { kind: other, ..event }),
+        };
+        Event { kind, ..event }
+    }
+
+    /// Returns an event whose notices hold no secrets: an error message may quote a key.
+    pub(crate) fn redact_notice(&self, mut event: Event<'static>) -> Event<'static> {
+        match &mut event.kind {
+            EventKind::Warning(diagnostic) => self.redact_diagnostic(diagnostic),
+            EventKind::Retry { reason, .. } => {
+                *reason = Cow::Owned(self.redact(reason).into_owned());
+            }
+            _ => {}
+        }
+        event
+    }
+
+    pub(crate) fn redact_diagnostic(&self, diagnostic: &mut Diagnostic) {
+        if let Cow::Owned(clean) = self.redact(&diagnostic.message) {
+            diagnostic.message = clean;
+        }
+    }
+
+    pub(crate) fn redact_verdict(&self, verdict: Verdict) -> Verdict {
+        match verdict {
+            Verdict::Failed(Failure { reason, message }) => {
+                Verdict::Failed(Failure::new(reason, self.redact(&message)))
+            }
+            other => other,
+        }
+    }
+}
+
 fn begins_a_word(text: &str, at: usize) -> bool {
     let before = text.as_bytes()[..at].last();
     before.is_none_or(|byte| !byte.is_ascii_alphanumeric())
@@ -158,6 +213,7 @@ fn private_key(text: &str, start: usize) -> Option<(usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::{Part, TodoItem, TodoState};
 
     fn env(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
         let pairs = pairs.iter();
@@ -184,10 +240,7 @@ mod tests {
         for (text, clean) in [
             (format!("key sk-{body}."), "key [redacted]."),
             (format!("ghp_{body}"), "[redacted]"),
-            (
-                "a task-list of sk-items".to_owned(),
-                "a task-list of sk-items",
-            ),
+            ("a task-list of sk-items".to_owned(), "a task-list of sk-items"),
             (
                 format!("-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----\n"),
                 "[redacted]\n",
@@ -198,11 +251,31 @@ mod tests {
     }
 
     #[test]
+    fn every_text_of_an_event_is_redacted() {
+        let redactor = Redactor::for_env(&env(&[("A_TOKEN", "correct-horse")]));
+        let secret = || Cow::Borrowed("a correct-horse");
+        let failure = Failure::new(crate::verdict::Reason::Auth, "a correct-horse");
+        let item = TodoItem { text: secret(), state: TodoState::Pending };
+        let notice = Diagnostic::new(convoke_core::Code::AgentNotice, "a correct-horse");
+        for kind in [
+            EventKind::Text { text: secret(), part: Part::Whole },
+            EventKind::Thinking { text: secret(), part: Part::Delta },
+            EventKind::ToolStarted { id: "1".into(), name: "sh".into(), input: secret() },
+            EventKind::ToolFinished { id: "1".into(), ok: true, output: secret() },
+            EventKind::Todo { items: vec![item] },
+            EventKind::Unknown { name: "x".into(), json: secret() },
+            EventKind::Retry { attempt: 1, max: None, status: None, reason: secret() },
+            EventKind::Warning(notice),
+            EventKind::Finished { verdict: Verdict::Failed(failure) },
+        ] {
+            let text = format!("{:?}", redactor.redact_event(Event::own(kind)));
+            assert!(text.contains("a [redacted]") && !text.contains("horse"), "{text}");
+        }
+    }
+
+    #[test]
     fn a_text_without_secrets_is_not_copied() {
-        assert!(matches!(
-            Redactor::default().redact("nothing to see"),
-            Cow::Borrowed(_)
-        ));
+        assert!(matches!(Redactor::default().redact("nothing to see"), Cow::Borrowed(_)));
     }
 
     #[test]

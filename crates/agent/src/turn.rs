@@ -1,8 +1,10 @@
 //! One turn of one agent: a delivery goes in, events come out, then the outcome.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use convoke_core::Diagnostic;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::delivery::{Delivery, ResumeHandle};
@@ -86,9 +88,7 @@ impl Turn {
     pub async fn outcome(mut self) -> Outcome {
         while self.events.recv().await.is_some() {}
         let lost = || Failure::new(Reason::Incomplete, "the turn was dropped by its runtime");
-        self.outcome
-            .await
-            .unwrap_or_else(|_| Outcome::failed(lost()))
+        self.outcome.await.unwrap_or_else(|_| Outcome::failed(lost()))
     }
 
     /// Creates a turn and the side that carries it out.
@@ -96,16 +96,8 @@ impl Turn {
         let (event_sender, events) = mpsc::channel(256);
         let (outcome_sender, outcome) = oneshot::channel();
         let (cancel, cancelled) = watch::channel(false);
-        let turn = Self {
-            events,
-            outcome,
-            canceller: Canceller(Arc::new(cancel)),
-        };
-        let side = TurnSide {
-            events: event_sender,
-            cancelled,
-            redactor,
-        };
+        let turn = Self { events, outcome, canceller: Canceller(Arc::new(cancel)) };
+        let side = TurnSide { events: event_sender, cancelled, redactor };
         (turn, side, outcome_sender)
     }
 }
@@ -129,9 +121,24 @@ impl TurnSide {
         }
     }
 
-    /// Waits for room for one event; `None` when nobody reads any more.
-    pub async fn reserve(&self) -> Option<mpsc::Permit<'_, Event<'static>>> {
-        self.events.reserve().await.ok()
+    /// Returns when there is room for an event, or nobody who would read it.
+    pub(crate) async fn has_room(&self) {
+        let _ = self.events.reserve().await;
+    }
+
+    /// Hands on as many events as there is room for. When nobody reads, they are dropped.
+    pub(crate) fn hand_on(&self, waiting: &mut VecDeque<Event<'static>>) {
+        while !waiting.is_empty() {
+            match self.events.try_reserve() {
+                Ok(permit) => {
+                    if let Some(event) = waiting.pop_front() {
+                        permit.send(event);
+                    }
+                }
+                Err(TrySendError::Full(())) => return,
+                Err(TrySendError::Closed(())) => waiting.clear(),
+            }
+        }
     }
 
     /// Hands on an event, if anybody reads.

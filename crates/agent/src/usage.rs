@@ -40,13 +40,7 @@ impl Usage {
 
 impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            input,
-            cached,
-            cache_write,
-            output,
-            reasoning,
-        } = self;
+        let Self { input, cached, cache_write, output, reasoning } = self;
         write!(
             f,
             "input={input},cached={cached},cache-write={cache_write},output={output},reasoning={reasoning}"

@@ -55,10 +55,7 @@ pub struct Failure {
 impl Failure {
     /// Creates a failure.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self {
-            reason,
-            message: message.into(),
-        }
+        Self { reason, message: message.into() }
     }
 }
 
@@ -201,10 +198,9 @@ pub fn decide(
         (Some(Verdict::Done), _) => Verdict::Done,
         (_, Some(Stop::Cancelled)) => Verdict::Cancelled,
         (_, Some(Stop::TimedOut)) => Verdict::TimedOut,
-        (_, Some(Stop::Flooded)) => Verdict::Failed(Failure::new(
-            Reason::Flood,
-            "the agent wrote more than a turn may",
-        )),
+        (_, Some(Stop::Flooded)) => {
+            Verdict::Failed(Failure::new(Reason::Flood, "the agent wrote more than a turn may"))
+        }
         (Some(Verdict::Failed(failure)), _) => Verdict::Failed(failure),
         (_, Some(Stop::Hopeless(status))) => Verdict::Failed(Failure::new(
             Reason::from_status(status),
@@ -216,27 +212,20 @@ pub fn decide(
 }
 
 /// Returns the last lines of an error output, short enough for a message.
-pub fn last_words(stderr: &str) -> String {
+pub fn last_words(lines: &[&str]) -> String {
     const LIMIT: usize = 400;
-    let mut lines: Vec<&str> = Vec::new();
+    let mut last: Vec<&str> = Vec::new();
     let mut bytes = 0;
-    for line in stderr
-        .lines()
-        .rev()
-        .map(str::trim)
-        .filter(|l| !l.is_empty())
-    {
+    for line in lines.iter().rev().map(|line| line.trim()).filter(|line| !line.is_empty()) {
         bytes += line.len() + 1;
-        if bytes > LIMIT && !lines.is_empty() {
+        if bytes > LIMIT && !last.is_empty() {
             break;
         }
-        lines.push(line);
+        last.push(line);
     }
-    lines.reverse();
-    let mut words = lines.join("\n");
-    if words.len() > LIMIT {
-        words.truncate(words.floor_char_boundary(LIMIT));
-    }
+    last.reverse();
+    let mut words = last.join("\n");
+    words.truncate(words.floor_char_boundary(LIMIT.min(words.len())));
     words
 }
 
@@ -245,11 +234,7 @@ mod tests {
     use super::*;
 
     fn ending(stop: Option<Stop>, exit: Exit) -> Ending<'static> {
-        Ending {
-            exit,
-            stop,
-            stderr: "",
-        }
+        Ending { exit, stop, stderr: "" }
     }
 
     fn unexplained(_: &Ending<'_>) -> Failure {
@@ -258,11 +243,7 @@ mod tests {
 
     #[test]
     fn what_the_agent_said_beats_the_exit_code() {
-        let verdict = decide(
-            Some(Verdict::Done),
-            &ending(None, Exit::Code(1)),
-            unexplained,
-        );
+        let verdict = decide(Some(Verdict::Done), &ending(None, Exit::Code(1)), unexplained);
         assert_eq!(verdict, Verdict::Done);
     }
 
@@ -275,10 +256,15 @@ mod tests {
     #[test]
     fn a_turn_that_was_done_before_the_cancel_came_is_done() {
         let end = ending(Some(Stop::Cancelled), Exit::Signal(9));
-        assert_eq!(
-            decide(Some(Verdict::Done), &end, unexplained),
-            Verdict::Done
-        );
+        assert_eq!(decide(Some(Verdict::Done), &end, unexplained), Verdict::Done);
         assert_eq!(decide(None, &end, unexplained), Verdict::Cancelled);
+    }
+
+    #[test]
+    fn the_last_words_are_few() {
+        let long = "é".repeat(1000);
+        assert_eq!(last_words(&["a", "", "b  "]), "a\nb");
+        assert_eq!(last_words(&[&long, "the end"]), "the end");
+        assert_eq!(last_words(&[&long]).len(), 400);
     }
 }

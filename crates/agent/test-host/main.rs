@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{Definition, Kind};
-use convoke_agent::delivery::Delivery;
+use convoke_agent::delivery::{Delivery, Permissions};
 use convoke_agent::process::guardian::{Guardian, run_if_asked};
 
 fn main() -> ExitCode {
@@ -19,14 +19,18 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs `COMMAND ARGS…` in the directory that is named first.
+/// Takes `KIND MODEL DIRECTORY COMMAND ARGS…` and runs one turn there, with every permission.
 fn play_convoke() -> Option<()> {
     let mut args = std::env::args().skip(1);
+    let name = args.next()?;
+    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name)?;
+    let model = args.next().filter(|model| !model.is_empty());
     let dir = PathBuf::from(args.next()?);
     let definition = Definition {
         command: Some(args.next()?),
         args: args.collect(),
-        ..Definition::built_in(Kind::Plain)
+        model,
+        ..Definition::built_in(kind)
     };
     let host = Host {
         guardian: Guardian::this_program().ok()?,
@@ -34,13 +38,11 @@ fn play_convoke() -> Option<()> {
         temp_root: dir.clone(),
         state_dir: dir.clone(),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .ok()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     runtime.block_on(async {
-        let turn = agent(definition, host).start(Delivery::new("", dir));
-        turn.outcome().await;
+        let mut delivery = Delivery::new("Begin.", dir);
+        delivery.permissions = Permissions::Full;
+        agent(definition, host).start(delivery).outcome().await;
     });
     Some(())
 }

@@ -7,10 +7,12 @@ use convoke_agent::stream::claude::Claude;
 use convoke_agent::stream::codex_app::{CodexApp, Message};
 use convoke_agent::stream::codex_exec::CodexExec;
 use convoke_agent::stream::gemini::Gemini;
+use convoke_agent::stream::lines::Lines;
 use convoke_agent::stream::plain::Plain;
 use convoke_agent::stream::{Account, Reader};
 use convoke_agent::usage::Usage;
-use convoke_agent::verdict::{Ending, Exit, Reason, Verdict};
+use convoke_agent::verdict::{Ending, Exit, Failure, Reason, Verdict};
+use proptest::strategy::Strategy;
 
 fn read(mut reader: impl Reader, lines: &[&[u8]]) -> (Vec<Event<'static>>, Account) {
     let mut events = Vec::new();
@@ -18,11 +20,7 @@ fn read(mut reader: impl Reader, lines: &[&[u8]]) -> (Vec<Event<'static>>, Accou
     for line in lines {
         reader.line(line, &mut sink);
     }
-    let ending = Ending {
-        exit: Exit::Code(0),
-        stop: None,
-        stderr: "",
-    };
+    let ending = Ending { exit: Exit::Code(0), stop: None, stderr: "" };
     let account = reader.finish(&ending, &mut sink);
     (events, account)
 }
@@ -62,12 +60,7 @@ fn an_unknown_kind_is_kept_each_time_and_reported_once() {
 
 #[test]
 fn noise_and_torn_lines_cost_nothing_but_a_diagnostic() {
-    let lines: &[&[u8]] = &[
-        b"npm notice a new version",
-        br#"{"type":"assis"#,
-        b"",
-        CLAUDE_RESULT,
-    ];
+    let lines: &[&[u8]] = &[b"npm notice a new version", br#"{"type":"assis"#, b"", CLAUDE_RESULT];
     let (_, account) = read(Claude::new(100), lines);
     assert_eq!(account.reply, "yes");
     assert_eq!(codes(&account), ["agent.output-noise"]);
@@ -94,13 +87,7 @@ fn a_field_of_a_new_type_does_not_cost_the_event() {
 fn cached_tokens_count_as_input() {
     let line = br#"{"type":"result","subtype":"success","is_error":false,"result":"","usage":{"input_tokens":1,"cache_creation_input_tokens":20,"cache_read_input_tokens":300,"output_tokens":4}}"#;
     let (_, account) = read(Claude::new(100), &[line]);
-    let usage = Usage {
-        input: 321,
-        cached: 300,
-        cache_write: 20,
-        output: 4,
-        reasoning: 0,
-    };
+    let usage = Usage { input: 321, cached: 300, cache_write: 20, output: 4, reasoning: 0 };
     assert_eq!(account.usage, Some(usage));
 }
 
@@ -133,17 +120,11 @@ fn the_reply_of_gemini_is_what_follows_its_last_tool() {
     );
     assert_eq!(account.reply, "Four.");
     let wholes = events.iter().filter_map(|event| match &event.kind {
-        EventKind::Text {
-            text,
-            part: Part::Whole,
-        } => Some(text.as_ref()),
+        EventKind::Text { text, part: Part::Whole } => Some(text.as_ref()),
         EventKind::FileChange { changes } => Some(changes[0].path.as_ref()),
         _ => None,
     });
-    assert_eq!(
-        wholes.collect::<Vec<_>>(),
-        ["I will look.", "a.rs", "Four."]
-    );
+    assert_eq!(wholes.collect::<Vec<_>>(), ["I will look.", "a.rs", "Four."]);
 }
 
 #[test]
@@ -185,26 +166,50 @@ fn what_an_app_server_asks_is_told_apart() {
     let mut app = CodexApp::new(1000);
     let mut ask = |line: &str| app.message(line.as_bytes(), &mut |_| {});
     assert_eq!(
-        ask(r#"{"id":2,"result":{"thread":{"id":"t1"}}}"#),
-        Message::Answer {
-            id: 2,
-            thread: Some("t1".into()),
-            turn: None
-        }
+        ask(r#"{"id":2,"result":{"thread":{"id":"t1"},"model":"m"}}"#),
+        Message::Answer { id: 2, thread: Some("t1".into()), model: Some("m".into()), turn: None }
     );
     assert_eq!(
         ask(r#"{"id":3,"error":{"code":-1,"message":"no"}}"#),
-        Message::Refusal {
-            id: 3,
-            message: "no".into()
-        }
+        Message::Refusal { id: 3, message: "no".into() }
     );
     assert_eq!(
         ask(r#"{"id":"a","method":"item/fileChange/requestApproval","params":{}}"#),
-        Message::Request {
-            id: "\"a\"".into(),
-            method: "item/fileChange/requestApproval".into()
-        }
+        Message::Request { id: "\"a\"".into(), method: "item/fileChange/requestApproval".into() }
+    );
+}
+
+#[test]
+fn a_turn_that_ends_early_replies_with_what_was_streamed() {
+    let claude = |text: &str| {
+        format!(
+            r#"{{"type":"stream_event","event":{{"type":"content_block_delta","delta":{{"type":"text_delta","text":"{text}"}}}}}}"#
+        )
+    };
+    let start = r#"{"type":"stream_event","event":{"type":"message_start"}}"#;
+    let (broken, half, more) = (claude("broken off"), claude("I beg"), claude("in"));
+    let lines = [start, &broken, start, &half, &more].map(str::as_bytes);
+    assert_eq!(read(Claude::new(100), &lines).1.reply, "I begin");
+    let app = br#"{"method":"item/agentMessage/delta","params":{"delta":"I begin"}}"#;
+    assert_eq!(read(CodexApp::new(100), &[app]).1.reply, "I begin");
+}
+
+#[test]
+fn events_have_one_json_form() {
+    let event = Event {
+        sub_agent: Some("call_1".into()),
+        kind: EventKind::ToolFinished { id: "t".into(), ok: false, output: "no".into() },
+    };
+    assert_eq!(
+        serde_json::to_value(&event).unwrap(),
+        serde_json::json!({"subAgent": "call_1", "event": {"kind": "toolFinished", "id": "t", "ok": false, "output": "no"}})
+    );
+    let verdict = Verdict::Failed(Failure::new(Reason::RateLimit, "slow down"));
+    let event = Event::own(EventKind::Finished { verdict });
+    assert_eq!(
+        serde_json::to_value(&event).unwrap(),
+        serde_json::json!({"event": {"kind": "finished",
+            "verdict": {"verdict": "failed", "reason": "rate-limit", "message": "slow down"}}})
     );
 }
 
@@ -212,8 +217,103 @@ fn what_an_app_server_asks_is_told_apart() {
 fn a_failed_app_server_turn_says_why() {
     let line = br#"{"method":"turn/completed","params":{"turn":{"status":"failed","error":{"message":"no","codexErrorInfo":{"responseTooManyFailedAttempts":{"httpStatusCode":429}}}}}}"#;
     let (_, account) = read(CodexApp::new(100), &[line]);
-    let Verdict::Failed(failure) = account.verdict else {
-        unreachable!("it failed")
-    };
+    let Verdict::Failed(failure) = account.verdict else { unreachable!("it failed") };
     assert_eq!(failure.reason, Reason::RateLimit);
+}
+
+proptest::proptest! {
+    /// Whatever a program writes, it is read without a panic, in any chunks, to the same account.
+    #[test]
+    fn any_bytes_are_read_the_same_in_any_chunks(
+        lines in proptest::collection::vec(line(), 0..12),
+        chunk in 1_usize..64,
+    ) {
+        let bytes = lines.concat();
+        let readers: [fn() -> Box<dyn Reader>; 5] = [
+            || Box::new(Claude::new(64)),
+            || Box::new(CodexExec::new(64)),
+            || Box::new(CodexApp::new(64)),
+            || Box::new(Gemini::new(64)),
+            || Box::new(Plain::new(64)),
+        ];
+        for reader in readers {
+            let whole = read_chunks(reader(), &bytes, bytes.len().max(1));
+            proptest::prop_assert!(whole.reply.len() <= 64);
+            proptest::prop_assert_eq!(read_chunks(reader(), &bytes, chunk), whole);
+        }
+    }
+}
+
+fn read_chunks(mut reader: Box<dyn Reader>, bytes: &[u8], chunk: usize) -> Account {
+    let mut lines = Lines::new(512);
+    for chunk in bytes.chunks(chunk) {
+        lines.push(chunk, |line| reader.line(line, &mut |_| {}));
+    }
+    lines.finish(|line| reader.line(line, &mut |_| {}));
+    let ending = Ending { exit: Exit::Code(0), stop: None, stderr: "" };
+    reader.finish(&ending, &mut |_| {})
+}
+
+/// Lines that are events, almost events, and anything at all.
+fn line() -> impl Strategy<Value = Vec<u8>> {
+    let kind = proptest::sample::select(vec![
+        "assistant",
+        "user",
+        "result",
+        "system",
+        "stream_event",
+        "item.completed",
+        "item.started",
+        "turn.completed",
+        "turn.failed",
+        "error",
+        "message",
+        "tool_use",
+        "tool_result",
+        "init",
+    ]);
+    let field = proptest::sample::select(vec![
+        "message",
+        "item",
+        "content",
+        "text",
+        "role",
+        "delta",
+        "result",
+        "usage",
+        "error",
+        "params",
+        "subtype",
+        "status",
+        "stats",
+        "event",
+        "parent_tool_use_id",
+        "id",
+        "method",
+    ]);
+    let value = proptest::sample::select(vec![
+        "null",
+        "true",
+        "-1",
+        "1.5",
+        "\"success\"",
+        "\"\\ud83d\"",
+        "\"你好\"",
+        "[]",
+        "{}",
+        "[1,\"a\"]",
+        "{\"type\":\"agent_message\",\"text\":\"hi\"}",
+        "{\"content\":[{\"type\":\"text\",\"text\":\"x\"}]}",
+    ]);
+    let fields = proptest::collection::btree_map(field, value, 0..5);
+    let event = (kind, fields).prop_map(|(kind, fields)| {
+        let fields = fields.iter().map(|(name, value)| format!(",\"{name}\":{value}"));
+        format!("{{\"type\":\"{kind}\"{}}}\n", fields.collect::<Vec<_>>().concat()).into_bytes()
+    });
+    let noise = proptest::collection::vec(proptest::num::u8::ANY, 0..80);
+    let torn = (event.clone(), 0_usize..80).prop_map(|(mut event, end)| {
+        event.truncate(end);
+        event
+    });
+    proptest::prop_oneof![3 => event, 1 => noise, 1 => torn]
 }

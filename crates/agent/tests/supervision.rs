@@ -25,9 +25,7 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
-        Self {
-            dir: tempfile::tempdir().unwrap(),
-        }
+        Self { dir: tempfile::tempdir().unwrap() }
     }
 
     fn path(&self) -> &Path {
@@ -60,10 +58,7 @@ impl Stage {
     }
 
     async fn run(&self, script: &str, prompt: &str) -> Outcome {
-        self.agent(script)
-            .start(self.delivery(prompt))
-            .outcome()
-            .await
+        self.agent(script).start(self.delivery(prompt)).outcome().await
     }
 
     /// Returns the processes whose ids the script has written to `pids`.
@@ -74,20 +69,24 @@ impl Stage {
 
     /// Waits until the script has written that many ids.
     async fn has_pids(&self, count: usize) -> Vec<i32> {
-        let patience = Instant::now() + Duration::from_secs(30);
-        while self.pids().len() < count {
-            assert!(Instant::now() < patience, "the child never came up");
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        until("the child never came up", || self.pids().len() >= count).await;
         self.pids()
+    }
+}
+
+/// Waits until something holds.
+async fn until(otherwise: &str, mut holds: impl FnMut() -> bool) {
+    let patience = Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(Instant::now() < patience, "{otherwise}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 
 /// Returns whether a process runs; one that is dead and not yet reaped does not.
 fn runs(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ")
-        .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 fn codes(outcome: &Outcome) -> Vec<&'static str> {
@@ -161,9 +160,7 @@ async fn a_line_without_end_is_left_out_and_the_rest_is_read() {
 #[tokio::test]
 async fn half_a_character_is_replaced_and_a_split_one_rejoined() {
     let stage = Stage::new();
-    let outcome = stage
-        .run("printf '\\344'; sleep .05; printf '\\275\\240'", "")
-        .await;
+    let outcome = stage.run("printf '\\344'; sleep .05; printf '\\275\\240'", "").await;
     assert_eq!((outcome.reply.as_str(), codes(&outcome).len()), ("你", 0));
     let outcome = stage.run("printf 'a\\344\\275'", "").await;
     assert_eq!(outcome.reply, "a\u{fffd}");
@@ -187,11 +184,7 @@ async fn a_child_that_falls_silent_runs_out_of_time() {
     let stage = Stage::new();
     let mut delivery = stage.delivery("");
     delivery.limits.silence = Duration::from_millis(300);
-    let outcome = stage
-        .agent("echo one; sleep 1000")
-        .start(delivery)
-        .outcome()
-        .await;
+    let outcome = stage.agent("echo one; sleep 1000").start(delivery).outcome().await;
     assert_eq!(outcome.verdict, Verdict::TimedOut);
 }
 
@@ -210,10 +203,7 @@ async fn what_a_child_detaches_ends_with_the_turn() {
     let script = "(setsid sh -c 'echo $$ >>pids; exec sleep 1000' >/dev/null 2>&1 &) ; \
                   while [ ! -s pids ]; do sleep .01; done; echo done";
     let outcome = stage.run(script, "").await;
-    assert_eq!(
-        (outcome.verdict.word(), outcome.reply.as_str()),
-        ("done", "done")
-    );
+    assert_eq!((outcome.verdict.word(), outcome.reply.as_str()), ("done", "done"));
     assert_eq!(codes(&outcome), ["agent.processes-left"]);
     assert!(!runs(stage.pids()[0]));
 }
@@ -222,23 +212,15 @@ async fn what_a_child_detaches_ends_with_the_turn() {
 async fn a_detached_child_that_holds_the_output_open_does_not_hold_the_turn() {
     let stage = Stage::new();
     let outcome = stage.run("setsid sleep 1000 & echo done", "").await;
-    assert_eq!(
-        (outcome.verdict.word(), outcome.reply.as_str()),
-        ("done", "done")
-    );
+    assert_eq!((outcome.verdict.word(), outcome.reply.as_str()), ("done", "done"));
 }
 
 #[tokio::test]
 async fn a_failing_command_fails_with_its_last_words() {
     let stage = Stage::new();
     let outcome = stage.run("echo the disk is full >&2; exit 3", "").await;
-    let Verdict::Failed(failure) = &outcome.verdict else {
-        panic!("it failed")
-    };
-    assert_eq!(
-        failure.message,
-        "it ended with exit code 3: the disk is full"
-    );
+    let Verdict::Failed(failure) = &outcome.verdict else { panic!("it failed") };
+    assert_eq!(failure.message, "it ended with exit code 3: the disk is full");
 }
 
 #[tokio::test]
@@ -254,10 +236,7 @@ async fn a_program_that_is_not_there_is_named() {
         temp_root: stage.path().to_owned(),
         state_dir: stage.path().to_owned(),
     };
-    let outcome = agent(definition, host)
-        .start(stage.delivery(""))
-        .outcome()
-        .await;
+    let outcome = agent(definition, host).start(stage.delivery("")).outcome().await;
     assert_eq!(reason(&outcome), Some(Reason::Start));
     assert!(outcome.verdict.to_string().contains("no-such-agent"));
 }
@@ -277,10 +256,7 @@ async fn secrets_of_the_environment_are_not_in_error_messages() {
         temp_root: stage.path().to_owned(),
         state_dir: stage.path().to_owned(),
     };
-    let outcome = agent(definition, host)
-        .start(stage.delivery(""))
-        .outcome()
-        .await;
+    let outcome = agent(definition, host).start(stage.delivery("")).outcome().await;
     let text = format!("{outcome:?}");
     assert!(text.contains("key [redacted] refused"), "{text}");
     assert!(!text.contains("correct-horse"));
@@ -313,11 +289,7 @@ async fn a_turn_that_is_dropped_ends_its_child() {
     let turn = stage.agent(WITH_TOOLS).start(stage.delivery(""));
     let pids = stage.has_pids(3).await;
     drop(turn);
-    let patience = Instant::now() + Duration::from_secs(30);
-    while pids.iter().any(|&pid| runs(pid)) {
-        assert!(Instant::now() < patience, "the child went on");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("the child went on", || !pids.iter().any(|&pid| runs(pid))).await;
 }
 
 #[tokio::test]
@@ -329,9 +301,16 @@ async fn two_hundred_cancelled_turns_leave_no_process() {
         }
         turns.spawn(async move {
             let stage = Stage::new();
-            let turn = stage.agent(WITH_TOOLS).start(stage.delivery("hello"));
+            // Every other one has to be killed.
+            let script = match round % 2 {
+                0 => WITH_TOOLS.to_owned(),
+                _ => format!("trap '' INT; {WITH_TOOLS}"),
+            };
+            let mut delivery = stage.delivery("hello");
+            delivery.limits.grace = Duration::from_millis(20);
+            let turn = stage.agent(&script).start(delivery);
             // From the first moment of a turn to the middle of its tool call.
-            let count = usize::try_from(round % 4).unwrap();
+            let count = usize::try_from(round / 2 % 4).unwrap();
             stage.has_pids(count).await;
             turn.canceller().cancel();
             assert_eq!(turn.outcome().await.verdict, Verdict::Cancelled);
@@ -346,31 +325,38 @@ async fn two_hundred_cancelled_turns_leave_no_process() {
 
 #[tokio::test]
 async fn when_convoke_is_killed_its_agents_and_their_tools_end() {
+    for _ in 0..20 {
+        let stage = Stage::new();
+        let mut convoke = Command::new(HOST)
+            .args(["plain", ""])
+            .arg(stage.path())
+            .args(["/bin/sh", "-c", WITH_TOOLS])
+            .spawn()
+            .unwrap();
+        let pids = stage.has_pids(3).await;
+        convoke.kill().unwrap();
+        convoke.wait().unwrap();
+        until("an agent outlived Convoke", || !pids.iter().any(|&pid| runs(pid))).await;
+        // The guardian clears the turn's directory away, which Convoke no longer can.
+        let is_private = |name: &str| name.starts_with("convoke-");
+        until("a private directory is left", || {
+            let mut entries = std::fs::read_dir(stage.path()).unwrap().flatten();
+            !entries.any(|entry| is_private(&entry.file_name().to_string_lossy()))
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn when_a_guardian_is_killed_the_agent_and_its_tools_end_too() {
     let stage = Stage::new();
-    let mut convoke = Command::new(HOST)
-        .arg(stage.path())
-        .args(["/bin/sh", "-c", WITH_TOOLS])
-        .spawn()
-        .unwrap();
+    let turn = stage.agent(WITH_TOOLS).start(stage.delivery(""));
     let pids = stage.has_pids(3).await;
-    convoke.kill().unwrap();
-    convoke.wait().unwrap();
-    let patience = Instant::now() + Duration::from_secs(30);
-    while pids.iter().any(|&pid| runs(pid)) {
-        assert!(Instant::now() < patience, "an agent outlived Convoke");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    // The guardian clears the turn's directory away, which Convoke no longer can.
-    let left = || {
-        let entries = std::fs::read_dir(stage.path()).unwrap().flatten();
-        entries
-            .filter(|entry| entry.file_name().to_string_lossy().starts_with("convoke-"))
-            .count()
-    };
-    while left() > 0 {
-        assert!(Instant::now() < patience, "a private directory is left");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pids[0])).unwrap();
+    let guardian = stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap();
+    assert!(Command::new("kill").args(["-9", guardian]).status().unwrap().success());
+    assert_eq!(reason(&turn.outcome().await), Some(Reason::Incomplete));
+    assert_eq!(pids.iter().filter(|&&pid| runs(pid)).count(), 0);
 }
 
 #[tokio::test]
@@ -378,10 +364,7 @@ async fn the_stand_in_answers_from_its_script_and_then_with_an_account() {
     let stage = Stage::new();
     let stand_in = StandIn::new(Script::replies(["First."]));
     let first = stand_in.start(stage.delivery("hello")).outcome().await;
-    assert_eq!(
-        (first.reply.as_str(), first.verdict),
-        ("First.", Verdict::Done)
-    );
+    assert_eq!((first.reply.as_str(), first.verdict), ("First.", Verdict::Done));
     let mut delivery = stage.delivery("hello\nthere");
     delivery.system = Some("Be kind.".to_owned());
     delivery.resume = first.resume;

@@ -6,7 +6,9 @@ use clap::Parser;
 
 mod commands;
 mod diagnostics;
+mod figures;
 mod logging;
+mod machine;
 mod outcome;
 mod surroundings;
 mod terminal;
@@ -24,6 +26,10 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    // The same program holds the agents that it starts, as a process of its own.
+    if let Some(code) = convoke_agent::process::guardian::run_if_asked() {
+        return code;
+    }
     let arguments = Arguments::parse();
     match commands::run(arguments.command) {
         Ok(outcome) => outcome.into(),

@@ -23,6 +23,21 @@ impl Paint {
         self.wrap("33", text)
     }
 
+    /// Shows a heading or a name.
+    pub fn strong(self, text: &str) -> String {
+        self.wrap("1", text)
+    }
+
+    /// Shows something that is as it should be, or the user's own.
+    pub fn good(self, text: &str) -> String {
+        self.wrap("32", text)
+    }
+
+    /// Shows something that is lost, or will fail.
+    pub fn bad(self, text: &str) -> String {
+        self.wrap("31", text)
+    }
+
     /// Shows something that matters less than what is around it.
     pub fn faint(self, text: &str) -> String {
         self.wrap("2", text)

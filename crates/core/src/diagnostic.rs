@@ -75,57 +75,6 @@ codes! {
     SnapshotDuplicateId = "snapshot.duplicate-id",
         "Two messages of an imported snapshot have the same id; both were kept.",
         "Give each message its own id.";
-    AgentEventUnknown = "agent.event-unknown",
-        "An agent sent a kind of event that this version does not know; it was kept and passed over.",
-        "Nothing is lost; update Convoke if the agent was updated.";
-    AgentNotice = "agent.notice",
-        "An agent reported a problem of its own and went on.",
-        "Read what it says.";
-    AgentOutputNoise = "agent.output-noise",
-        "An agent wrote lines among its events that are no events; they were passed over.",
-        "Look for a shell profile or a wrapper that prints to standard output.";
-    AgentOutputDamaged = "agent.output-damaged",
-        "An agent's output held bytes that are not UTF-8; they were replaced by U+FFFD.",
-        "Check what the agent printed; the rest of the text is untouched.";
-    AgentLineTooLong = "agent.line-too-long",
-        "An agent wrote a line over the limit; the line was left out.",
-        "Raise the line limit if the agent really sends events of that size.";
-    AgentReplyTruncated = "agent.reply-truncated",
-        "An agent's reply was over the limit and its end was cut.",
-        "Raise the reply limit, or ask for a file instead of a long reply.";
-    AgentSessionAnew = "agent.session-anew",
-        "A session was to be resumed and the agent began a new one.",
-        "Send the whole context again; the agent does not remember the earlier turns.";
-    AgentTextNotInert = "agent.text-not-inert",
-        "The agent's program may act on something in the text instead of passing it on.",
-        "Rephrase the text, or use an agent whose program passes all text on.";
-    AgentTextEscaped = "agent.text-escaped",
-        "Text that the agent's program would have acted on was sent with an escape in front.",
-        "Nothing was run or read; the model sees the escape as well.";
-    AgentSystemReplaced = "agent.system-replaced",
-        "The system text replaces the agent's own instead of standing beside it.",
-        "Put the text into the prompt, or accept that the agent works without its own instructions.";
-    AgentSystemKept = "agent.system-kept",
-        "A resumed session can keep the system text that it began with and pass over a new one.",
-        "Put what has changed into the prompt, or begin a new session.";
-    AgentAnsweredItself = "agent.answered-itself",
-        "The agent's program answered without asking its model.",
-        "The text was taken for a command of the program; rephrase its beginning.";
-    AgentToolDenied = "agent.tool-denied",
-        "The agent wanted to use a tool that its permissions do not allow.",
-        "Widen the member's permissions if it should.";
-    AgentProcessesLeft = "agent.processes-left",
-        "The agent ended and left processes behind; they were ended.",
-        "Nothing, unless they were meant to stay: start those outside of the agent.";
-    AgentExitDisagrees = "agent.exit-disagrees",
-        "The agent said that its turn was done and its program ended with an error.",
-        "Nothing, if the reply is whole; the program's error output may say more.";
-    AgentSettingRefused = "agent.setting-refused",
-        "A project's file sets something that only the user may set until the project is trusted.",
-        "Trust the directory, or set it in your own configuration.";
-    AgentProjectSettings = "agent.project-settings",
-        "The agent's program reads settings of this project that can run commands.",
-        "Read them, then trust the directory; or remove them.";
     AgentsMdTruncated = "agents-md.truncated",
         "An instruction file was cut, or left out, because the budget of all of them was used up.",
         "Raise project_doc_max_bytes, or shorten the files nearer to the root.";
@@ -177,9 +126,6 @@ codes! {
     CompactionTruncated = "compaction.truncated",
         "Compaction left out or cut user messages that did not fit into 20,000 tokens.",
         "Compact earlier.";
-    WrapperClosed = "wrapper.closed",
-        "A text contains the closing tag of its own wrapper, so that a model may take the rest for something else.",
-        "Remove the tag from the text.";
     ToolsMissing = "tools.missing",
         "The request offers no tools, because none were named; Codex itself would offer its own.",
         "Name a file with the tools: --tools FILE.";
@@ -204,6 +150,216 @@ codes! {
     RecordInvalid = "record.invalid",
         "A line of a thread's file could not be understood and was left out.",
         "Use a file of the supported version.";
+    AgentsMdBlank = "agents-md.blank",
+        "A blank file keeps Codex from the other instruction files of its directory.",
+        "Remove the blank file, or write the instructions into it.";
+    ImportOutside = "import.outside",
+        "An import leads out of the directory that the agent allows, and is not loaded.",
+        "Start the agent where the imported file lies in or below its directory, or move the file there.";
+    ImportNotTaken = "import.not-taken",
+        "An @path that is meant as an import is none in this form, for this kind of file, or this deep.",
+        "Put white space on both sides of the @path, and name a plain text file such as .md.";
+    ImportMissing = "import.missing",
+        "An import names a file that cannot be read.",
+        "Correct the path, or remove the @.";
+    ImportProse = "import.prose",
+        "Gemini CLI takes an @word for an import and puts an error comment in its place.",
+        "Write the word in backticks.";
+    ImportInComment = "import.in-comment",
+        "Gemini CLI expands an import inside a comment or indented code; Claude Code does not.",
+        "Put it into a code fence or backticks, or remove the @.";
+    TextDropped = "text.dropped",
+        "Claude Code drops front matter and block comments; the other agents send them.",
+        "Keep nothing there that every agent must know, and nothing that none may see.";
+    TextTwice = "text.twice",
+        "The same text reaches the model twice.",
+        "Use a symbolic link in place of an import or a copy, or remove one of the two.";
+    TextClosesWrapper = "text.closes-wrapper",
+        "A file holds the mark that ends the instructions, so what follows it stands outside of them.",
+        "Remove the mark from the file, or write it in another way.";
+    ParentsAboveRoot = "parents.above-root",
+        "Claude Code also loads files above the repository's root; the other agents stop at it.",
+        "Move what the team shares into the repository, or exclude the file with claudeMdExcludes.";
+    ParentsWithoutRoot = "parents.without-root",
+        "No repository lies around this directory, so only Claude Code loads the files above it.",
+        "Run `git init` in the project's root, or keep a file in the working directory itself.";
+    NamesUnread = "names.unread",
+        "Instructions stand here under a name that this agent does not read.",
+        "Link the agent's own name to the file; for Claude Code a CLAUDE.md with the line @AGENTS.md does too.";
+    NamesAddUp = "names.add-up",
+        "context.fileName adds a name, and GEMINI.md is loaded as well.",
+        "Remove one of the two files, or make it a link to the other.";
+    NamesCase = "names.case",
+        "A file's name is right but for its case, so that it is not loaded.",
+        "Rename the file to exactly the name that the agent reads.";
+    NamesPlace = "names.place",
+        "A file has a name that the agent reads, in a place where it does not look.",
+        "Move the file to where the agent looks for it.";
+    OrderByName = "order.by-name",
+        "Gemini CLI sorts by path, so that a nested file comes before the one above it.",
+        "Begin the directory's name with a lower-case letter, or say in the files which of them wins.";
+    RulesUnordered = "rules.unordered",
+        "The order of these rule files depends on the file system.",
+        "Let no rule rely on its place; put text that has an order into one file.";
+    RulesConditional = "rules.conditional",
+        "A rule is absent until a file that matches its paths is read.",
+        "Remove paths: from its front matter to load it always.";
+    RulesCursorKeys = "rules.cursor-keys",
+        "globs: and alwaysApply: are keys of another tool, so the rule is always loaded.",
+        "Use paths: in their place.";
+    FileTooLarge = "file.too-large",
+        "A file is larger than the agent takes: it is dropped, or no request is made at all.",
+        "Shorten the file, or split it and import the parts where they are needed.";
+    FileUtf16 = "file.utf16",
+        "A file is UTF-16 and arrives as garbage.",
+        "Save the file as UTF-8.";
+    FileUnreadable = "file.unreadable",
+        "A file cannot be read and is left out in silence.",
+        "Make the file readable, or remove it.";
+    AddedDirectoryUnread = "added-directory.unread",
+        "A directory that was added to the session brings no instructions.",
+        "For Claude Code set CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD=1; for Codex start in the directory.";
+    AddedDirectorySorted = "added-directory.sorted",
+        "The instructions of an added directory stand before the project's own.",
+        "Leave the directory out, or say in the files which of them wins.";
+    WorktreeNested = "worktree.nested",
+        "In a worktree inside its main checkout, Claude Code skips that checkout's files but CLAUDE.local.md.",
+        "Keep worktrees beside the main checkout.";
+    SubmoduleOuter = "submodule.outer",
+        "In a submodule, Claude Code also loads the outer repository's files; the other agents do not.",
+        "Repeat in the submodule what all agents must know.";
+    RootStray = "root.stray",
+        "A .git that is no repository cuts Gemini CLI and Codex off from the files above it.",
+        "Remove the stray .git.";
+    RootIsHome = "root.is-home",
+        "The home directory is a repository, so its files count in every directory that has none.",
+        "Run `git init` in the project, or move the instructions out of the home directory.";
+    ExcludesUserFile = "excludes.user-file",
+        "The project's settings exclude the user's own instructions.",
+        "Narrow the pattern in claudeMdExcludes to the project's files.";
+    ExcludesNothing = "excludes.nothing",
+        "A pattern of claudeMdExcludes matches nothing, because it is compared with absolute paths.",
+        "Begin the pattern with / or **/.";
+    VersionsDiffer = "versions.differ",
+        "Codex 0.98 and Codex 0.166 load different files here.",
+        "Check the files that are listed before you upgrade, or agree on one version.";
+    MemoryLoaded = "memory.loaded",
+        "Notes that the agent wrote for itself are loaded too.",
+        "Read the file now and then, and remove what is no longer true.";
+    MemoryTruncated = "memory.truncated",
+        "Only the beginning of the agent's notes is loaded.",
+        "Keep MEMORY.md under 200 lines and 25,000 bytes.";
+    FolderUntrusted = "folder.untrusted",
+        "Gemini CLI makes no request from a folder that is not trusted.",
+        "Trust the folder in an interactive session, pass --skip-trust, or set GEMINI_CLI_TRUST_WORKSPACE=true.";
+    SettingsElsewhere = "settings.elsewhere",
+        "Settings of a directory above this one are not read from here.",
+        "Start the agent in that directory, or move the setting to the user's own settings.";
+    SettingsMalformed = "settings.malformed",
+        "A settings file cannot be read, so it is treated as if it were not there.",
+        "Correct the file; the agent itself may refuse to start with it.";
+    AgentEventUnknown = "agent.event-unknown",
+        "An agent sent a kind of event that this version does not know; it was kept and passed over.",
+        "Nothing is lost; update Convoke if the agent was updated.";
+    AgentNotice = "agent.notice",
+        "An agent reported a problem of its own and went on.",
+        "Read what it says.";
+    AgentOutputNoise = "agent.output-noise",
+        "An agent wrote lines among its events that are no events; they were passed over.",
+        "Look for a shell profile or a wrapper that prints to standard output.";
+    AgentOutputDamaged = "agent.output-damaged",
+        "An agent's output held bytes that are not UTF-8; they were replaced by U+FFFD.",
+        "Check what the agent printed; the rest of the text is untouched.";
+    AgentLineTooLong = "agent.line-too-long",
+        "An agent wrote a line over the limit; the line was left out.",
+        "Raise the line limit if the agent really sends events of that size.";
+    AgentReplyTruncated = "agent.reply-truncated",
+        "An agent's reply was over the limit and its end was cut.",
+        "Raise the reply limit, or ask for a file instead of a long reply.";
+    AgentSessionAnew = "agent.session-anew",
+        "A session was to be resumed and the agent began a new one.",
+        "Send the whole context again; the agent does not remember the earlier turns.";
+    AgentTextNotInert = "agent.text-not-inert",
+        "The agent's program may act on something in the text instead of passing it on.",
+        "Rephrase the text, or use an agent whose program passes all text on.";
+    AgentTextEscaped = "agent.text-escaped",
+        "Text that the agent's program would have acted on was sent with an escape in front.",
+        "Nothing was run or read; the model sees the escape as well.";
+    AgentSystemReplaced = "agent.system-replaced",
+        "The system text replaces the agent's own instead of standing beside it.",
+        "Put the text into the prompt, or accept that the agent works without its own instructions.";
+    AgentSystemKept = "agent.system-kept",
+        "A resumed session can keep the system text that it began with and pass over a new one.",
+        "Put what has changed into the prompt, or begin a new session.";
+    AgentAnsweredItself = "agent.answered-itself",
+        "The agent's program answered without asking its model.",
+        "The text was taken for a command of the program; rephrase its beginning.";
+    AgentToolDenied = "agent.tool-denied",
+        "The agent wanted to use a tool that its permissions do not allow.",
+        "Widen the member's permissions if it should.";
+    AgentProcessesLeft = "agent.processes-left",
+        "The agent ended and left processes behind; they were ended.",
+        "Nothing, unless they were meant to stay: start those outside of the agent.";
+    AgentExitDisagrees = "agent.exit-disagrees",
+        "The agent said that its turn was done and its program ended with an error.",
+        "Nothing, if the reply is whole; the program's error output may say more.";
+    AgentSettingRefused = "agent.setting-refused",
+        "A project's file sets something that only the user may set until the project is trusted.",
+        "Trust the directory, or set it in your own configuration.";
+    CaptureElsewhere = "capture.elsewhere",
+        "The captured program wanted to reach hosts beside its model; nothing was let out.",
+        "Nothing to do; the program's own settings say whether it may report to its vendor.";
+    CaptureFailed = "capture.failed",
+        "The captured program ended with an error; what it had sent by then is shown.",
+        "Run the command by itself, or read its last words.";
+    CaptureTimedOut = "capture.timed-out",
+        "The captured program did not end in time and was killed; what it had sent by then is shown.",
+        "Give it more time with --timeout.";
+    DoctorNoAgent = "doctor.no-agent",
+        "No agent on this machine would run a turn.",
+        "Install and sign in to one of claude, codex and gemini, or use --rehearse.";
+    DoctorNotInstalled = "doctor.not-installed",
+        "An agent is not installed.",
+        "Install it, or leave it out of the team.";
+    DoctorVersionUnknown = "doctor.version-unknown",
+        "An agent does not say its version.",
+        "Run it with --version and see what it says.";
+    DoctorVersionUnmeasured = "doctor.version-unmeasured",
+        "An agent's version is not one that Convoke was measured with.",
+        "It may well work; install a measured version if something is odd.";
+    DoctorInterpreterMissing = "doctor.interpreter-missing",
+        "An agent is a script whose interpreter is not there.",
+        "Install the interpreter, or add its directory to the PATH.";
+    DoctorShadowed = "doctor.shadowed",
+        "An agent is installed more than once, and one copy hides the other.",
+        "Remove one of them, or name the one that you mean by its path.";
+    DoctorNotSignedIn = "doctor.not-signed-in",
+        "Nothing points to an agent being signed in.",
+        "Sign in to it, or give it a key.";
+    DoctorKeyIgnored = "doctor.key-ignored",
+        "A key is set that the agent does not read.",
+        "Set the variable that it reads.";
+    DoctorSignInConflict = "doctor.sign-in-conflict",
+        "An agent has a key beside a sign-in, and uses the key.",
+        "Unset the key, if the subscription is to pay.";
+    DoctorCredentialsExposed = "doctor.credentials-exposed",
+        "A file with credentials can be read by other users.",
+        "Take the others' permissions away.";
+    DoctorLimitLow = "doctor.limit-low",
+        "A limit of this machine is too low for a team of agents.",
+        "Raise the limit.";
+    DoctorTemporaryDirectory = "doctor.temporary-directory",
+        "The directory for temporary files cannot be written to.",
+        "Set TMPDIR to one that can.";
+    DoctorRoot = "doctor.root",
+        "This is the root user, for whom some agents refuse some permissions.",
+        "Run as another user, or set IS_SANDBOX=1 in a sandbox.";
+    DoctorProxy = "doctor.proxy",
+        "The settings of the proxy contradict each other, or catch what is on this machine.",
+        "Set them alike, and add 127.0.0.1,localhost to NO_PROXY.";
+    DoctorRedirected = "doctor.redirected",
+        "A variable sends an agent's calls to another address than its vendor's.",
+        "Unset it, if that is not meant.";
 }
 
 impl fmt::Display for Code {

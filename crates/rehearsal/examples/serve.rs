@@ -20,10 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     loop {
         for request in server.requests().iter().skip(shown) {
             let (number, bytes) = (request.number, request.body.len());
-            println!(
-                "{number} {} {} ({bytes} bytes)",
-                request.method, request.target
-            );
+            println!("{number} {} {} ({bytes} bytes)", request.method, request.target);
             shown += 1;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;

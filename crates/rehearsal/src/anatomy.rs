@@ -53,10 +53,7 @@ impl Anatomy {
             Wire::Messages => messages(&value, &mut parts),
             Wire::Gemini => gemini(&value, &mut parts),
         }
-        Ok(Self {
-            parts: parts.0,
-            body_bytes: body.len() as u64,
-        })
+        Ok(Self { parts: parts.0, body_bytes: body.len() as u64 })
     }
 
     /// Returns the bytes of the body that no part accounts for: settings, and the JSON itself.
@@ -67,12 +64,7 @@ impl Anatomy {
 }
 
 fn responses(body: &Value, parts: &mut Parts) {
-    parts.text(
-        PartKind::System,
-        "instructions",
-        None,
-        &body["instructions"],
-    );
+    parts.text(PartKind::System, "instructions", None, &body["instructions"]);
     if body["input"].is_string() {
         parts.text(PartKind::Message, "input", Some("user"), &body["input"]);
     }
@@ -141,11 +133,7 @@ fn gemini(body: &Value, parts: &mut Parts) {
     for (index, content) in items(&body["contents"]) {
         let role = content["role"].as_str();
         for (part_index, part) in items(&content["parts"]) {
-            parts.content(
-                &format!("contents[{index}].parts[{part_index}]"),
-                role,
-                part,
-            );
+            parts.content(&format!("contents[{index}].parts[{part_index}]"), role, part);
         }
     }
     for (index, tools) in items(&body["tools"]) {
@@ -185,11 +173,7 @@ impl Parts {
             Some("system" | "developer") => PartKind::System,
             _ => PartKind::Message,
         };
-        let text = if content.is_string() {
-            content
-        } else {
-            &content["text"]
-        };
+        let text = if content.is_string() { content } else { &content["text"] };
         if text.is_string() {
             return self.text(kind, place, role, text);
         }
@@ -208,7 +192,17 @@ impl Parts {
         }
     }
 
+    /// Adds a tool, or the tools of a namespace under its name.
     fn tool(&mut self, place: String, tool: &Value) {
+        if tool["tools"].is_array() {
+            let from = self.0.len();
+            self.tools(&format!("{place}.tools"), &tool["tools"]);
+            let space = tool["name"].as_str().unwrap_or_default();
+            for part in &mut self.0[from..] {
+                part.title = format!("{space}.{}", part.title);
+            }
+            return;
+        }
         let names = [&tool["name"], &tool["function"]["name"], &tool["type"]];
         let name = names.into_iter().find_map(Value::as_str);
         let first_key = || tool.as_object().and_then(|tool| tool.keys().next());
@@ -226,12 +220,7 @@ impl Parts {
 /// Returns how a text begins: its opening tag, or its first line, at most 60 characters of it.
 fn beginning(text: &str) -> String {
     const MOST: usize = 60;
-    let line = text
-        .trim_start()
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .trim_end();
+    let line = text.trim_start().lines().next().unwrap_or_default().trim_end();
     let tag = line.strip_prefix('<').and_then(|rest| rest.split_once('>'));
     let shown = tag.map_or(line.to_owned(), |(name, _)| format!("<{name}>"));
     if shown.chars().count() <= MOST {
@@ -253,17 +242,8 @@ mod tests {
         let envelope = anatomy.envelope_bytes();
         assert_eq!(texts.sum::<usize>() as u64 + envelope, body.len() as u64);
         let parts = anatomy.parts.iter().map(|part| {
-            let Part {
-                kind,
-                place,
-                role,
-                title,
-                text,
-            } = part;
-            format!(
-                "{kind:?} {place} {} | {title} | {text}\n",
-                role.as_deref().unwrap_or("-")
-            )
+            let Part { kind, place, role, title, text } = part;
+            format!("{kind:?} {place} {} | {title} | {text}\n", role.as_deref().unwrap_or("-"))
         });
         format!("{}envelope {envelope}\n", parts.collect::<String>())
     }
@@ -274,7 +254,7 @@ mod tests {
             "model": "m", "instructions": "Be brief.\n\nAnd kind.",
             "input": [
                 {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "<permissions x>\nread"}]},
-                {"type": "additional_tools", "tools": [{"type": "custom", "name": "exec"}]},
+                {"type": "additional_tools", "tools": [{"type": "custom", "name": "exec"}, {"type": "namespace", "name": "clock", "tools": [{"name": "sleep"}]}]},
                 {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}, {"type": "input_image", "image_url": "data:"}]},
                 {"type": "function_call_output", "call_id": "c", "output": "done"},
             ],
@@ -315,18 +295,10 @@ mod tests {
 
     #[test]
     fn odd_bodies_have_an_envelope_and_no_parts() {
-        for body in [
-            "{}",
-            "[]",
-            "null",
-            r#"{"messages": {"a": 1}, "tools": 3, "input": 7}"#,
-        ] {
+        for body in ["{}", "[]", "null", r#"{"messages": {"a": 1}, "tools": 3, "input": 7}"#] {
             for wire in [Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini] {
                 let anatomy = Anatomy::of(wire, body.as_bytes()).unwrap();
-                assert_eq!(
-                    (anatomy.parts.len(), anatomy.envelope_bytes()),
-                    (0, body.len() as u64)
-                );
+                assert_eq!((anatomy.parts.len(), anatomy.envelope_bytes()), (0, body.len() as u64));
             }
         }
         assert!(Anatomy::of(Wire::Chat, b"{").is_err());

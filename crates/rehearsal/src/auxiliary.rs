@@ -29,25 +29,14 @@ pub(crate) fn answer(parts: &Parts, body: &[u8]) -> (Kind, u16, Value) {
         (Kind::Telemetry, 200, json!({}))
     } else {
         let message = format!("the rehearsal server does not know {method} {path}");
-        (
-            Kind::Unknown,
-            404,
-            json!({"error": {"message": message, "type": "not_found_error"}}),
-        )
+        (Kind::Unknown, 404, json!({"error": {"message": message, "type": "not_found_error"}}))
     }
 }
 
 fn is_telemetry(path: &str) -> bool {
-    [
-        "telemetry",
-        "event_logging",
-        "metrics",
-        "analytics",
-        "/traces",
-        "/logs",
-    ]
-    .iter()
-    .any(|word| path.contains(word))
+    ["telemetry", "event_logging", "metrics", "analytics", "/traces", "/logs"]
+        .iter()
+        .any(|word| path.contains(word))
 }
 
 /// The list has one entry: any name is answered.

@@ -30,10 +30,7 @@ const TIME_TO_FLUSH: Duration = Duration::from_millis(20);
 
 impl Played {
     pub fn new(beats: impl IntoIterator<Item = Beat>) -> Self {
-        let mut played = Self {
-            beats: VecDeque::new(),
-            waiting: None,
-        };
+        let mut played = Self { beats: VecDeque::new(), waiting: None };
         for beat in beats {
             if beat == Beat::Cut {
                 played.beats.push_back(Beat::Wait(TIME_TO_FLUSH));

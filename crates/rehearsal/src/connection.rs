@@ -120,10 +120,7 @@ async fn respond(
         Err(_) => return Ok(refusal(StatusCode::BAD_REQUEST, "the body broke off")),
     };
     let Some(answer) = shared.decide(&parts, body) else {
-        return Ok(refusal(
-            StatusCode::INSUFFICIENT_STORAGE,
-            "the record is full",
-        ));
+        return Ok(refusal(StatusCode::INSUFFICIENT_STORAGE, "the record is full"));
     };
     Ok(match answer {
         Decision::Fixed(status, value) => json_response(status, &value),
@@ -177,19 +174,11 @@ impl Shared {
         number: usize,
     ) -> (Kind, Answered, Decision) {
         let fixed = |kind, status, value| {
-            (
-                kind,
-                Answered::Fixed { status },
-                Decision::Fixed(status, value),
-            )
+            (kind, Answered::Fixed { status }, Decision::Fixed(status, value))
         };
         if let Some(host) = self.elsewhere(parts) {
             let message = format!("the rehearsal server lets nothing out, and refused {host}");
-            return fixed(
-                Kind::Elsewhere { host },
-                403,
-                json!({"error": {"message": message}}),
-            );
+            return fixed(Kind::Elsewhere { host }, 403, json!({"error": {"message": message}}));
         }
         let path = parts.uri.path();
         let query = parts.uri.query().unwrap_or_default();
@@ -211,12 +200,7 @@ impl Shared {
             answer = Answer::say(wire::schema_instance(schema).to_string());
         }
         let kind = Kind::ModelCall(recognised.call.clone());
-        let scripted = Scripted {
-            recognised,
-            answer,
-            number,
-            request_bytes: body.len(),
-        };
+        let scripted = Scripted { recognised, answer, number, request_bytes: body.len() };
         (kind, answered, Decision::Scripted(Box::new(scripted)))
     }
 
@@ -254,12 +238,7 @@ impl Scripted {
     }
 
     fn reply(&self, reply: &Reply) -> Response<Played> {
-        let Recognised {
-            call,
-            framing,
-            stream_usage,
-            ..
-        } = &self.recognised;
+        let Recognised { call, framing, stream_usage, .. } = &self.recognised;
         let facts = Facts {
             model: &call.model,
             number: self.number,

@@ -37,19 +37,13 @@ impl Playback {
 }
 
 fn fits(when: &Condition, call: &ModelCall, body: &[u8]) -> bool {
-    let Condition {
-        wire,
-        model,
-        contains,
-    } = when;
+    let Condition { wire, model, contains } = when;
     // An aside is nothing that a script knows of, unless an answer is meant for some calls only.
     let is_meant = !call.aside || *when != Condition::default();
     is_meant
         && wire.is_none_or(|wire| wire == call.wire)
         && model.as_ref().is_none_or(|model| *model == call.model)
-        && contains
-            .as_ref()
-            .is_none_or(|text| stands_in(text.as_bytes(), body))
+        && contains.as_ref().is_none_or(|text| stands_in(text.as_bytes(), body))
 }
 
 fn stands_in(text: &[u8], body: &[u8]) -> bool {

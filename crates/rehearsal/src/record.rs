@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::http::request::Parts;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::wire::ModelCall;
 
@@ -38,6 +38,11 @@ impl Recorded {
         }
     }
 
+    /// Says whether it calls a model for a turn, and not for an aside.
+    pub fn is_turn(&self) -> bool {
+        self.model_call().is_some_and(|call| !call.aside)
+    }
+
     /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
@@ -47,7 +52,7 @@ impl Recorded {
 }
 
 /// What a request asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum Kind {
     /// An answer of a model.
@@ -72,7 +77,7 @@ pub enum Kind {
 }
 
 /// What a request was answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "by")]
 pub enum Answered {
     /// An answer of the script.
@@ -91,14 +96,8 @@ pub enum Answered {
     },
 }
 
-const SECRET_HEADERS: [&str; 6] = [
-    "authorization",
-    "proxy-authorization",
-    "x-api-key",
-    "api-key",
-    "x-goog-api-key",
-    "cookie",
-];
+const SECRET_HEADERS: [&str; 6] =
+    ["authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"];
 
 /// Returns the headers in order, with secrets replaced by their length.
 pub(crate) fn headers(parts: &Parts) -> Vec<(String, String)> {
@@ -116,9 +115,7 @@ pub(crate) fn headers(parts: &Parts) -> Vec<(String, String)> {
 /// By list, and by name for headers that nobody has thought of.
 fn is_secret(name: &str) -> bool {
     SECRET_HEADERS.contains(&name)
-        || ["token", "secret", "password", "credential"]
-            .iter()
-            .any(|word| name.contains(word))
+        || ["token", "secret", "password", "credential"].iter().any(|word| name.contains(word))
 }
 
 /// Returns the address, with the value of a `key` in its query replaced by its length.

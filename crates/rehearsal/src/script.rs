@@ -4,35 +4,7 @@
 //! whose `when` fits; when none is left, the default answer is given, as often as it takes.
 //!
 //! ```toml
-//! [[answer]]
-//! say = "Hello."                       # the shortest answer there is
-//!
-//! [[answer]]
-//! delay = "200ms"                      # before the first byte
-//! steps = [
-//!     { think = "The user wants a listing." },
-//!     { say = "I look" },              # each `say` is one chunk of the stream
-//!     { wait = "50ms" },
-//!     { say = " around." },
-//!     { call = { name = "Bash", input = { command = "ls" } } },
-//! ]
-//! usage = { input = 1200, output = 34, cached = 1000 }
-//!
-//! [[answer]]
-//! say = "This is cut off in the mid"
-//! end = "cut"                          # done, max-tokens, refused, failed, cut or hang
-//!
-//! [[answer]]
-//! status = 429
-//! message = "slow down"
-//! headers = { retry-after = "1" }
-//!
-//! [[answer]]
-//! when = { wire = "messages", model = "claude-haiku", contains = "title" }
-//! say = "A title"
-//!
-//! [default]
-//! say = "Nothing more to say."
+#![doc = include_str!("../examples/script.toml")]
 //! ```
 //!
 //! An aside, a question of the program's own that wants JSON of a given schema and offers no tools,
@@ -72,10 +44,7 @@ impl Script {
 
     /// Creates a script from its answers, with the usual default.
     pub fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
-        Self {
-            answers: answers.into_iter().collect(),
-            default: Answer::say(Self::DEFAULT_TEXT),
-        }
+        Self { answers: answers.into_iter().collect(), default: Answer::say(Self::DEFAULT_TEXT) }
     }
 
     /// Gives `answer` when no other is left.
@@ -87,14 +56,9 @@ impl Script {
 
     /// Reads a script from a file: JSON if its name ends in `.json`, else TOML.
     pub fn load(path: &Path) -> Result<Self, ScriptError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ScriptError::Unreadable {
-            path: path.to_owned(),
-            source,
-        })?;
-        let read = if path
-            .extension()
-            .is_some_and(|extension| extension == "json")
-        {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ScriptError::Unreadable { path: path.to_owned(), source })?;
+        let read = if path.extension().is_some_and(|extension| extension == "json") {
             Self::from_json(&text)
         } else {
             Self::from_toml(&text)
@@ -139,11 +103,7 @@ pub enum Content {
 
 impl From<Content> for Answer {
     fn from(content: Content) -> Self {
-        Self {
-            when: Condition::default(),
-            delay: Duration::ZERO,
-            content,
-        }
+        Self { when: Condition::default(), delay: Duration::ZERO, content }
     }
 }
 
@@ -328,11 +288,7 @@ pub struct HttpError {
 impl HttpError {
     /// Creates an error without headers.
     pub fn new(status: u16, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            message: message.into(),
-            headers: Vec::new(),
-        }
+        Self { status, message: message.into(), headers: Vec::new() }
     }
 }
 
@@ -359,18 +315,14 @@ pub enum ScriptError {
 
 impl ScriptError {
     fn invalid(reason: &impl ToString) -> Self {
-        Self::Invalid {
-            path: None,
-            reason: reason.to_string().trim_end().to_owned(),
-        }
+        Self::Invalid { path: None, reason: reason.to_string().trim_end().to_owned() }
     }
 
     fn in_file(self, file: &Path) -> Self {
         match self {
-            Self::Invalid { path: None, reason } => Self::Invalid {
-                path: Some(file.to_owned()),
-                reason,
-            },
+            Self::Invalid { path: None, reason } => {
+                Self::Invalid { path: Some(file.to_owned()), reason }
+            }
             other => other,
         }
     }

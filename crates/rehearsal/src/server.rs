@@ -25,12 +25,7 @@ pub async fn start_with(script: Script, limits: Limits) -> Result<Rehearsal, Sta
     let shared = Arc::new(Shared::new(script, limits, address));
     let (stop, stopped) = watch::channel(Stop::No);
     let accepting = tokio::spawn(accept(listener, Arc::clone(&shared), stopped));
-    Ok(Rehearsal {
-        address,
-        shared,
-        stop,
-        accepting,
-    })
+    Ok(Rehearsal { address, shared, stop, accepting })
 }
 
 /// A server that runs. Dropping it ends it at once.
@@ -58,10 +53,10 @@ impl Rehearsal {
         self.shared.requests()
     }
 
-    /// Returns the model calls so far.
+    /// Returns the model calls so far, without asides.
     pub fn model_calls(&self) -> Vec<Recorded> {
         let mut requests = self.requests();
-        requests.retain(|request| request.model_call().is_some());
+        requests.retain(Recorded::is_turn);
         requests
     }
 
@@ -70,7 +65,7 @@ impl Rehearsal {
         self.shared.unused_answers()
     }
 
-    /// Waits until there are `count` model calls; `false` when `patience` ends first.
+    /// Waits until there are `count` model calls, asides not counted; `false` when `patience` ends first.
     pub async fn has_model_calls(&self, count: usize, patience: Duration) -> bool {
         let mut arrivals = self.shared.arrivals();
         let enough = arrivals.wait_for(|_| self.model_calls().len() >= count);

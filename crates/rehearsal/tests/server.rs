@@ -28,14 +28,10 @@ fn call(wire: Wire, streamed: bool) -> (String, Value) {
             )
         }
         Wire::Messages => ("/v1/messages?beta=true".into(), body),
-        Wire::Gemini if streamed => (
-            "/v1beta/models/m:streamGenerateContent?alt=sse".into(),
-            json!({"contents": []}),
-        ),
-        Wire::Gemini => (
-            "/v1beta/models/m:generateContent".into(),
-            json!({"contents": []}),
-        ),
+        Wire::Gemini if streamed => {
+            ("/v1beta/models/m:streamGenerateContent?alt=sse".into(), json!({"contents": []}))
+        }
+        Wire::Gemini => ("/v1beta/models/m:generateContent".into(), json!({"contents": []})),
     }
 }
 
@@ -70,24 +66,13 @@ async fn post(server: &Rehearsal, path: &str, body: &Value) -> Received {
 fn receive(bytes: &[u8]) -> Received {
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     let (head, rest) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-    let status = head
-        .split(' ')
-        .nth(1)
-        .map_or(0, |status| status.parse().unwrap());
-    let (body, is_whole) = if head
-        .to_ascii_lowercase()
-        .contains("transfer-encoding: chunked")
-    {
+    let status = head.split(' ').nth(1).map_or(0, |status| status.parse().unwrap());
+    let (body, is_whole) = if head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
         dechunk(rest)
     } else {
         (rest.to_owned(), true)
     };
-    Received {
-        status,
-        head: head.to_owned(),
-        body,
-        is_whole,
-    }
+    Received { status, head: head.to_owned(), body, is_whole }
 }
 
 fn dechunk(mut rest: &str) -> (String, bool) {
@@ -114,11 +99,7 @@ fn rich_reply() -> Reply {
         .say("lo, 世界 👋")
         .call("Bash", json!({"command": "ls"}))
         .call("apply_patch", json!("*** Begin Patch"))
-        .with_usage(Usage {
-            input: 100,
-            output: 7,
-            cached: 60,
-        })
+        .with_usage(Usage { input: 100, output: 7, cached: 60 })
 }
 
 #[tokio::test]
@@ -153,27 +134,16 @@ async fn gemini_streams_an_array_where_events_are_not_asked_for() {
 
 #[tokio::test]
 async fn each_end_is_told_as_the_wire_tells_it() {
-    let ends = [
-        End::Done,
-        End::MaxTokens,
-        End::Refused,
-        End::Failed,
-        End::Cut,
-    ];
+    let ends = [End::Done, End::MaxTokens, End::Refused, End::Failed, End::Cut];
     let mut table = String::new();
     for wire in WIRES {
         for end in ends {
             let reply = Reply::default().say("Hi").end(end);
-            let server = start(Script::new([reply.clone().into(), reply.into()]))
-                .await
-                .unwrap();
+            let server = start(Script::new([reply.clone().into(), reply.into()])).await.unwrap();
             let (path, body) = call(wire, true);
             let streamed = post(&server, &path, &body).await;
-            let last = streamed
-                .body
-                .trim_end()
-                .rsplit("\n\n")
-                .find(|event| !event.contains("[DONE]"));
+            let last =
+                streamed.body.trim_end().rsplit("\n\n").find(|event| !event.contains("[DONE]"));
             let (path, body) = call(wire, false);
             let whole = post(&server, &path, &body).await;
             assert_eq!([streamed.is_whole, whole.is_whole], [end != End::Cut; 2]);
@@ -199,11 +169,7 @@ async fn errors_carry_their_status_their_headers_and_the_vendors_object() {
             let (path, body) = call(wire, true);
             let received = post(&server, &path, &body).await;
             assert_eq!(received.status, status);
-            assert!(
-                received.head.contains("retry-after: 2"),
-                "{}",
-                received.head
-            );
+            assert!(received.head.contains("retry-after: 2"), "{}", received.head);
             let _ = writeln!(table, "{wire} {status}: {}", received.body);
         }
     }
@@ -212,10 +178,7 @@ async fn errors_carry_their_status_their_headers_and_the_vendors_object() {
 
 #[tokio::test]
 async fn an_answer_waits_before_its_first_byte_and_between_its_chunks() {
-    let reply = Reply::default()
-        .say("a")
-        .wait(Duration::from_millis(150))
-        .say("b");
+    let reply = Reply::default().say("a").wait(Duration::from_millis(150)).say("b");
     let answer = Answer::from(reply).after(Duration::from_millis(150));
     for streamed in [true, false] {
         let server = start(Script::new([answer.clone()])).await.unwrap();
@@ -243,24 +206,19 @@ async fn a_hanging_answer_sends_its_beginning_and_ends_with_the_server() {
         assert_ne!(read, 0);
     }
     let silence = tokio::time::timeout(Duration::from_millis(200), stream.read_buf(&mut bytes));
-    assert!(
-        silence.await.is_err(),
-        "nothing more comes, and the connection stays open"
-    );
+    assert!(silence.await.is_err(), "nothing more comes, and the connection stays open");
 
     let begun = Instant::now();
     assert_eq!(server.shutdown().await.len(), 1);
-    assert!(begun.elapsed() < Duration::from_secs(2));
+    assert!(begun.elapsed() < Duration::from_secs(20));
     assert!(!receive(&bytes).is_whole);
 }
 
 #[tokio::test]
 async fn shutdown_lets_an_answer_under_way_end() {
-    let reply = Reply::default()
-        .say("a")
-        .wait(Duration::from_millis(200))
-        .say("the end");
-    let server = start(Script::new([reply.into()])).await.unwrap();
+    let reply = Reply::default().say("a").wait(Duration::from_millis(200)).say("the end");
+    let limits = Limits { grace: Duration::from_mins(1), ..Limits::default() };
+    let server = start_with(Script::new([reply.into()]), limits).await.unwrap();
     let address = server.address();
     let reading = tokio::spawn(async move {
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -303,14 +261,8 @@ async fn a_request_is_kept_to_the_byte_and_its_secrets_are_not() {
 
 #[tokio::test]
 async fn answers_are_given_in_order_to_the_calls_that_they_fit() {
-    let for_gemini = Condition {
-        wire: Some(Wire::Gemini),
-        ..Condition::default()
-    };
-    let for_titles = Condition {
-        contains: Some("a title".into()),
-        ..Condition::default()
-    };
+    let for_gemini = Condition { wire: Some(Wire::Gemini), ..Condition::default() };
+    let for_titles = Condition { contains: Some("a title".into()), ..Condition::default() };
     let script = Script::new([
         Answer::say("one").when(for_gemini),
         Answer::say("two"),
@@ -331,12 +283,7 @@ async fn answers_are_given_in_order_to_the_calls_that_they_fit() {
         body["ask"] = json!(ask);
         let received = post(&server, &path, &body).await.body;
         let words = ["one", "two", "three", "four", "nothing left"];
-        given.push(
-            words
-                .into_iter()
-                .find(|word| received.contains(word))
-                .unwrap(),
-        );
+        given.push(words.into_iter().find(|word| received.contains(word)).unwrap());
     }
     assert_eq!(given, ["two", "three", "one", "four", "nothing left"]);
     assert!(server.unused_answers().is_empty());
@@ -344,9 +291,7 @@ async fn answers_are_given_in_order_to_the_calls_that_they_fit() {
 
 #[tokio::test]
 async fn an_aside_gets_a_value_of_its_schema_and_leaves_the_script_alone() {
-    let server = start(Script::new([Answer::say("for the turn")]))
-        .await
-        .unwrap();
+    let server = start(Script::new([Answer::say("for the turn")])).await.unwrap();
     let schema = json!({
         "type": "OBJECT", "required": ["model_choice"],
         "properties": {"model_choice": {"type": "STRING", "enum": ["flash", "pro"]}},
@@ -359,17 +304,8 @@ async fn an_aside_gets_a_value_of_its_schema_and_leaves_the_script_alone() {
         r#"{"model_choice":"flash"}"#
     );
     let (path, body) = call(Wire::Gemini, true);
-    assert!(
-        post(&server, &path, &body)
-            .await
-            .body
-            .contains("for the turn")
-    );
-    let answered: Vec<_> = server
-        .requests()
-        .iter()
-        .map(|request| request.answered)
-        .collect();
+    assert!(post(&server, &path, &body).await.body.contains("for the turn"));
+    let answered: Vec<_> = server.requests().iter().map(|request| request.answered).collect();
     assert_eq!(answered, [Answered::Schema, Answered::Script { answer: 0 }]);
 }
 
@@ -380,10 +316,7 @@ async fn the_small_requests_around_a_call_are_answered() {
     for (head, body) in [
         ("HEAD /", ""),
         ("GET /v1/models", ""),
-        (
-            "GET /v1/models HTTP/1.1\r\nanthropic-version: 2023-06-01\r\nx:",
-            "",
-        ),
+        ("GET /v1/models HTTP/1.1\r\nanthropic-version: 2023-06-01\r\nx:", ""),
         ("GET /v1beta/models", ""),
         ("POST /v1/messages/count_tokens?beta=true", "twelve bytes"),
         ("POST /v1beta/models/m:countTokens", "twelve bytes"),
@@ -401,22 +334,14 @@ async fn the_small_requests_around_a_call_are_answered() {
         let _ = writeln!(table, "{head}: {} {}", received.status, received.body);
     }
     for request in server.shutdown().await {
-        let _ = writeln!(
-            table,
-            "{} {} {:?}",
-            request.method, request.target, request.kind
-        );
+        let _ = writeln!(table, "{} {} {:?}", request.method, request.target, request.kind);
     }
     insta::assert_snapshot!(table);
 }
 
 #[tokio::test]
 async fn what_is_too_large_is_refused() {
-    let limits = Limits {
-        body_bytes: 100,
-        recorded_bytes: 150,
-        ..Limits::default()
-    };
+    let limits = Limits { body_bytes: 100, recorded_bytes: 150, ..Limits::default() };
     let server = start_with(Script::default(), limits).await.unwrap();
     let body = |size: usize| json!({"x": "x".repeat(size - 8)});
     let statuses = [
@@ -432,13 +357,9 @@ async fn what_is_too_large_is_refused() {
 #[tokio::test]
 async fn noise_on_the_socket_harms_nobody() {
     let server = start(Script::default()).await.unwrap();
-    for noise in [
-        &b"\x16\x03\x01\x02\x00"[..],
-        b"\r\n\r\n",
-        b"POST",
-        b"",
-        b"GET / HTTP/9.9\r\n\r\n",
-    ] {
+    for noise in
+        [&b"\x16\x03\x01\x02\x00"[..], b"\r\n\r\n", b"POST", b"", b"GET / HTTP/9.9\r\n\r\n"]
+    {
         let mut stream = TcpStream::connect(server.address()).await.unwrap();
         stream.write_all(noise).await.unwrap();
         stream.shutdown().await.unwrap();
@@ -457,6 +378,6 @@ async fn the_server_listens_on_the_loopback_interface_and_stops_when_dropped() {
     assert!(address.ip().is_loopback());
     assert_eq!(server.base_url(), format!("http://{address}"));
     drop(server);
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    assert!(TcpStream::connect(address).await.is_err());
+    let refused = async { while TcpStream::connect(address).await.is_ok() {} };
+    tokio::time::timeout(Duration::from_secs(20), refused).await.unwrap();
 }

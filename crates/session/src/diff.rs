@@ -217,18 +217,20 @@ mod tests {
             LineChange::Removed => '-',
             LineChange::Added => '+',
         };
-        lines.map(|line| format!("{}{}|", sign(line.change), line.text)).collect()
+        let lines: Vec<String> =
+            lines.map(|line| format!("{}{}", sign(line.change), line.text)).collect();
+        lines.join("|")
     }
 
     #[test]
     fn lines_that_changed_are_shown_between_those_that_did_not() {
         let cases = [
-            ("a\nb\nc", "a\nx\nc", " a|-b|+x| c|"),
-            ("a\nb\nc\nd", "b\nc\nd\ne", "-a| b| c| d|+e|"),
-            ("", "a", "+a|"),
-            ("a", "", "-a|"),
-            ("same", "same", " same|"),
-            ("a\na", "a", " a|-a|"),
+            ("a\nb\nc", "a\nx\nc", " a|-b|+x| c"),
+            ("a\nb\nc\nd", "b\nc\nd\ne", "-a| b| c| d|+e"),
+            ("", "a", "+a"),
+            ("a", "", "-a"),
+            ("same", "same", " same"),
+            ("a\na", "a", " a|-a"),
         ];
         for (earlier, later, expected) in cases {
             assert_eq!(shown(earlier, later), expected, "{earlier:?} {later:?}");

@@ -34,11 +34,8 @@ pub fn rebuild(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Entry> {
     let earlier = format!("{prefix}\n");
-    let messages: Vec<String> = history
-        .items()
-        .filter_map(user_text)
-        .filter(|text| !text.starts_with(&earlier))
-        .collect();
+    let messages: Vec<String> =
+        history.items().filter_map(user_text).filter(|text| !text.starts_with(&earlier)).collect();
     let mut entries = initial_context;
     entries.extend(keep(&messages, KEPT_TOKENS, diagnostics));
     entries.push(Entry::new(ResponseItem::user(summary), Origin::Summary));
@@ -81,9 +78,7 @@ fn left_out(messages: &[String]) -> Diagnostic {
     let bytes: u64 = messages.iter().map(|text| text.len() as u64).sum();
     let count = messages.len();
     let message = format!("{count} older user messages ({bytes} bytes) were left out");
-    Diagnostic::new(Code::CompactionTruncated, message)
-        .with_count(count as u64)
-        .with_bytes(bytes)
+    Diagnostic::new(Code::CompactionTruncated, message).with_count(count as u64).with_bytes(bytes)
 }
 
 #[cfg(test)]

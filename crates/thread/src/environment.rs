@@ -24,6 +24,17 @@ impl EnvironmentContext<'_> {
     }
 }
 
+/// Finds the path of a user's shell in the text of a password file.
+pub fn login_shell(passwd: &str, uid: u32) -> Option<&Path> {
+    let uid = uid.to_string();
+    let shell = passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let is_user = fields.nth(2) == Some(&*uid);
+        is_user.then(|| fields.nth(3)).flatten()
+    });
+    shell.filter(|shell| !shell.is_empty()).map(Path::new)
+}
+
 /// Returns the name of the user's shell from the path in the password file.
 ///
 /// A shell that is not there, or that Codex does not know, counts as the first of bash, zsh and sh
@@ -63,6 +74,16 @@ fn known_shell(path: &Path) -> Option<(&'static str, &'static str)> {
 mod tests {
     use super::*;
     use crate::files::MemoryTree;
+
+    #[test]
+    fn the_login_shell_is_found_by_the_users_number() {
+        let passwd =
+            "root:x:0:0:root:/root:/bin/sh\nme:x:1000:1000::/home/me:/bin/zsh\nno:x:7:7::/:\n";
+        assert_eq!(login_shell(passwd, 0), Some(Path::new("/bin/sh")));
+        assert_eq!(login_shell(passwd, 1000), Some(Path::new("/bin/zsh")));
+        assert_eq!(login_shell(passwd, 7), None);
+        assert_eq!(login_shell(passwd, 8), None);
+    }
 
     #[test]
     fn the_shell_is_the_login_shell_when_it_is_there_and_known() {

@@ -3,9 +3,11 @@
 //! Nothing of what a model reads is written in this crate. Every byte of a pack's files counts:
 //! leading spaces and missing final newlines are part of the texts.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::Deserialize;
 
@@ -97,6 +99,8 @@ pub struct Pack {
     pub compaction: CompactionTexts,
     /// The note on nested AGENTS.md files.
     pub child_agents: String,
+    /// What the model is told of each way to work together, by its name.
+    pub collaboration: BTreeMap<String, String>,
 }
 
 /// The texts about permissions.
@@ -143,6 +147,17 @@ pub struct SkillTexts {
     pub intro: String,
     /// After the list.
     pub how_to_use: String,
+    /// The skills that Codex installs into its home directory when it starts.
+    pub system: Vec<SystemSkill>,
+}
+
+/// A skill that comes with the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemSkill {
+    /// The name of its folder.
+    pub folder: String,
+    /// Its `SKILL.md`.
+    pub text: Arc<str>,
 }
 
 /// The texts of compaction.
@@ -187,12 +202,14 @@ impl Pack {
             skills: SkillTexts {
                 intro: folder.text("skills/intro.md")?,
                 how_to_use: folder.text("skills/how-to-use.md")?,
+                system: folder.system_skills()?,
             },
             compaction: CompactionTexts {
                 prompt: folder.text("compact/prompt.md")?,
                 summary_prefix: folder.text("compact/summary-prefix.md")?,
             },
             child_agents: folder.text("child-agents.md")?,
+            collaboration: folder.collaboration()?,
         })
     }
 }
@@ -211,9 +228,7 @@ struct Folder<'a> {
 impl Folder<'_> {
     fn text(&self, name: &str) -> Result<String, PackError> {
         let path = self.directory.join(name);
-        self.files
-            .read_text(&path)
-            .map_err(|source| PackError::Unreadable { path, source })
+        self.files.read_text(&path).map_err(|source| PackError::Unreadable { path, source })
     }
 
     fn optional(&self, name: &str) -> Result<Option<String>, PackError> {
@@ -226,6 +241,23 @@ impl Folder<'_> {
             }
             Err(other) => Err(other),
         }
+    }
+
+    /// Reads the modes; a pack need not have any.
+    fn collaboration(&self) -> Result<BTreeMap<String, String>, PackError> {
+        let path = self.directory.join("collaboration");
+        let names = match self.files.names(&path) {
+            Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(source) => return Err(PackError::Unreadable { path, source }),
+        };
+        let mut modes = BTreeMap::new();
+        for name in names {
+            if let Some(mode) = name.to_str().and_then(|it| it.strip_suffix(".md")) {
+                modes.insert(mode.to_owned(), self.text(&format!("collaboration/{mode}.md"))?);
+            }
+        }
+        Ok(modes)
     }
 
     fn toml<T: for<'de> Deserialize<'de>>(&self, name: &str) -> Result<T, PackError> {
@@ -267,6 +299,18 @@ impl Folder<'_> {
             model_messages: messages.transpose()?,
             settings: listed.settings,
         })
+    }
+
+    /// Reads `skills/system/*/SKILL.md`; a pack may have none.
+    fn system_skills(&self) -> Result<Vec<SystemSkill>, PackError> {
+        let names = self.files.names(&self.directory.join("skills/system"));
+        let names = names.unwrap_or_default().into_iter();
+        let names = names.map(|name| name.to_string_lossy().into_owned());
+        let skill = |folder: String| {
+            let text = self.text(&format!("skills/system/{folder}/SKILL.md"))?;
+            Ok(SystemSkill { folder, text: text.into() })
+        };
+        names.map(skill).collect()
     }
 
     /// Reads a file that an entry names; an empty name is an empty text.
@@ -320,5 +364,62 @@ impl<'de> Deserialize<'de> for ListedModel {
             model_messages: texts.model_messages,
             settings,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use super::*;
+    use crate::fixture::pack_files;
+
+    fn refused(change: impl Fn(&mut crate::files::MemoryTree)) -> String {
+        let mut tree = pack_files();
+        change(&mut tree);
+        let error = Pack::load(&tree, "/pack".as_ref()).unwrap_err();
+        let cause = error.source().map_or(String::new(), |it| format!(": {it}"));
+        format!("{error}{cause}")
+    }
+
+    #[test]
+    fn a_missing_or_malformed_file_is_named() {
+        let cases = [
+            (
+                refused(|it| it.remove("/pack/compact/prompt.md")),
+                "cannot read the pack's file /pack/compact/prompt.md: No such file",
+            ),
+            (
+                refused(|it| it.remove("/pack/instructions/template.md")),
+                "cannot read the pack's file /pack/instructions/template.md: No such file",
+            ),
+            (
+                refused(|it| it.write("/pack/child-agents.md", [0xff])),
+                "cannot read the pack's file /pack/child-agents.md: the file is not valid UTF-8",
+            ),
+            (
+                refused(|it| it.write("/pack/pack.toml", "name = \"x\"\nshape = \"codex@9\"\n")),
+                "the pack's file /pack/pack.toml is malformed: unknown shape `codex@9`",
+            ),
+            (
+                refused(|it| it.write("/pack/models.json", "[]")),
+                "the pack's file /pack/models.json is malformed: no entry matches any model",
+            ),
+            (
+                refused(|it| it.write("/pack/models.json", "[{}]")),
+                "the pack's file /pack/models.json is malformed: missing field `match`",
+            ),
+        ];
+        for (told, expected) in cases {
+            assert!(told.starts_with(expected), "{told}");
+        }
+    }
+
+    #[test]
+    fn only_the_note_on_a_new_model_may_be_missing() {
+        let mut tree = pack_files();
+        tree.remove("/pack/wrappers/model-switch.md");
+        let pack = Pack::load(&tree, "/pack".as_ref()).unwrap();
+        assert_eq!(pack.wrappers.model_switch, None);
     }
 }

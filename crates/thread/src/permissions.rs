@@ -180,11 +180,7 @@ impl Permissions<'_> {
             return String::new();
         };
         let slash_tmp = Path::new("/tmp");
-        let mut roots: Vec<&Path> = details
-            .writable_roots
-            .iter()
-            .map(PathBuf::as_path)
-            .collect();
+        let mut roots: Vec<&Path> = details.writable_roots.iter().map(PathBuf::as_path).collect();
         roots.push(self.cwd);
         let tmp_exists = || files.kind(slash_tmp).is_ok_and(|it| it == Kind::Directory);
         if !details.exclude_slash_tmp && tmp_exists() {
@@ -196,10 +192,7 @@ impl Permissions<'_> {
         {
             roots.push(tmpdir);
         }
-        let roots: Vec<_> = roots
-            .iter()
-            .map(|it| format!("`{}`", it.display()))
-            .collect();
+        let roots: Vec<_> = roots.iter().map(|it| format!("`{}`", it.display())).collect();
         match &roots[..] {
             [root] => format!(" The writable root is {root}."),
             roots => format!(" The writable roots are {}.", roots.join(", ")),
@@ -211,29 +204,28 @@ fn prefix_list(prefixes: &[Prefix], mark: &str, diagnostics: &mut Vec<Diagnostic
     let mut sorted: Vec<_> = prefixes.iter().collect();
     let bytes = |prefix: &Prefix| prefix.iter().map(String::len).sum::<usize>();
     sorted.sort_by(|a, b| (a.len(), bytes(a), a).cmp(&(b.len(), bytes(b), b)));
+    sorted.dedup();
     let lines = sorted.iter().take(MAX_PREFIXES).map(|prefix| line(prefix));
     let mut list = lines.collect::<Vec<_>>().join("\n");
     let cut = list.char_indices().nth(MAX_PREFIX_CHARS).map(|(at, _)| at);
     if let Some(at) = cut {
         list.truncate(at);
     }
-    if cut.is_some() || prefixes.len() > MAX_PREFIXES {
+    let count = sorted.len();
+    if cut.is_some() || count > MAX_PREFIXES {
         let message = format!(
-            "the list of {} approved prefixes is cut: at most {MAX_PREFIXES} prefixes and \
-             {MAX_PREFIX_CHARS} characters are listed",
-            prefixes.len()
+            "the list of {count} approved prefixes is cut: at most {MAX_PREFIXES} prefixes and \
+             {MAX_PREFIX_CHARS} characters are listed"
         );
-        let count = prefixes.len() as u64;
-        diagnostics.push(Diagnostic::new(Code::RulesTruncated, message).with_count(count));
+        let truncated = Diagnostic::new(Code::RulesTruncated, message);
+        diagnostics.push(truncated.with_count(count as u64));
         list.push_str(mark);
     }
     list
 }
 
 fn line(prefix: &Prefix) -> String {
-    let words = prefix
-        .iter()
-        .map(|word| serde_json::Value::from(word.as_str()).to_string());
+    let words = prefix.iter().map(|word| serde_json::Value::from(word.as_str()).to_string());
     format!("- [{}]", words.collect::<Vec<_>>().join(", "))
 }
 

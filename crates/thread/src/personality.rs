@@ -61,8 +61,3 @@ pub fn changed(
     let text = model.personality_text(Some(now?))?;
     (!text.is_empty()).then_some(text)
 }
-
-/// Puts a personality's text into its wrapper.
-pub fn wrapped(wrapper: &str, text: &str) -> String {
-    wrapper.replacen("{spec}", text, 1)
-}

@@ -41,9 +41,7 @@ pub fn truncate_middle(text: &str, policy: TruncationPolicy) -> Option<String> {
         return None;
     }
     let head = text.floor_char_boundary(max / 2);
-    let tail = text
-        .ceil_char_boundary(text.len() - (max - max / 2))
-        .max(head);
+    let tail = text.ceil_char_boundary(text.len() - (max - max / 2)).max(head);
     let mark = match policy {
         TruncationPolicy::Tokens(_) => {
             format!("…{} tokens truncated…", tokens((text.len() - max) as u64))
@@ -107,26 +105,10 @@ mod tests {
     fn the_middle_is_cut_at_characters_and_counted() {
         let cases = [
             ("0123456789", TruncationPolicy::Bytes(10), None),
-            (
-                "0123456789",
-                TruncationPolicy::Bytes(5),
-                Some("01…5 chars truncated…789"),
-            ),
-            (
-                "0123456789",
-                TruncationPolicy::Tokens(2),
-                Some("0123…1 tokens truncated…6789"),
-            ),
-            (
-                "世界世界",
-                TruncationPolicy::Bytes(8),
-                Some("世…2 chars truncated…界"),
-            ),
-            (
-                "abc",
-                TruncationPolicy::Bytes(0),
-                Some("…3 chars truncated…"),
-            ),
+            ("0123456789", TruncationPolicy::Bytes(5), Some("01…5 chars truncated…789")),
+            ("0123456789", TruncationPolicy::Tokens(2), Some("0123…1 tokens truncated…6789")),
+            ("世界世界", TruncationPolicy::Bytes(8), Some("世…2 chars truncated…界")),
+            ("abc", TruncationPolicy::Bytes(0), Some("…3 chars truncated…")),
         ];
         for (text, policy, expected) in cases {
             assert_eq!(truncate_middle(text, policy).as_deref(), expected, "{text}");

@@ -81,15 +81,8 @@ impl UserInstructions {
 
     /// Writes the message for a working directory, with the pieces that it is made of.
     pub fn render(&self, cwd: &Path) -> (String, Vec<Piece>) {
-        let open = format!(
-            "# AGENTS.md instructions for {}\n\n<INSTRUCTIONS>\n",
-            cwd.display()
-        );
-        let frame = |bytes: usize| Piece {
-            source: PieceSource::Frame,
-            kept: bytes as u64,
-            cut: 0,
-        };
+        let open = format!("# AGENTS.md instructions for {}\n\n<INSTRUCTIONS>\n", cwd.display());
+        let frame = |bytes: usize| Piece { source: PieceSource::Frame, kept: bytes as u64, cut: 0 };
         let mut pieces = vec![frame(open.len())];
         pieces.extend(self.pieces.iter().cloned());
         pieces.push(frame(CLOSE.len()));
@@ -123,7 +116,7 @@ pub fn check_wrapper<'a>(
         if document.text.contains(CLOSE.trim_start()) {
             let path = document.path.display();
             let message = format!("{path} contains </INSTRUCTIONS>, which ends its own wrapper");
-            let closed = Diagnostic::new(Code::WrapperClosed, message);
+            let closed = Diagnostic::new(Code::TextClosesWrapper, message);
             diagnostics.push(closed.at_path(path.to_string()));
         }
     }
@@ -147,9 +140,6 @@ pub(crate) fn read(
     let mut project_docs = crate::project_doc::discover(files, settings);
     diagnostics.append(&mut user_doc.diagnostics);
     diagnostics.append(&mut project_docs.diagnostics);
-    check_wrapper(
-        user_doc.document.iter().chain(&project_docs.documents),
-        diagnostics,
-    );
+    check_wrapper(user_doc.document.iter().chain(&project_docs.documents), diagnostics);
     UserInstructions::assemble(&user_doc, &project_docs, skills, child_agents)
 }

@@ -8,6 +8,7 @@
 use std::ffi::OsString;
 
 use convoke_core::{Code, Diagnostic};
+use serde::Deserialize;
 use serde_json::json;
 
 use super::{Call, Context};
@@ -26,22 +27,20 @@ const KEYWORD: &str = "ultrathink";
 /// Prepares a call.
 pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
     let delivery = context.delivery;
-    let mut args: Vec<OsString> = [
-        "-p",
-        "--output-format",
-        "stream-json",
-        "--verbose",
-        "--include-partial-messages",
-        "--input-format",
-        "stream-json",
-    ]
-    .map(OsString::from)
-    .into();
+    let mut args = context.users_args();
     args.extend(
-        permissions(context.permissions())
-            .iter()
-            .map(OsString::from),
+        [
+            "-p",
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            "--include-partial-messages",
+            "--input-format",
+            "stream-json",
+        ]
+        .map(OsString::from),
     );
+    args.extend(permissions(context.permissions()).iter().map(OsString::from));
     // Settings of the project can hold hooks, and its `.mcp.json` servers: commands, both.
     args.push("--setting-sources".into());
     match delivery.trust {
@@ -61,18 +60,12 @@ pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
     }
     let env = [
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
-        (
-            "CLAUDE_CODE_MAX_RETRIES",
-            delivery.limits.retries.to_string(),
-        ),
+        ("CLAUDE_CODE_MAX_RETRIES", delivery.limits.retries.to_string()),
         ("DISABLE_AUTOUPDATER", "1".to_owned()),
     ];
     let mut diagnostics = Vec::new();
-    if memchr::memmem::find(
-        delivery.prompt.to_ascii_lowercase().as_bytes(),
-        KEYWORD.as_bytes(),
-    )
-    .is_some()
+    if memchr::memmem::find(delivery.prompt.to_ascii_lowercase().as_bytes(), KEYWORD.as_bytes())
+        .is_some()
     {
         let message = format!("the word `{KEYWORD}` makes claude add a note of its own");
         diagnostics.push(Diagnostic::new(Code::AgentTextNotInert, message));
@@ -91,19 +84,13 @@ pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
 
 fn permissions(permissions: Permissions) -> &'static [&'static str] {
     match permissions {
-        Permissions::ReadOnly => &[
-            "--permission-mode",
-            "default",
-            "--disallowedTools",
-            "Edit,Write,NotebookEdit",
-        ],
+        Permissions::ReadOnly => {
+            &["--permission-mode", "default", "--disallowedTools", "Edit,Write,NotebookEdit"]
+        }
         Permissions::Edit => &["--permission-mode", "acceptEdits"],
-        Permissions::EditAndNetwork => &[
-            "--permission-mode",
-            "acceptEdits",
-            "--allowedTools",
-            "WebFetch,WebSearch",
-        ],
+        Permissions::EditAndNetwork => {
+            &["--permission-mode", "acceptEdits", "--allowedTools", "WebFetch,WebSearch"]
+        }
         Permissions::Full => &["--permission-mode", "bypassPermissions"],
     }
 }
@@ -126,10 +113,7 @@ impl Dialogue for Conversation {
 
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input {
         self.reader.line(line, sink);
-        Input {
-            bytes: Vec::new(),
-            last: self.reader.is_over(),
-        }
+        Input { bytes: refuse_question(line).unwrap_or_default(), last: self.reader.is_over() }
     }
 
     fn interrupt(&mut self) -> Option<Input> {
@@ -147,5 +131,44 @@ impl Dialogue for Conversation {
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
         self.reader.finish(ending, sink)
+    }
+}
+
+/// Answers a question of the program that nobody is there to answer. None comes with the flags that we
+/// set, and one that came all the same must not wait for ever.
+fn refuse_question(line: &[u8]) -> Option<Vec<u8>> {
+    #[derive(Deserialize)]
+    struct Question<'a> {
+        r#type: &'a str,
+        request_id: &'a str,
+    }
+    if !line.starts_with(br#"{"type":"control_request""#) {
+        return None;
+    }
+    let question: Question<'_> = serde_json::from_slice(line).ok()?;
+    let answer = json!({
+        "type": "control_response",
+        "response": {
+            "subtype": "error",
+            "request_id": question.request_id,
+            "error": format!("no `{}` is answered here", question.r#type),
+        },
+    });
+    Some(format!("{answer}\n").into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_of_the_program_is_refused_and_other_lines_are_not_answered() {
+        let question =
+            br#"{"type":"control_request","request_id":"7","request":{"subtype":"can_use_tool"}}"#;
+        let answer = refuse_question(question).unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+        assert_eq!(answer["response"]["request_id"], "7");
+        assert_eq!(answer["response"]["subtype"], "error");
+        assert_eq!(refuse_question(br#"{"type":"assistant"}"#), None);
     }
 }

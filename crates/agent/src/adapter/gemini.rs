@@ -25,9 +25,8 @@ pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
     if delivery.trust == Trust::Untrusted {
         refuse_project_settings(&delivery.cwd)?;
     }
-    let mut args: Vec<OsString> = ["-o", "stream-json", "--approval-mode"]
-        .map(OsString::from)
-        .into();
+    let mut args = context.users_args();
+    args.extend(["-o", "stream-json", "--approval-mode"].map(OsString::from));
     args.push(approval(context.permissions()).into());
     if let Some(model) = context.model() {
         args.extend(["-m", model].map(OsString::from));
@@ -52,17 +51,8 @@ pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
     }
     let (prompt, notes) = inert::inert(&delivery.prompt, &delivery.cwd);
     diagnostics.extend(notes);
-    let dialogue = OneShot::new(
-        Gemini::new(delivery.limits.reply_bytes),
-        prompt.into_owned(),
-    );
-    Ok(Call {
-        args,
-        env,
-        dialogue: Box::new(dialogue),
-        diagnostics,
-        counts_sessions: false,
-    })
+    let dialogue = OneShot::new(Gemini::new(delivery.limits.reply_bytes), prompt.into_owned());
+    Ok(Call { args, env, dialogue: Box::new(dialogue), diagnostics, counts_sessions: false })
 }
 
 fn approval(permissions: Permissions) -> &'static str {
@@ -99,9 +89,7 @@ fn refuse_project_settings(cwd: &Path) -> Result<(), Failure> {
     if let Some(path) = found.find(|path| path.exists()) {
         return Err(untrusted(&path));
     }
-    let above = cwd
-        .ancestors()
-        .flat_map(|dir| [dir.join(".gemini/.env"), dir.join(".env")]);
+    let above = cwd.ancestors().flat_map(|dir| [dir.join(".gemini/.env"), dir.join(".env")]);
     for path in above {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         let mut names = text.lines().filter_map(|line| line.split('=').next());

@@ -60,10 +60,7 @@ pub fn agent(definition: Definition, host: Host) -> Box<dyn Agent> {
     if definition.kind == Kind::StandIn {
         return Box::new(StandIn::new(Script::replies(definition.replies)));
     }
-    Box::new(CliAgent {
-        definition: Arc::new(definition),
-        host: Arc::new(host),
-    })
+    Box::new(CliAgent { definition: Arc::new(definition), host: Arc::new(host) })
 }
 
 /// An agent that is a program.
@@ -100,9 +97,12 @@ impl Context<'_> {
 
     fn permissions(&self) -> Permissions {
         let asked = self.delivery.permissions;
-        self.definition
-            .permissions
-            .map_or(asked, |widest| asked.min(widest))
+        self.definition.permissions.map_or(asked, |widest| asked.min(widest))
+    }
+
+    /// Returns the arguments that the user configured.
+    fn users_args(&self) -> Vec<OsString> {
+        self.definition.args.iter().map(OsString::from).collect()
     }
 
     fn resume(&self) -> Option<&str> {
@@ -115,9 +115,7 @@ impl Context<'_> {
         let own = self.definition.env.get(name).map(OsStr::new);
         own.or_else(|| {
             let mut inherited = self.host.env.iter().rev();
-            inherited
-                .find(|(key, _)| key == name)
-                .map(|(_, value)| value.as_os_str())
+            inherited.find(|(key, _)| key == name).map(|(_, value)| value.as_os_str())
         })
     }
 
@@ -133,11 +131,7 @@ impl Context<'_> {
 
 fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
+    let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)
 }
 
@@ -189,11 +183,9 @@ impl CliAgent {
         for diagnostic in &call.diagnostics {
             side.warn(diagnostic.clone()).await;
         }
-        let mut args: Vec<OsString> = self.definition.args.iter().map(OsString::from).collect();
-        args.append(&mut call.args);
         let launch = Launch {
             program,
-            args,
+            args: std::mem::take(&mut call.args),
             env: self.environment(&call.env, private.path()),
             cwd: delivery.cwd.clone(),
             private_dir: private.path().to_owned(),
@@ -248,6 +240,9 @@ async fn outcome(
         side.warn(anew.clone()).await;
         diagnostics.push(anew);
     }
+    for diagnostic in &mut diagnostics {
+        side.redactor().redact_diagnostic(diagnostic);
+    }
     let counted = account.usage;
     let earlier = delivery.resume.as_ref().and_then(|handle| handle.used);
     let usage = match (counted, earlier) {
@@ -261,7 +256,7 @@ async fn outcome(
         used: counted.filter(|_| call.counts_sessions),
     });
     Outcome {
-        verdict: redacted(account.verdict, side),
+        verdict: side.redactor().redact_verdict(account.verdict),
         reply: account.reply,
         usage,
         cost_usd: account.cost_usd,
@@ -271,13 +266,5 @@ async fn outcome(
     }
 }
 
-/// Takes secrets out of an agent's error message, which may quote a key.
-fn redacted(verdict: crate::Verdict, side: &TurnSide) -> crate::Verdict {
-    match verdict {
-        crate::Verdict::Failed(mut failure) => {
-            failure.message = side.redactor().redact(&failure.message).into_owned();
-            crate::Verdict::Failed(failure)
-        }
-        other => other,
-    }
-}
+#[cfg(test)]
+mod tests;

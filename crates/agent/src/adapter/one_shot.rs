@@ -12,10 +12,7 @@ pub(super) struct OneShot<R> {
 
 impl<R> OneShot<R> {
     pub fn new(reader: R, prompt: impl Into<Vec<u8>>) -> Self {
-        Self {
-            reader,
-            prompt: prompt.into(),
-        }
+        Self { reader, prompt: prompt.into() }
     }
 }
 

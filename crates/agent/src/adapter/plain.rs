@@ -12,12 +12,9 @@ pub(super) fn call(context: &Context<'_>) -> Call {
         None => delivery.prompt.clone(),
     };
     Call {
-        args: Vec::new(),
+        args: context.users_args(),
         env: Vec::new(),
-        dialogue: Box::new(OneShot::new(
-            Plain::new(delivery.limits.reply_bytes),
-            prompt,
-        )),
+        dialogue: Box::new(OneShot::new(Plain::new(delivery.limits.reply_bytes), prompt)),
         diagnostics: Vec::new(),
         counts_sessions: false,
     }

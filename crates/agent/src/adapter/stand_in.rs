@@ -22,9 +22,7 @@ impl Script {
     /// Creates a script that says one text in each turn.
     pub fn replies<T: Into<String>>(replies: impl IntoIterator<Item = T>) -> Self {
         let turns = replies.into_iter().map(|text| vec![Step::Say(text.into())]);
-        Self {
-            turns: turns.collect(),
-        }
+        Self { turns: turns.collect() }
     }
 }
 
@@ -60,10 +58,7 @@ pub struct StandIn {
 impl StandIn {
     /// Creates a stand-in at the beginning of its script.
     pub fn new(script: Script) -> Self {
-        Self {
-            script: Arc::new(script),
-            taken: Arc::default(),
-        }
+        Self { script: Arc::new(script), taken: Arc::default() }
     }
 
     fn next_steps(&self, delivery: &Delivery) -> (usize, Vec<Step>) {
@@ -71,10 +66,7 @@ impl StandIn {
         let turn = *taken;
         *taken += 1;
         let steps = self.script.turns.get(turn).cloned();
-        (
-            turn,
-            steps.unwrap_or_else(|| vec![Step::Say(account_of(delivery))]),
-        )
+        (turn, steps.unwrap_or_else(|| vec![Step::Say(account_of(delivery))]))
     }
 }
 
@@ -82,9 +74,10 @@ impl StandIn {
 fn account_of(delivery: &Delivery) -> String {
     let prompt = &delivery.prompt;
     let lines = prompt.lines().count();
-    let system = delivery.system.as_ref().map_or(String::new(), |system| {
-        format!(" and a system text of {} bytes", system.len())
-    });
+    let system = delivery
+        .system
+        .as_ref()
+        .map_or(String::new(), |system| format!(" and a system text of {} bytes", system.len()));
     let session = match delivery.resume {
         Some(_) => ", in a session that goes on",
         None => "",
@@ -168,11 +161,8 @@ async fn act(step: Step, number: usize, reply: &mut String, side: &TurnSide) -> 
                 }))
                 .await;
             }
-            side.send(Event::own(EventKind::Text {
-                text: Cow::Owned(text),
-                part: Part::Whole,
-            }))
-            .await;
+            side.send(Event::own(EventKind::Text { text: Cow::Owned(text), part: Part::Whole }))
+                .await;
         }
         Step::Think(text) => {
             side.send(Event::own(EventKind::Thinking {
@@ -182,11 +172,7 @@ async fn act(step: Step, number: usize, reply: &mut String, side: &TurnSide) -> 
             .await;
         }
         Step::Wait(time) => tokio::time::sleep(time).await,
-        Step::Tool {
-            name,
-            input,
-            output,
-        } => {
+        Step::Tool { name, input, output } => {
             let id = format!("tool-{number}");
             side.send(Event::own(EventKind::ToolStarted {
                 id: Cow::Owned(id.clone()),

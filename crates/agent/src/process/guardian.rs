@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
-use nix::sys::wait::{WaitStatus, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{self, Pid};
 
 use super::platform;
@@ -47,25 +47,18 @@ pub struct Guardian {
 impl Guardian {
     /// Uses the running program, whose `main` must begin with [`run_if_asked`].
     pub fn this_program() -> io::Result<Self> {
-        Ok(Self::from_program(std::env::current_exe()?))
+        Ok(Self::from_program(platform::this_program()?))
     }
 
     /// Uses another program, whose `main` must begin with [`run_if_asked`].
     pub fn from_program(program: impl Into<PathBuf>) -> Self {
-        Self {
-            program: program.into(),
-        }
+        Self { program: program.into() }
     }
 
     /// Returns the command that starts the guardian; it connects to `socket` before anything else.
     pub(super) fn command(&self, socket: &Path, program: &Path, args: &[OsString]) -> Command {
         let mut command = Command::new(&self.program);
-        command
-            .arg(GUARDIAN)
-            .arg(socket)
-            .arg(program)
-            .args(args)
-            .process_group(0);
+        command.arg(GUARDIAN).arg(socket).arg(program).args(args).process_group(0);
         command
     }
 }
@@ -159,23 +152,18 @@ fn tell(convoke: &mut UnixStream, line: &str) {
 }
 
 fn start_agent(program: &OsStr, args: impl Iterator<Item = OsString>) -> io::Result<Pid> {
-    let child = Command::new(std::env::current_exe()?)
+    let child = Command::new(platform::this_program()?)
         .arg(AGENT)
         .arg(std::process::id().to_string())
         .arg(program)
         .args(args)
         .spawn()?;
     // The agent alone holds the pipes to Convoke; else their end would never be seen.
-    let nothing = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/null")?;
+    let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     unistd::dup2_stdin(&nothing)?;
     unistd::dup2_stdout(&nothing)?;
     unistd::dup2_stderr(&nothing)?;
-    i32::try_from(child.id())
-        .map(Pid::from_raw)
-        .map_err(io::Error::other)
+    i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
 }
 
 /// Passes on what Convoke says, to the end of the connection.
@@ -205,6 +193,14 @@ fn reap(sender: &mpsc::Sender<News>) {
     }
 }
 
+/// Returns whether nothing hangs from the guardian any more. Whatever the agent left behind would: only
+/// the kernel knows this at every moment, while a list of processes can miss one that changes its parent.
+fn has_no_children() -> bool {
+    // Looks and does not take: how the agent ended is for the reaper to see.
+    let look = WaitPidFlag::WNOHANG | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+    waitid(Id::All, look) == Err(Errno::ECHILD)
+}
+
 /// Ends everything that descends from the guardian and returns how many there were beside the agent.
 ///
 /// What forks while it is being ended is found in the next round.
@@ -212,28 +208,20 @@ fn sweep(agent: Pid) -> usize {
     let begin = Instant::now();
     let mut seen = BTreeSet::new();
     let _ = killpg(agent, Signal::SIGKILL);
-    while begin.elapsed() < SWEEP_LIMIT {
-        let living = platform::descendants(unistd::getpid());
-        if living.is_empty() {
-            break;
-        }
-        for pid in living {
-            // Processes that are already dying are no news to anybody.
+    while !has_no_children() && begin.elapsed() < SWEEP_LIMIT {
+        for pid in platform::descendants(unistd::getpid()) {
             if kill(pid, Signal::SIGKILL).is_ok() && pid != agent {
                 seen.insert(pid);
             }
         }
-        thread::sleep(Duration::from_millis(2));
+        thread::sleep(Duration::from_millis(1));
     }
     seen.len()
 }
 
 /// Removes the turn's directory, which Convoke can no longer do.
 fn remove_private_dir(socket: &Path) {
-    if let Some(dir) = socket
-        .parent()
-        .filter(|dir| super::held::is_private_dir(dir))
-    {
+    if let Some(dir) = socket.parent().filter(|dir| super::held::is_private_dir(dir)) {
         let _ = std::fs::remove_dir_all(dir);
     }
 }

@@ -1,21 +1,26 @@
 //! A child as Convoke sees it: three pipes, and a guardian to talk to.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::UnixListener;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
-use super::Launch;
 use super::guardian::{Guardian, INTERRUPT, KILL};
+use super::{Launch, platform};
 use crate::verdict::Exit;
 
 /// How long the guardian may take to come up.
 const START_LIMIT: Duration = Duration::from_secs(20);
+/// How often what a killed guardian left is looked for.
+const MARKED_ROUNDS: usize = 200;
 const PREFIX: &str = "convoke-";
 
 /// A child could not be started.
@@ -42,14 +47,13 @@ pub enum StartError {
 
 /// Creates a directory for one turn, which only this user can read.
 pub fn private_dir(root: &Path) -> io::Result<tempfile::TempDir> {
-    tempfile::Builder::new().prefix(PREFIX).tempdir_in(root)
+    let owner_only = std::fs::Permissions::from_mode(0o700);
+    tempfile::Builder::new().prefix(PREFIX).permissions(owner_only).tempdir_in(root)
 }
 
 /// Returns whether a directory is one of ours, which may be removed.
 pub fn is_private_dir(dir: &Path) -> bool {
-    dir.file_name()
-        .and_then(|name| name.to_str())
-        .is_some_and(|name| name.starts_with(PREFIX))
+    dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PREFIX))
 }
 
 /// A child that a guardian holds. When this is dropped, the guardian ends the child.
@@ -58,8 +62,9 @@ pub struct Held {
     guardian: Child,
     control: OwnedWriteHalf,
     reports: Lines<BufReader<OwnedReadHalf>>,
+    private_dir: PathBuf,
     exit: Exit,
-    left: u64,
+    left: Option<u64>,
     problem: Option<String>,
 }
 
@@ -82,6 +87,14 @@ pub struct Report {
     pub problem: Option<String>,
 }
 
+impl Report {
+    /// Creates the report on a child whose end nobody saw.
+    pub fn unseen() -> Self {
+        let problem = "the guardian process did not report the end".to_owned();
+        Self { exit: Exit::Unseen, left: 0, problem: Some(problem) }
+    }
+}
+
 impl Held {
     /// Starts a program under a guardian.
     pub async fn start(launch: &Launch, guardian: &Guardian) -> Result<(Self, Pipes), StartError> {
@@ -101,10 +114,10 @@ impl Held {
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped());
-        let mut guardian = tokio::process::Command::from(command)
-            .spawn()
-            .map_err(StartError::Guardian)?;
+        let mut guardian =
+            tokio::process::Command::from(command).spawn().map_err(StartError::Guardian)?;
         let pipes = take_pipes(&mut guardian).ok_or(StartError::Silent)?;
+        platform::widen(&pipes.stdout);
         let connected = tokio::select! {
             connected = timeout(START_LIMIT, listener.accept()) => connected,
             _ = guardian.wait() => return Err(StartError::Silent),
@@ -119,8 +132,9 @@ impl Held {
             guardian,
             control,
             reports: BufReader::new(reports).lines(),
+            private_dir: launch.private_dir.clone(),
             exit: Exit::Unseen,
-            left: 0,
+            left: None,
             problem: None,
         };
         Ok((held, pipes))
@@ -144,17 +158,40 @@ impl Held {
             match line.split_once(' ') {
                 Some(("exit", code)) => self.exit = code.parse().map_or(Exit::Unseen, Exit::Code),
                 Some(("signal", n)) => self.exit = n.parse().map_or(Exit::Unseen, Exit::Signal),
-                Some(("left", count)) => self.left = count.parse().unwrap_or(0),
+                Some(("left", count)) => self.left = count.parse().ok(),
                 Some(("error", problem)) => self.problem = Some(problem.to_owned()),
                 _ => {}
             }
         }
         let _ = self.guardian.wait().await;
-        Report {
-            exit: self.exit,
-            left: self.left,
-            problem: self.problem.clone(),
+        let left = match self.left {
+            Some(left) => left,
+            // The guardian went without a report: somebody killed it.
+            None => self.end_marked().await,
+        };
+        Report { exit: self.exit, left, problem: self.problem.clone() }
+    }
+}
+
+impl Held {
+    /// Ends what carries the mark of this turn: the private directory in its environment.
+    async fn end_marked(&self) -> u64 {
+        let mut mark = b"TMPDIR=".to_vec();
+        mark.extend_from_slice(self.private_dir.as_os_str().as_encoded_bytes());
+        let mut ended = BTreeSet::new();
+        for _ in 0..MARKED_ROUNDS {
+            let marked = platform::with_variable(&mark);
+            if marked.is_empty() {
+                break;
+            }
+            for pid in marked {
+                // One that is gone already is no news.
+                let _ = kill(pid, Signal::SIGKILL);
+                ended.insert(pid);
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        ended.len() as u64
     }
 }
 
@@ -164,4 +201,17 @@ fn take_pipes(guardian: &mut Child) -> Option<Pipes> {
         stdout: guardian.stdout.take()?,
         stderr: guardian.stderr.take()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_private_directory_is_for_this_user_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = private_dir(root.path()).unwrap();
+        assert!(is_private_dir(dir.path()) && !is_private_dir(root.path()));
+        assert_eq!(dir.path().metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    }
 }

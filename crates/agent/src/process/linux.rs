@@ -2,10 +2,27 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
 
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
+
+/// Returns the running program: the file itself, also when another was installed over its name.
+#[expect(clippy::unnecessary_wraps, reason = "other systems may not know")]
+pub fn this_program() -> io::Result<PathBuf> {
+    Ok(PathBuf::from("/proc/self/exe"))
+}
+
+/// Makes a pipe hold as much as it may. A program that exits without flushing its output, as some do,
+/// loses less of it when its reader is slow.
+pub fn widen(pipe: impl AsFd) {
+    // A system that grants less leaves the pipe as it was, and that works too.
+    let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(1 << 20));
+}
 
 /// Makes orphans among our descendants our children, whatever session they are in.
 pub fn adopt_orphans() -> nix::Result<()> {
@@ -17,13 +34,26 @@ pub fn end_with_parent() -> nix::Result<()> {
     prctl::set_pdeathsig(Signal::SIGKILL)
 }
 
+/// Returns every process of this user whose environment holds `variable`: what a guardian that was
+/// itself killed can no longer end.
+pub fn with_variable(variable: &[u8]) -> Vec<Pid> {
+    let has_variable = |pid: &i32| {
+        let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environ.split(|&byte| byte == 0).any(|one| one == variable)
+    };
+    all_pids().filter(has_variable).map(Pid::from_raw).collect()
+}
+
+fn all_pids() -> impl Iterator<Item = i32> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
 /// Returns every living process that descends from `ancestor`. Costs one small file per process of the
 /// machine.
 pub fn descendants(ancestor: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    for pid in pids {
+    for pid in all_pids() {
         let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
             continue;
         };

@@ -14,21 +14,24 @@ use super::held::{Held, Pipes, Report, StartError};
 use super::{Dialogue, Input, Launch};
 use crate::delivery::Limits;
 use crate::event::{Event, EventKind};
+use crate::redact::Redactor;
 use crate::stream::Account;
 use crate::stream::lines::Lines;
 use crate::turn::TurnSide;
-use crate::verdict::{Ending, Exit, Reason, Stop};
+use crate::verdict::{Ending, Reason, Stop};
 
 /// The bytes of error output that are kept: the last ones.
 const STDERR_KEPT: usize = 16 << 10;
 /// Events that wait for a slow reader before the child has to wait too.
-const WAITING_EVENTS: usize = 1024;
+const WAITING_EVENTS: usize = 16 << 10;
 /// Writes that wait for a child which does not read, beside the first one.
 const WAITING_WRITES: usize = 64;
 /// How long a process may go on after its agent has closed the turn.
 const LINGER: Duration = Duration::from_secs(5);
 /// How long a guardian may take to end everything.
 const END_LIMIT: Duration = Duration::from_secs(15);
+/// How long output may still come when everything has ended.
+const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
 /// How a supervised turn ended.
 #[derive(Debug)]
@@ -48,29 +51,32 @@ pub async fn supervise(
     side: &TurnSide,
 ) -> Result<Ended, StartError> {
     let (held, pipes) = Held::start(launch, guardian).await?;
-    let Pipes {
-        stdin,
-        mut stdout,
-        mut stderr,
-    } = pipes;
-    let mut watch = Watch::new(held, stdin, dialogue, *limits);
+    let Pipes { stdin, mut stdout, mut stderr } = pipes;
+    let mut watch = Watch::new(held, stdin, dialogue, side.redactor(), *limits);
     let mut out = vec![0; 64 << 10];
     let mut err = vec![0; 8 << 10];
     let (mut out_open, mut err_open) = (true, true);
 
     let opening = watch.dialogue.open();
     watch.say(opening);
-    let report = loop {
+    let mut report = None;
+    while report.is_none() || out_open {
         let room = watch.waiting.len() < WAITING_EVENTS;
         tokio::select! {
             biased;
-            () = side.cancelled(), if watch.stop.is_none() => watch.stop(Stop::Cancelled).await,
-            () = sleep_until(watch.deadline) => {
-                if let Some(report) = watch.late().await {
-                    break report;
+            () = side.cancelled(), if watch.stop.is_none() && report.is_none() => watch.stop(Stop::Cancelled).await,
+            // A slow reader of ours is no reason to stop listening to what is left.
+            () = sleep_until(watch.deadline), if room || report.is_none() => {
+                if report.is_some() {
+                    // A writer has escaped us; what it writes belongs to no turn.
+                    break;
                 }
+                report = watch.late().await;
             }
-            permit = side.reserve(), if !watch.waiting.is_empty() => watch.hand_on(permit),
+            () = side.has_room(), if !watch.waiting.is_empty() => {
+                side.hand_on(&mut watch.waiting);
+                watch.listen_on();
+            }
             count = read(&mut stdout, &mut out), if out_open && room => {
                 out_open = count > 0;
                 watch.output(&out[..count]).await;
@@ -79,9 +85,15 @@ pub async fn supervise(
                 err_open = count > 0;
                 watch.error_output(&err[..count]).await;
             }
-            report = watch.held.ended(), if !out_open => break report,
+            ended = watch.held.ended(), if report.is_none() => {
+                report = Some(ended);
+                // What was written before the end is still to be read.
+                watch.rung = Rung::Ended;
+                watch.listen_on();
+            }
         }
-    };
+    }
+    let report = report.unwrap_or_else(Report::unseen);
     watch.drain(&mut stderr, &mut err).await;
     Ok(watch.close(report, side).await)
 }
@@ -99,12 +111,14 @@ enum Rung {
     Asked,
     Interrupted,
     Killed,
+    Ended,
 }
 
 struct Watch<'d> {
     held: Held,
     input: Option<mpsc::Sender<Input>>,
     dialogue: &'d mut dyn Dialogue,
+    redactor: &'d Redactor,
     limits: Limits,
     lines: Lines,
     waiting: VecDeque<Event<'static>>,
@@ -117,7 +131,13 @@ struct Watch<'d> {
 }
 
 impl<'d> Watch<'d> {
-    fn new(held: Held, stdin: ChildStdin, dialogue: &'d mut dyn Dialogue, limits: Limits) -> Self {
+    fn new(
+        held: Held,
+        stdin: ChildStdin,
+        dialogue: &'d mut dyn Dialogue,
+        redactor: &'d Redactor,
+        limits: Limits,
+    ) -> Self {
         let (input, inputs) = mpsc::channel(WAITING_WRITES);
         // A task of its own, so that a child that does not read never keeps us from reading it.
         tokio::spawn(feed(stdin, inputs));
@@ -127,6 +147,7 @@ impl<'d> Watch<'d> {
             held,
             input: Some(input),
             dialogue,
+            redactor,
             limits,
             lines: Lines::new(limits.line_bytes),
             waiting: VecDeque::new(),
@@ -141,7 +162,7 @@ impl<'d> Watch<'d> {
 
     fn say(&mut self, input: Input) {
         let last = input.last;
-        if !input.bytes.is_empty() {
+        if !input.bytes.is_empty() || last {
             // Full only when a child asks and asks and never reads; its time limit ends it.
             let _ = self.input.as_ref().map(|sender| sender.try_send(input));
         }
@@ -172,19 +193,15 @@ impl<'d> Watch<'d> {
     fn line(&mut self, line: &[u8]) {
         let waiting = &mut self.waiting;
         let stop = &mut self.stop;
+        let redactor = self.redactor;
         let input = self.dialogue.line(line, &mut |event| {
-            if let EventKind::Retry {
-                attempt,
-                status: Some(status),
-                ..
-            } = event.kind
-            {
+            if let EventKind::Retry { attempt, status: Some(status), .. } = event.kind {
                 // The first refusal can be an old token, which the agent renews.
                 if attempt > 1 && Reason::from_status(status).is_final() {
                     stop.get_or_insert(Stop::Hopeless(status));
                 }
             }
-            waiting.push_back(event.into_owned());
+            waiting.push_back(redactor.redact_notice(event.into_owned()));
         });
         self.say(input);
     }
@@ -196,7 +213,14 @@ impl<'d> Watch<'d> {
             (Rung::Running, None) => {
                 self.deadline = self.turn_end.min(Instant::now() + self.limits.silence);
             }
-            _ => {}
+            _ => self.listen_on(),
+        }
+    }
+
+    /// Gives what was written before the end another moment to arrive.
+    fn listen_on(&mut self) {
+        if self.rung == Rung::Ended {
+            self.deadline = Instant::now() + DRAIN_LIMIT;
         }
     }
 
@@ -260,27 +284,11 @@ impl<'d> Watch<'d> {
             Rung::Asked => self.interrupt().await,
             Rung::Leaving | Rung::Interrupted => self.kill().await,
             // Not even the guardian answers; dropping our end is all that is left.
-            Rung::Killed => {
-                return Some(Report {
-                    exit: Exit::Unseen,
-                    left: 0,
-                    problem: Some("the guardian process did not end".to_owned()),
-                });
+            Rung::Killed | Rung::Ended => {
+                return Some(Report::unseen());
             }
         }
         None
-    }
-
-    /// Hands on one event. When nobody reads any more, the turn is cancelled elsewhere.
-    fn hand_on(&mut self, permit: Option<mpsc::Permit<'_, Event<'static>>>) {
-        match permit {
-            Some(permit) => {
-                if let Some(event) = self.waiting.pop_front() {
-                    permit.send(event);
-                }
-            }
-            None => self.waiting.clear(),
-        }
     }
 
     /// Takes what is left of the error output, when every writer is gone.
@@ -297,15 +305,12 @@ impl<'d> Watch<'d> {
             bytes.extend_from_slice(problem.as_bytes());
         }
         let stderr = String::from_utf8_lossy(&bytes).into_owned();
-        let stderr = side.redactor().redact(&stderr).into_owned();
-        let ending = Ending {
-            exit: report.exit,
-            stop: self.stop,
-            stderr: &stderr,
-        };
+        let stderr = self.redactor.redact(&stderr).into_owned();
+        let ending = Ending { exit: report.exit, stop: self.stop, stderr: &stderr };
         let waiting = &mut self.waiting;
+        let redactor = self.redactor;
         let mut account = self.dialogue.finish(&ending, &mut |event| {
-            waiting.push_back(event.into_owned());
+            waiting.push_back(redactor.redact_notice(event.into_owned()));
         });
         let mut notes = Vec::new();
         if report.left > 0 {

@@ -53,18 +53,30 @@ const QUIET_SYSTEM: &[&str] = &[
     "turn_duration",
     "mirror_error",
     "commands_changed",
+    "api_error",
+    "agents_killed",
+    "away_summary",
+    "file_snapshot",
+    "permission_retry",
+    "scheduled_task_fire",
+    "thinking",
+    "worker_shutting_down",
 ];
 
 /// Event types that say nothing which a turn's reader needs.
 const QUIET: &[&str] = &[
+    "command_lifecycle",
+    "control_request",
     "control_response",
     "control_cancel_request",
+    "conversation_reset",
     "keep_alive",
     "rate_limit_event",
     "tool_progress",
     "tool_use_summary",
     "auth_status",
     "prompt_suggestion",
+    "transcript_mirror",
 ];
 
 /// Raw API events, and kinds of deltas, that only frame others.
@@ -127,10 +139,7 @@ impl Claude {
     fn init(&mut self, event: Line<'_>, sink: &mut Sink<'_>) {
         self.tally.session = event.session_id.0.as_deref().map(str::to_owned);
         self.tally.model = event.model.0.as_deref().map(str::to_owned);
-        sink(Event::own(EventKind::Started {
-            session: event.session_id.0,
-            model: event.model.0,
-        }));
+        sink(Event::own(EventKind::Started { session: event.session_id.0, model: event.model.0 }));
     }
 
     fn assistant(&mut self, event: Line<'_>, line: &str, sink: &mut Sink<'_>) {
@@ -166,10 +175,7 @@ impl Claude {
                 if parent.is_none() {
                     self.tally.say(&text);
                 }
-                sink(of(EventKind::Text {
-                    text,
-                    part: Part::Whole,
-                }));
+                sink(of(EventKind::Text { text, part: Part::Whole }));
             }
             "thinking" => sink(of(EventKind::Thinking {
                 text: block.thinking.into_text(),
@@ -192,9 +198,7 @@ impl Claude {
                 }));
             }
             kind if kind.ends_with("tool_result") => self.tool_result(block, parent, sink),
-            other => self
-                .tally
-                .unknown(&format!("assistant/{other}"), line, sink),
+            other => self.tally.unknown(&format!("assistant/{other}"), line, sink),
         }
     }
 
@@ -232,10 +236,7 @@ impl Claude {
             Some(text) => text,
             None => joined(block.content.items),
         };
-        sink(Event::of(
-            parent.cloned(),
-            EventKind::ToolFinished { id, ok, output },
-        ));
+        sink(Event::of(parent.cloned(), EventKind::ToolFinished { id, ok, output }));
     }
 
     /// Reads a raw API event: the deltas that run ahead of the whole.
@@ -247,15 +248,16 @@ impl Claude {
         match raw.kind.as_str() {
             "content_block_delta" => {
                 let delta = raw.delta.0.unwrap_or_default();
+                if sub_agent.is_none() && delta.kind.as_str() == "text_delta" {
+                    self.tally.preview(delta.text.as_str());
+                }
                 let kind = match delta.kind.as_str() {
-                    "text_delta" => EventKind::Text {
-                        text: delta.text.into_text(),
-                        part: Part::Delta,
-                    },
-                    "thinking_delta" => EventKind::Thinking {
-                        text: delta.thinking.into_text(),
-                        part: Part::Delta,
-                    },
+                    "text_delta" => {
+                        EventKind::Text { text: delta.text.into_text(), part: Part::Delta }
+                    }
+                    "thinking_delta" => {
+                        EventKind::Thinking { text: delta.thinking.into_text(), part: Part::Delta }
+                    }
                     quiet if QUIET_DELTA.contains(&quiet) => return,
                     other => {
                         let name = format!("stream_event/{other}");
@@ -264,6 +266,8 @@ impl Claude {
                 };
                 sink(Event::of(sub_agent, kind));
             }
+            // A request that failed half-way is made again, and its answer begins anew.
+            "message_start" if sub_agent.is_none() => self.tally.forget_preview(),
             quiet if QUIET_RAW.contains(&quiet) => {}
             other => {
                 let name = format!("stream_event/{other}");
@@ -284,16 +288,14 @@ impl Claude {
         for denial in &event.permission_denials.items {
             let tool = denial.tool_name.as_str();
             let message = format!("the tool `{tool}` was denied");
-            self.tally
-                .warn(Diagnostic::new(Code::AgentToolDenied, message), sink);
+            self.tally.warn(Diagnostic::new(Code::AgentToolDenied, message), sink);
         }
         let verdict = self.closing(event);
         if verdict == Verdict::Done {
             self.tally.reply_is(event.result.as_str());
             if self.synthetic && event.num_turns.0 == Some(0) {
                 let message = "the program took the prompt for a command of its own";
-                self.tally
-                    .warn(Diagnostic::new(Code::AgentAnsweredItself, message), sink);
+                self.tally.warn(Diagnostic::new(Code::AgentAnsweredItself, message), sink);
             }
         }
         self.tally.closing = Some(verdict);
@@ -319,7 +321,8 @@ impl Claude {
         if event.stop_reason.as_str() == "refusal" {
             return Reason::Refused;
         }
-        if event.terminal_reason.as_str() == "prompt_too_long" {
+        let too_long = reason_in_words(message) == Some(Reason::ContextFull);
+        if too_long || event.terminal_reason.as_str() == "prompt_too_long" {
             return Reason::ContextFull;
         }
         if event.subtype.as_str().starts_with("error_max") {
@@ -349,8 +352,7 @@ impl Claude {
             .ok()
             .and_then(|edit| edit.file_path.0.or(edit.notebook_path.0));
         if let Some(path) = path.filter(|_| self.edits.len() < 256) {
-            self.edits
-                .insert(id.to_owned(), (path.into_owned(), change));
+            self.edits.insert(id.to_owned(), (path.into_owned(), change));
         }
     }
 }

@@ -59,6 +59,8 @@ pub enum Message {
         id: u64,
         /// The thread that it named.
         thread: Option<String>,
+        /// The model that it named.
+        model: Option<String>,
         /// The turn that it named.
         turn: Option<String>,
     },
@@ -91,10 +93,7 @@ pub struct CodexApp {
 impl CodexApp {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
-        Self {
-            tally: Tally::new(reply_limit),
-            before: None,
-        }
+        Self { tally: Tally::new(reply_limit), before: None }
     }
 
     /// Ends the turn because it could not be begun.
@@ -120,10 +119,9 @@ impl CodexApp {
             return Message::Nothing;
         };
         match (message.method.0, message.id) {
-            (Some(method), Some(id)) => Message::Request {
-                id: id.get().to_owned(),
-                method: method.into_owned(),
-            },
+            (Some(method), Some(id)) => {
+                Message::Request { id: id.get().to_owned(), method: method.into_owned() }
+            }
             (Some(method), None) => {
                 let params = message.params.0.unwrap_or_default();
                 self.notification(&method, params, &line, sink);
@@ -146,26 +144,19 @@ impl CodexApp {
             sink(Event::of(sub_agent.map(Cow::Borrowed), kind));
         };
         match method {
-            "item/agentMessage/delta" => emit(
-                sink,
-                EventKind::Text {
-                    text: params.delta.into_text(),
-                    part: Part::Delta,
-                },
-            ),
+            "item/agentMessage/delta" => {
+                if !foreign {
+                    tally.preview(params.delta.as_str());
+                }
+                emit(sink, EventKind::Text { text: params.delta.into_text(), part: Part::Delta });
+            }
             "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta" => emit(
                 sink,
-                EventKind::Thinking {
-                    text: params.delta.into_text(),
-                    part: Part::Delta,
-                },
+                EventKind::Thinking { text: params.delta.into_text(), part: Part::Delta },
             ),
             "item/started" | "item/completed" => {
-                let phase = if method == "item/started" {
-                    Phase::Started
-                } else {
-                    Phase::Completed
-                };
+                let phase =
+                    if method == "item/started" { Phase::Started } else { Phase::Completed };
                 match params.item.0 {
                     Some(item) => codex_item::read(item, phase, sub_agent, line, tally, sink),
                     None => tally.unknown(method, line, sink),
@@ -182,9 +173,8 @@ impl CodexApp {
             "thread/tokenUsage/updated" if !foreign => {
                 let counts = params.token_usage.0.unwrap_or_default();
                 if let (Some(total), Some(last)) = (counts.total.0, counts.last.0) {
-                    let before = *self
-                        .before
-                        .get_or_insert_with(|| total.usage().since(last.usage()));
+                    let before =
+                        *self.before.get_or_insert_with(|| total.usage().since(last.usage()));
                     let usage = total.usage().since(before);
                     tally.usage = Some(usage);
                     sink(Event::own(EventKind::Usage(usage)));
@@ -193,6 +183,9 @@ impl CodexApp {
             "error" if !foreign => {
                 let problem = params.error.0.unwrap_or_default();
                 let message = problem.whole_message();
+                if params.will_retry.0 {
+                    tally.forget_preview();
+                }
                 match codex_item::retry(&message) {
                     Some(retry) => sink(Event::own(retry)),
                     None if params.will_retry.0 => sink(Event::own(EventKind::Retry {
@@ -238,16 +231,14 @@ fn answer(id: &RawValue, result: Option<Answer<'_>>, error: Option<Problem<'_>>)
         return Message::Nothing;
     };
     if let Some(error) = error {
-        return Message::Refusal {
-            id,
-            message: error.message.into_text().into_owned(),
-        };
+        return Message::Refusal { id, message: error.message.into_text().into_owned() };
     }
     let result = result.unwrap_or_default();
     let named = |object: Object<Named<'_>>| object.0.and_then(|o| o.id.0).map(Cow::into_owned);
     Message::Answer {
         id,
         thread: named(result.thread),
+        model: result.model.0.map(Cow::into_owned),
         turn: named(result.turn),
     }
 }
@@ -311,6 +302,8 @@ struct Params<'a> {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Answer<'a> {
+    #[serde(borrow)]
+    model: Text<'a>,
     #[serde(borrow)]
     thread: Object<Named<'a>>,
     #[serde(borrow)]

@@ -22,9 +22,7 @@ pub struct CodexExec {
 impl CodexExec {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
-        Self {
-            tally: Tally::new(reply_limit),
-        }
+        Self { tally: Tally::new(reply_limit) }
     }
 
     fn read(&mut self, event: Line<'_>, line: &str, sink: &mut Sink<'_>) {

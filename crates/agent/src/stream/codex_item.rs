@@ -36,10 +36,7 @@ pub(super) fn read(
                 tally.pause();
                 tally.say(item.text.as_str());
             }
-            emit(EventKind::Text {
-                text: item.text.into_text(),
-                part: Part::Whole,
-            });
+            emit(EventKind::Text { text: item.text.into_text(), part: Part::Whole });
         }
         ("reasoning", Phase::Completed) => {
             let text = match item.text.0 {
@@ -47,36 +44,22 @@ pub(super) fn read(
                 None => Cow::Owned(joined(&item.summary, &item.content)),
             };
             if !text.is_empty() {
-                emit(EventKind::Thinking {
-                    text,
-                    part: Part::Whole,
-                });
+                emit(EventKind::Thinking { text, part: Part::Whole });
             }
         }
         ("file_change" | "fileChange", Phase::Completed) if item.status.as_str() == "completed" => {
             let changes = item.changes.items.into_iter().map(Change::into_event);
-            emit(EventKind::FileChange {
-                changes: changes.collect(),
-            });
+            emit(EventKind::FileChange { changes: changes.collect() });
         }
         ("todo_list" | "todoList", _) => {
             let items = item.items.items.into_iter().map(|todo| TodoItem {
                 text: todo.text.into_text(),
-                state: if todo.completed.0 {
-                    TodoState::Completed
-                } else {
-                    TodoState::Pending
-                },
+                state: if todo.completed.0 { TodoState::Completed } else { TodoState::Pending },
             });
-            emit(EventKind::Todo {
-                items: items.collect(),
-            });
+            emit(EventKind::Todo { items: items.collect() });
         }
         ("error", Phase::Completed) => {
-            tally.warn(
-                Diagnostic::new(Code::AgentNotice, item.message.into_text()),
-                sink,
-            );
+            tally.warn(Diagnostic::new(Code::AgentNotice, item.message.into_text()), sink);
         }
         (
             "agent_message" | "agentMessage" | "reasoning" | "file_change" | "fileChange" | "error"
@@ -114,11 +97,9 @@ pub(super) fn read(
 fn tool_name<'a>(kind: &str, item: &Item<'a>) -> Option<Cow<'a, str>> {
     match kind {
         "command_execution" | "commandExecution" => Some(Cow::Borrowed("shell")),
-        "mcp_tool_call" | "mcpToolCall" => Some(Cow::Owned(format!(
-            "{}.{}",
-            item.server.as_str(),
-            item.tool.as_str()
-        ))),
+        "mcp_tool_call" | "mcpToolCall" => {
+            Some(Cow::Owned(format!("{}.{}", item.server.as_str(), item.tool.as_str())))
+        }
         "collab_tool_call" | "collabToolCall" | "collabAgentToolCall" | "dynamicToolCall" => {
             Some(item.tool.clone().into_text())
         }
@@ -132,11 +113,7 @@ fn tool_name<'a>(kind: &str, item: &Item<'a>) -> Option<Cow<'a, str>> {
 }
 
 fn joined(summary: &List<'_, Text<'_>>, content: &List<'_, Text<'_>>) -> String {
-    let list = if summary.items.is_empty() {
-        content
-    } else {
-        summary
-    };
+    let list = if summary.items.is_empty() { content } else { summary };
     let texts: Vec<&str> = list.items.iter().map(Text::as_str).collect();
     texts.join("\n\n")
 }
@@ -245,10 +222,7 @@ impl<'a> Change<'a> {
                 .map(|typed| typed.kind.into_text())
                 .unwrap_or_default(),
         };
-        FileChange {
-            path: self.path.into_text(),
-            change,
-        }
+        FileChange { path: self.path.into_text(), change }
     }
 }
 
@@ -292,10 +266,7 @@ pub(super) fn retry(message: &str) -> Option<EventKind<'_>> {
     let rest = message.strip_prefix("Reconnecting...")?.trim_start();
     let (count, reason) = rest.split_once(' ').unwrap_or((rest, ""));
     let (attempt, max) = count.split_once('/')?;
-    let reason = reason
-        .strip_prefix('(')
-        .and_then(|r| r.strip_suffix(')'))
-        .unwrap_or(reason);
+    let reason = reason.strip_prefix('(').and_then(|r| r.strip_suffix(')')).unwrap_or(reason);
     Some(EventKind::Retry {
         attempt: attempt.parse().ok()?,
         max: max.parse().ok(),

@@ -66,8 +66,7 @@ impl Gemini {
             "error" => {
                 let message = event.message.into_text().into_owned();
                 self.last_error = Some(message.clone());
-                self.tally
-                    .warn(Diagnostic::new(Code::AgentNotice, message), sink);
+                self.tally.warn(Diagnostic::new(Code::AgentNotice, message), sink);
             }
             "result" => {
                 self.end_text(sink);
@@ -84,10 +83,7 @@ impl Gemini {
         let room = self.text_limit.saturating_sub(self.text.len());
         let end = text.floor_char_boundary(room.min(text.len()));
         self.text.push_str(&text[..end]);
-        sink(Event::own(EventKind::Text {
-            text,
-            part: Part::Delta,
-        }));
+        sink(Event::own(EventKind::Text { text, part: Part::Delta }));
     }
 
     /// Hands on the text that the chunks made up.
@@ -117,8 +113,7 @@ impl Gemini {
         if let Some(change) = change.filter(|_| self.edits.len() < 256) {
             let edit: Edit<'_> = serde_json::from_str(input).unwrap_or_default();
             let path = edit.file_path.into_text().into_owned();
-            self.edits
-                .insert(event.tool_id.as_str().to_owned(), (path, change));
+            self.edits.insert(event.tool_id.as_str().to_owned(), (path, change));
         }
         sink(Event::own(EventKind::ToolStarted {
             id: event.tool_id.into_text(),
@@ -132,10 +127,7 @@ impl Gemini {
         let id = event.tool_id.into_text();
         if let Some((path, change)) = self.edits.remove(id.as_ref()).filter(|_| ok) {
             sink(Event::own(EventKind::FileChange {
-                changes: vec![FileChange {
-                    path: Cow::Owned(path),
-                    change: Cow::Borrowed(change),
-                }],
+                changes: vec![FileChange { path: Cow::Owned(path), change: Cow::Borrowed(change) }],
             }));
         }
         let error = event.error.0.unwrap_or_default();
@@ -195,10 +187,7 @@ impl Gemini {
         self.tally.usage = Some(usage);
         self.tally.closing = Some(Verdict::Done);
         self.tally.reply_is(&response);
-        sink(Event::own(EventKind::Text {
-            text: response,
-            part: Part::Whole,
-        }));
+        sink(Event::own(EventKind::Text { text: response, part: Part::Whole }));
     }
 }
 
@@ -234,11 +223,7 @@ impl Reader for Gemini {
 
 fn failure(message: String) -> Failure {
     let reason = reason_in_words(&message).unwrap_or_else(|| {
-        if message.contains("blocked") {
-            Reason::Refused
-        } else {
-            Reason::Other
-        }
+        if message.contains("blocked") { Reason::Refused } else { Reason::Other }
     });
     Failure::new(reason, message)
 }
@@ -247,6 +232,10 @@ fn failure(message: String) -> Failure {
 fn explain(ending: &Ending<'_>) -> Failure {
     let mut failure = explain_ending(ending);
     match ending.exit {
+        Exit::Code(0) => {
+            "it ended without a result; it drops output that is not read in time"
+                .clone_into(&mut failure.message);
+        }
         Exit::Code(41) => failure.reason = Reason::Auth,
         Exit::Code(42) if failure.reason == Reason::Incomplete => failure.reason = Reason::Usage,
         Exit::Code(55) => failure.reason = Reason::Untrusted,

@@ -17,12 +17,7 @@ pub struct Lines {
 impl Lines {
     /// Creates a cutter for lines of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Self {
-            torn: Vec::new(),
-            limit,
-            skipping: false,
-            too_long: 0,
-        }
+        Self { torn: Vec::new(), limit, skipping: false, too_long: 0 }
     }
 
     /// Takes a chunk and hands on every line that it completes, without its newline.

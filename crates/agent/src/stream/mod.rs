@@ -72,6 +72,8 @@ pub(crate) struct Tally {
     reply_cut: u64,
     /// The next text begins a new reply: what came before a tool call is interim talk.
     reply_over: bool,
+    /// Deltas whose whole has not come; all that there is when the turn ends before it does.
+    preview: String,
     unknown: BTreeSet<String>,
     noise: u64,
     damaged: u64,
@@ -90,6 +92,7 @@ impl Tally {
             reply_limit,
             reply_cut: 0,
             reply_over: false,
+            preview: String::new(),
             unknown: BTreeSet::new(),
             noise: 0,
             damaged: 0,
@@ -97,8 +100,20 @@ impl Tally {
         }
     }
 
+    /// Takes note of a piece of text whose whole is yet to come.
+    pub fn preview(&mut self, delta: &str) {
+        let room = self.reply_limit.saturating_sub(self.preview.len());
+        self.preview.push_str(&delta[..delta.floor_char_boundary(room.min(delta.len()))]);
+    }
+
+    /// Forgets pieces whose whole will not come, because it is begun anew.
+    pub fn forget_preview(&mut self) {
+        self.preview.clear();
+    }
+
     /// Adds text of the agent to its reply.
     pub fn say(&mut self, text: &str) {
+        self.preview.clear();
         if std::mem::take(&mut self.reply_over) {
             self.reply.clear();
             self.reply_cut = 0;
@@ -148,17 +163,18 @@ impl Tally {
 
     /// Returns a line as text; bytes that are not UTF-8 are replaced, so that the rest can be read.
     pub fn text<'l>(&mut self, line: &'l [u8]) -> Cow<'l, str> {
-        let text = String::from_utf8_lossy(line);
-        self.damaged += u64::from(matches!(text, Cow::Owned(_)));
-        text
+        // Several times faster than the lossy reading, which nearly no line needs.
+        if let Ok(text) = std::str::from_utf8(line) {
+            return Cow::Borrowed(text);
+        }
+        self.damaged += 1;
+        String::from_utf8_lossy(line)
     }
 
     /// Takes a line that does not read as an event: one of an unknown form, or none at all.
     pub fn unreadable(&mut self, line: &str, sink: &mut Sink<'_>) {
         match serde_json::from_str::<Kind<'_>>(line) {
-            Ok(Kind {
-                kind: Text(Some(kind)),
-            }) => self.unknown(&kind, line, sink),
+            Ok(Kind { kind: Text(Some(kind)) }) => self.unknown(&kind, line, sink),
             _ => self.noise(line),
         }
     }
@@ -191,14 +207,15 @@ impl Tally {
             self.warn(cut, sink);
         }
         let verdict = decide(self.closing.take(), ending, explain);
+        if verdict != Verdict::Done && !self.preview.is_empty() {
+            let preview = std::mem::take(&mut self.preview);
+            self.reply_is(&preview);
+        }
         if verdict == Verdict::Done
             && ending.stop.is_none()
             && !matches!(ending.exit, Exit::Code(0) | Exit::Unseen)
         {
-            let message = format!(
-                "the turn is done, and the program ended with {}",
-                ending.exit
-            );
+            let message = format!("the turn is done, and the program ended with {}", ending.exit);
             self.warn(Diagnostic::new(Code::AgentExitDisagrees, message), sink);
         }
         Account {
@@ -221,9 +238,22 @@ struct Kind<'a> {
     kind: Text<'a>,
 }
 
+/// What the CLIs write to their error output in every turn, and what explains nothing.
+const CHATTER: &[&str] = &[
+    "256-color support",
+    "Basic terminal detected",
+    "Ripgrep is not available",
+    "[STARTUP]",
+    "YOLO mode is enabled",
+    "Reading prompt from stdin",
+    "WARNING: proceeding, even though we could not",
+];
+
 /// Explains an end without a closing event from what stands in the error output.
 pub(crate) fn explain_ending(ending: &Ending<'_>) -> Failure {
-    let words = last_words(ending.stderr);
+    let is_chatter = |line: &&str| CHATTER.iter().any(|chatter| line.contains(chatter));
+    let lines: Vec<&str> = ending.stderr.lines().filter(|line| !is_chatter(line)).collect();
+    let words = last_words(&lines);
     let reason = reason_in_words(&words).unwrap_or(Reason::Incomplete);
     let message = if words.is_empty() {
         format!("it ended with {} and did not close its turn", ending.exit)
@@ -246,6 +276,10 @@ pub(crate) fn reason_in_words(words: &str) -> Option<Reason> {
         ("output token maximum", Reason::OutputFull),
         ("safety settings", Reason::Refused),
         ("usage policy", Reason::Refused),
+        ("rate limit", Reason::RateLimit),
+        ("too many requests", Reason::RateLimit),
+        ("resource_exhausted", Reason::RateLimit),
+        ("quota", Reason::RateLimit),
         ("api key", Reason::Auth),
         ("unauthorized", Reason::Auth),
         ("not logged in", Reason::Auth),
@@ -253,10 +287,6 @@ pub(crate) fn reason_in_words(words: &str) -> Option<Reason> {
         ("auth method", Reason::Auth),
         ("permission_denied", Reason::Auth),
         ("forbidden", Reason::Auth),
-        ("rate limit", Reason::RateLimit),
-        ("too many requests", Reason::RateLimit),
-        ("resource_exhausted", Reason::RateLimit),
-        ("quota", Reason::RateLimit),
         ("not inside a trusted directory", Reason::Untrusted),
         ("trusted folder", Reason::Untrusted),
         ("stream disconnected", Reason::Network),
@@ -284,10 +314,7 @@ pub(crate) fn reason_in_words(words: &str) -> Option<Reason> {
     if let Some(status) = status_in_words(&words) {
         return Some(Reason::from_status(status));
     }
-    SIGNS
-        .iter()
-        .find(|(sign, _)| words.contains(sign))
-        .map(|&(_, reason)| reason)
+    SIGNS.iter().find(|(sign, _)| words.contains(sign)).map(|&(_, reason)| reason)
 }
 
 /// Finds the HTTP status in the two forms that the CLIs use: `status 401` and `"code":401`.
@@ -299,15 +326,9 @@ pub(crate) fn status_in_words(words: &str) -> Option<u16> {
         let ends = !rest[3..].starts_with(|c: char| c.is_ascii_digit());
         ((400..600).contains(&status) && ends).then_some(status)
     };
-    [
-        "unexpected status",
-        "\"code\"",
-        "last status",
-        "with status",
-        "http",
-    ]
-    .iter()
-    .find_map(|mark| digits_after(mark))
+    ["unexpected status", "\"code\"", "last status", "with status", "http"]
+        .iter()
+        .find_map(|mark| digits_after(mark))
 }
 
 #[cfg(test)]
@@ -318,14 +339,8 @@ mod tests {
     fn a_status_is_found_in_the_words_of_every_cli() {
         for (words, status) in [
             ("unexpected status 401 unauthorized: x", Some(401)),
-            (
-                r#"[api error: {"error":{"code":403,"message":"x"}}]"#,
-                Some(403),
-            ),
-            (
-                "exceeded retry limit, last status: 429 too many requests",
-                Some(429),
-            ),
+            (r#"[api error: {"error":{"code":403,"message":"x"}}]"#, Some(403)),
+            ("exceeded retry limit, last status: 429 too many requests", Some(429)),
             ("http://127.0.0.1:4000/v1", None),
             ("we have 500 files", None),
         ] {

@@ -19,24 +19,17 @@ pub struct Plain {
 impl Plain {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
-        Self {
-            tally: Tally::new(reply_limit),
-            text: String::new(),
-            limit: reply_limit,
-        }
+        Self { tally: Tally::new(reply_limit), text: String::new(), limit: reply_limit }
     }
 
     fn add(&mut self, line: &str, sink: &mut Sink<'_>) {
         let line = line.strip_suffix('\r').unwrap_or(line);
-        let text = format!("{line}\n");
+        let text = [line, "\n"].concat();
         self.tally.say(&text);
         if self.text.len() + text.len() <= self.limit {
             self.text.push_str(&text);
         }
-        sink(Event::own(EventKind::Text {
-            text: Cow::Owned(text),
-            part: Part::Delta,
-        }));
+        sink(Event::own(EventKind::Text { text: Cow::Owned(text), part: Part::Delta }));
     }
 }
 
@@ -53,18 +46,13 @@ impl Reader for Plain {
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
         let whole = self.text.trim_end_matches('\n').to_owned();
         if !whole.is_empty() {
-            sink(Event::own(EventKind::Text {
-                text: Cow::Borrowed(&whole),
-                part: Part::Whole,
-            }));
+            sink(Event::own(EventKind::Text { text: Cow::Borrowed(&whole), part: Part::Whole }));
         }
         if ending.exit == Exit::Code(0) && ending.stop.is_none() {
             self.tally.closing = Some(Verdict::Done);
         }
         let mut account = self.tally.close(ending, explain_ending, sink);
-        account
-            .reply
-            .truncate(account.reply.trim_end_matches('\n').len());
+        account.reply.truncate(account.reply.trim_end_matches('\n').len());
         account
     }
 }

@@ -2,6 +2,9 @@
 
 mod ask;
 mod assemble;
+mod capture;
+mod doctor;
+mod explain;
 mod prompt;
 mod request;
 mod rpc;
@@ -15,6 +18,7 @@ use crate::outcome::Outcome;
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Explain(explain::Explain),
     /// Show the exact prompt that a member would get now; nothing is sent
     Prompt(prompt::Arguments),
     /// Show the exact request that a turn here would send to a model; nothing is sent
@@ -25,6 +29,10 @@ pub enum Command {
     Assemble(assemble::Arguments),
     /// Keep a conversation for another program: JSON-RPC over standard input and output
     Rpc(rpc::Arguments),
+    /// Show what a CLI really sends to its model; nothing leaves the machine
+    Capture(capture::Arguments),
+    /// Show which agents are here, how they are signed in, and what would fail and why
+    Doctor(doctor::Arguments),
 }
 
 /// Runs a subcommand.
@@ -35,10 +43,13 @@ pub fn run(command: Command) -> anyhow::Result<Outcome> {
         _ => LevelFilter::OFF,
     });
     match command {
+        Command::Explain(arguments) => explain::run(&arguments),
         Command::Prompt(arguments) => prompt::run(&arguments),
         Command::Request(arguments) => request::run(&arguments),
         Command::Ask(arguments) => ask::run(&arguments),
         Command::Assemble(arguments) => assemble::run(&arguments),
         Command::Rpc(arguments) => rpc::run(&arguments),
+        Command::Capture(arguments) => capture::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
     }
 }

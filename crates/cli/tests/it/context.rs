@@ -30,6 +30,15 @@ impl TestContext {
         self
     }
 
+    /// Writes a program, and puts it on the `PATH` beside the system's own.
+    pub fn program(self, name: &str, script: &str) -> Self {
+        let path = self.path().join("bin");
+        let context = self.file(&format!("bin/{name}"), script);
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(path.join(name), permissions).expect("permissions");
+        context.env("PATH", &format!("{}:/usr/bin:/bin", path.display()))
+    }
+
     /// Sets an environment variable.
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
@@ -45,13 +54,17 @@ impl TestContext {
     pub fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> String {
         let output = self.output(arguments, input);
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
-        format!(
+        self.masked(&format!(
             "exit code: {}\n----- stdout -----\n{}\n----- stderr -----\n{}",
             output.status.code().expect("an exit code"),
             text(&output.stdout),
             text(&output.stderr)
-        )
-        .replace(&*self.path().to_string_lossy(), "[DIRECTORY]")
+        ))
+    }
+
+    /// Replaces what differs from run to run.
+    pub fn masked(&self, text: &str) -> String {
+        text.replace(&*self.path().to_string_lossy(), "[DIRECTORY]")
     }
 
     /// Runs the command and returns what it wrote.

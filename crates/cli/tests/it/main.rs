@@ -4,8 +4,11 @@
 
 mod ask;
 mod assemble;
+mod capture;
 mod context;
+mod doctor;
 mod prompt;
+mod request;
 mod rpc;
 mod vectors;
 

@@ -36,7 +36,7 @@ impl Lab {
         }
         lab.bash(&commands)?;
         for path in texts(scenario.get("unreadable")) {
-            let none = fs::Permissions::from_mode(0);
+            let none = fs::Permissions::from_mode(0o0);
             fs::set_permissions(lab.path(&path), none).map_err(|it| it.to_string())?;
         }
         Ok(lab)

@@ -11,15 +11,18 @@
 
 #![allow(clippy::print_stdout, clippy::exit, clippy::unwrap_used, missing_docs)]
 
+#[allow(dead_code, reason = "shared with the scenarios of convoke-thread")]
 #[path = "../../../thread/tests/scenarios/compare.rs"]
 mod compare;
 mod lab;
+#[path = "../../../thread/tests/scenarios/place.rs"]
+mod place;
 mod run;
 #[allow(dead_code, reason = "shared with the scenarios of convoke-thread")]
 #[path = "../../../thread/tests/scenarios/scenario.rs"]
 mod scenario;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use scenario::Scenario;
 
@@ -35,14 +38,14 @@ pub(crate) enum Verdict {
 }
 
 fn main() {
-    let Some((scenarios, packs)) = folders() else {
+    let Some((scenarios, packs)) = place::folders() else {
         println!("skipped: neither CONVOKE_SCENARIOS nor CONVOKE_SHARED is set");
         println!("0 passed, 0 failed, 0 skipped");
         return;
     };
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     let (mut all_compared, mut all_later) = (0, 0);
-    for folder in scenario_folders(&scenarios) {
+    for folder in place::scenario_folders(&scenarios) {
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
         match verdict(&folder, &packs) {
             Verdict::Passed { compared, later } => {
@@ -76,30 +79,4 @@ fn verdict(folder: &Path, packs: &Path) -> Verdict {
         return Verdict::Skipped("it is no run of `codex exec`".to_owned());
     }
     run::all(&scenario, packs).unwrap_or_else(Verdict::Failed)
-}
-
-fn folders() -> Option<(PathBuf, PathBuf)> {
-    let variable = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty());
-    // Tests run in the crate's folder; a relative path is meant from the workspace.
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let placed = |path: PathBuf| if path.exists() { path } else { workspace.join(path) };
-    let shared = variable("CONVOKE_SHARED").map(|it| placed(it.into()));
-    let given = variable("CONVOKE_SCENARIOS").map(|it| placed(it.into()));
-    let scenarios = given.or_else(|| Some(shared.as_ref()?.join("scenarios")))?;
-    let packs = match shared {
-        Some(shared) => shared.join("packs"),
-        None => scenarios.join("../packs"),
-    };
-    Some((scenarios, packs))
-}
-
-fn scenario_folders(scenarios: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(scenarios).unwrap_or_else(|error| {
-        println!("cannot read {}: {error}", scenarios.display());
-        std::process::exit(1);
-    });
-    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut folders: Vec<_> = paths.filter(|it| it.join("scenario.json").is_file()).collect();
-    folders.sort();
-    folders
 }

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use convoke_thread::environment::login_shell;
 use serde_json::Value;
 
 use crate::Verdict;
@@ -22,7 +23,7 @@ pub(crate) fn all(scenario: &Scenario, packs: &Path) -> Result<Verdict, String> 
     let minor = version.rsplit_once('.').map_or(version, |(minor, _)| minor);
     let pack = packs.join(format!("codex-{minor}"));
     let lab = Lab::lay_out(scenario, &pack)?;
-    let shell = lab.path(&login_shell(scenario));
+    let shell = lab.path(&shell_of(scenario));
     if let Some(reason) = misplaced_shell(&shell) {
         return Ok(Verdict::Skipped(reason));
     }
@@ -202,10 +203,11 @@ fn is_thread_id(word: &str) -> bool {
     word.len() == 36 && word.bytes().all(|it| it == b'-' || it.is_ascii_hexdigit())
 }
 
-fn login_shell(scenario: &Scenario) -> String {
+fn shell_of(scenario: &Scenario) -> String {
     let passwd = scenario.list("files").iter().find(|file| file["path"] == "/lab/passwd");
-    let line = passwd.and_then(|file| file["content"].as_str()?.lines().next());
-    line.and_then(|line| line.rsplit(':').next()).unwrap_or("/bin/bash").to_owned()
+    let uid = scenario.get("uid").as_u64().and_then(|it| u32::try_from(it).ok()).unwrap_or(0);
+    let shell = passwd.and_then(|file| login_shell(file["content"].as_str()?, uid));
+    shell.unwrap_or(Path::new("/bin/bash")).to_string_lossy().into_owned()
 }
 
 /// The captures were made where bash and sh were the only shells.

@@ -78,14 +78,12 @@ impl Answer {
         let content = match self.status {
             Some(status) => Content::Error(HttpError {
                 status: error_status(status)?,
-                message: self
-                    .message
-                    .unwrap_or_else(|| format!("rehearsed error {status}")),
+                message: self.message.unwrap_or_else(|| format!("rehearsed error {status}")),
                 headers: headers(self.headers)?,
             }),
             None if self.message.is_some() || self.headers.is_some() => {
                 return Err(
-                    "`message` and `headers` belong to an error, which has a `status`".into(),
+                    "`message` and `headers` belong to an error, which has a `status`".into()
                 );
             }
             None => Content::Reply(Reply {
@@ -94,11 +92,7 @@ impl Answer {
                 usage: self.usage,
             }),
         };
-        Ok(super::Answer {
-            when: self.when,
-            delay,
-            content,
-        })
+        Ok(super::Answer { when: self.when, delay, content })
     }
 }
 
@@ -125,9 +119,7 @@ fn error_status(status: u16) -> Result<u16, String> {
     if (400..600).contains(&status) {
         Ok(status)
     } else {
-        Err(format!(
-            "`status` is {status}, and an error's is 400 to 599"
-        ))
+        Err(format!("`status` is {status}, and an error's is 400 to 599"))
     }
 }
 
@@ -212,6 +204,12 @@ mod tests {
         let script = Script::from_toml(toml).unwrap();
         assert_eq!(script, Script::from_json(json).unwrap());
         assert_eq!(script.answers.len(), 2);
+    }
+
+    #[test]
+    fn the_script_of_the_documentation_is_one() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/script.toml");
+        assert_eq!(Script::load(path.as_ref()).unwrap().answers.len(), 5);
     }
 
     #[test]

@@ -8,11 +8,7 @@ use crate::body::Beat;
 use crate::script::{End, Reply};
 
 pub(super) fn stream(reply: &Reply, facts: &Facts) -> Vec<Beat> {
-    let mut beats = vec![send(
-        facts,
-        &json!({"role": "assistant", "content": ""}),
-        None,
-    )];
+    let mut beats = vec![send(facts, &json!({"role": "assistant", "content": ""}), None)];
     let mut calls = 0;
     for moment in moments(reply) {
         match moment {
@@ -54,9 +50,8 @@ pub(super) fn whole(reply: &Reply, facts: &Facts) -> Value {
     let text = moment::text(reply, Channel::Text);
     let thinking = moment::text(reply, Channel::Thinking);
     let calls = moment::calls(reply).enumerate();
-    let calls: Vec<Value> = calls
-        .map(|(index, (name, input))| call(facts, index, name, input))
-        .collect();
+    let calls: Vec<Value> =
+        calls.map(|(index, (name, input))| call(facts, index, name, input)).collect();
     let mut message = json!({"role": "assistant", "content": text});
     if !thinking.is_empty() {
         message["reasoning_content"] = json!(thinking);

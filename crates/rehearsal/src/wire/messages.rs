@@ -33,10 +33,7 @@ pub(super) fn stream(reply: &Reply, facts: &Facts) -> Vec<Beat> {
                 beats.push(delta(index, &json!({"type": "text_delta", "text": text})));
             }
             Moment::Chunk(Channel::Thinking, text) => {
-                beats.push(delta(
-                    index,
-                    &json!({"type": "thinking_delta", "thinking": text}),
-                ));
+                beats.push(delta(index, &json!({"type": "thinking_delta", "thinking": text})));
             }
             Moment::Ends(channel, _) => {
                 if channel == Channel::Thinking {
@@ -130,10 +127,7 @@ pub(super) fn error(error: &HttpError, number: usize) -> Value {
 const SIGNATURE: &str = "rehearsed";
 
 fn stop_reason(reply: &Reply) -> &'static str {
-    let calls = reply
-        .steps
-        .iter()
-        .any(|step| matches!(step, Step::Call { .. }));
+    let calls = reply.steps.iter().any(|step| matches!(step, Step::Call { .. }));
     match reply.end {
         End::MaxTokens => "max_tokens",
         End::Refused => "refusal",

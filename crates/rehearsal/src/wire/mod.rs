@@ -44,7 +44,7 @@ impl fmt::Display for Wire {
 }
 
 /// A call of a model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelCall {
     /// Its wire format.
@@ -111,14 +111,10 @@ pub(crate) fn recognise(
     let body: Value =
         serde_json::from_slice(body).map_err(|error| format!("the body is not JSON: {error}"))?;
     let (model, streamed) = match wire {
-        Wire::Gemini => (
-            gemini::model(path),
-            path.ends_with(":streamGenerateContent"),
-        ),
-        Wire::Responses | Wire::Chat | Wire::Messages => (
-            body["model"].as_str().unwrap_or_default(),
-            body["stream"] == true,
-        ),
+        Wire::Gemini => (gemini::model(path), path.ends_with(":streamGenerateContent")),
+        Wire::Responses | Wire::Chat | Wire::Messages => {
+            (body["model"].as_str().unwrap_or_default(), body["stream"] == true)
+        }
     };
     let framing = match (streamed, wire) {
         (false, _) => Framing::Whole,
@@ -128,12 +124,7 @@ pub(crate) fn recognise(
     let tools = body["tools"].as_array().map_or(0, Vec::len);
     let schema = schema::asked_for(wire, &body).filter(|_| tools == 0);
     Ok(Recognised {
-        call: ModelCall {
-            wire,
-            model: model.to_owned(),
-            streamed,
-            aside: schema.is_some(),
-        },
+        call: ModelCall { wire, model: model.to_owned(), streamed, aside: schema.is_some() },
         framing,
         stream_usage: wire != Wire::Chat || body["stream_options"]["include_usage"] == true,
         schema: schema.cloned(),

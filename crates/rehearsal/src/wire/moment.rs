@@ -49,9 +49,7 @@ pub(crate) fn moments(reply: &Reply) -> Vec<Moment<'_>> {
             close(&mut open, &mut moments);
             moments.push(Moment::Begins(channel));
         }
-        open.get_or_insert_with(|| (channel, String::new()))
-            .1
-            .push_str(text);
+        open.get_or_insert_with(|| (channel, String::new())).1.push_str(text);
         moments.push(Moment::Chunk(channel, text));
     }
     if matches!(reply.end, End::Done | End::MaxTokens | End::Refused) {
@@ -86,9 +84,5 @@ pub(crate) fn calls(reply: &Reply) -> impl Iterator<Item = (&str, &Value)> {
 
 /// The input of a call on a wire whose tools take objects only.
 pub(crate) fn object_input(input: &Value) -> Value {
-    if input.is_object() {
-        input.clone()
-    } else {
-        serde_json::json!({ "input": input })
-    }
+    if input.is_object() { input.clone() } else { serde_json::json!({ "input": input }) }
 }

@@ -18,11 +18,7 @@ pub(super) fn stream(reply: &Reply, facts: &Facts) -> Vec<Beat> {
         match moment {
             Moment::Wait(time) => stream.beats.push(Beat::Wait(time)),
             Moment::Begins(channel) => {
-                stream.item(
-                    "response.output_item.added",
-                    index,
-                    &open_item(channel, &id),
-                );
+                stream.item("response.output_item.added", index, &open_item(channel, &id));
                 stream.part("added", channel, &id, index, "");
             }
             Moment::Chunk(channel, text) => {
@@ -99,18 +95,11 @@ struct Items<'a> {
 
 impl<'a> Items<'a> {
     fn new(facts: &'a Facts<'a>) -> Self {
-        Self {
-            facts,
-            done: Vec::new(),
-        }
+        Self { facts, done: Vec::new() }
     }
 
     fn next_id(&self) -> String {
-        format!(
-            "item_rehearsal_{:04}_{}",
-            self.facts.number,
-            self.done.len() + 1
-        )
+        format!("item_rehearsal_{:04}_{}", self.facts.number, self.done.len() + 1)
     }
 
     fn push_text(&mut self, channel: Channel, text: &str) -> Value {
@@ -131,11 +120,7 @@ impl<'a> Items<'a> {
     /// A tool whose input is a text, not an object, is a custom tool.
     fn push_call(&mut self, name: &str, input: &Value) -> Value {
         let id = self.next_id();
-        let call_id = format!(
-            "call_rehearsal_{:04}_{}",
-            self.facts.number,
-            self.done.len() + 1
-        );
+        let call_id = format!("call_rehearsal_{:04}_{}", self.facts.number, self.done.len() + 1);
         let item = match input.as_str() {
             Some(input) => json!({
                 "type": "custom_tool_call", "id": id, "call_id": call_id, "status": "completed",

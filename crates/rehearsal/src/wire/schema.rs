@@ -56,9 +56,7 @@ fn within(schema: &Value, depth: usize) -> Value {
         "boolean" => json!(false),
         "array" => {
             let least = schema["minItems"].as_u64().unwrap_or(0).min(16);
-            (0..least)
-                .map(|_| within(&schema["items"], depth - 1))
-                .collect()
+            (0..least).map(|_| within(&schema["items"], depth - 1)).collect()
         }
         "null" => Value::Null,
         _ => object(schema, depth),
@@ -91,10 +89,7 @@ mod tests {
             },
             "required": ["choice", "reasons", "score"],
         });
-        assert_eq!(
-            instance(&schema),
-            json!({"choice": "flash", "reasons": [""], "score": 1})
-        );
+        assert_eq!(instance(&schema), json!({"choice": "flash", "reasons": [""], "score": 1}));
     }
 
     #[test]

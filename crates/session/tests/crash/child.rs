@@ -12,8 +12,8 @@ use convoke_core::marker::{TextPolicy, strip_all_markers};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::{
-    Coordinator, Crew, Event, MemberName, NewSession, NumberedMessage, Saying, Seat, SessionId,
-    SqliteStore, Stop, Store,
+    Coordinator, Crew, Event, MemberName, MessageNumber, NewSession, NumberedMessage, Saying, Seat,
+    SessionId, SqliteStore, Stop, Store,
 };
 use convoke_team::Team;
 
@@ -74,7 +74,7 @@ async fn talk(directory: &Path) {
     let seats = ["max", "sarah"]
         .map(|name| (MemberName::from(name), Seat::new(Arc::new(Echo(name)), directory)));
     let crew = Crew::new(Team::parse(TEAM).unwrap(), HashMap::from(seats));
-    let observer = Box::new(|event: &Event| {
+    let observer = Box::new(|event: Event| {
         if let Event::Message { number, from, text, .. } = event {
             // On a line of its own, whatever the test harness has written.
             println!("\n{ACKNOWLEDGED}{number} {from} {text:?}");
@@ -98,7 +98,7 @@ async fn talk(directory: &Path) {
     loop {
         let stop = coordinator.run().await.unwrap();
         assert!(matches!(stop, Stop::Idle { .. }), "{stop:?}");
-        let said = store.messages_after(session(), Default::default(), 1000).await.unwrap();
+        let said = store.messages_after(session(), MessageNumber(0), 1000).await.unwrap();
         let said = said.iter().filter(|message| !message.message.said.speaker.is_ai()).count();
         let Some(saying) = SAYINGS.get(said) else { break };
         coordinator.accept(Saying::new("kailai", *saying)).await.unwrap();

@@ -2,6 +2,13 @@
 //! times. Whatever the moment, nothing acknowledged is missing, nothing is there twice, and when the
 //! session is taken up again it ends as if nothing had happened.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "the functions of a test"
+)]
+
 mod child;
 
 use std::path::Path;

@@ -24,12 +24,7 @@ fn only_allowed_prefixes_are_returned_sorted_and_once() {
         prefix_rule(pattern=["sudo",], decision="prompt",)
         "#,
     );
-    let expected: [&[&str]; 4] = [
-        &["a", "c d"],
-        &["b", "c d"],
-        &["git", "[status|log]"],
-        &["ls"],
-    ];
+    let expected: [&[&str]; 4] = [&["a", "c d"], &["b", "c d"], &["git", "[status|log]"], &["ls"]];
     assert_eq!(prefixes, expected);
     assert!(messages.is_empty(), "{messages:?}");
 }
@@ -39,18 +34,13 @@ fn a_file_that_is_not_understood_is_named_with_its_line() {
     let cases = [
         ("prefix_rule(pattern=[\"a\"]\n", "line 2: `)` was expected"),
         ("\nx = 1\n", "line 2: `prefix_rule` was expected, not `x`"),
-        (
-            "prefix_rule(decision=\"allow\")",
-            "line 1: a rule has no pattern",
-        ),
+        ("prefix_rule(decision=\"allow\")", "line 1: a rule has no pattern"),
         ("prefix_rule(pattern=[\"a)", "line 1: a text is not closed"),
+        (&format!("prefix_rule({}", "[".repeat(100_000)), "line 1: lists are nested too deep"),
     ];
     for (text, reason) in cases {
         let (prefixes, messages) = approved(text);
         assert!(prefixes.is_empty());
-        assert_eq!(
-            messages,
-            [format!("/rules/default.rules is ignored: {reason}")]
-        );
+        assert_eq!(messages, [format!("/rules/default.rules is ignored: {reason}")]);
     }
 }

@@ -53,7 +53,8 @@ impl Layers {
         let mut rule_folders = vec![machine.codex_home.join("rules")];
         for directory in directories_between(&root, cwd) {
             let folder = directory.join(".codex");
-            if folder == machine.codex_home || trust.of(&directory) != Trust::Trusted {
+            let counts = folder != machine.codex_home && files.kind(&folder).is_ok();
+            if !counts || trust.of(&directory) != Trust::Trusted {
                 continue;
             }
             let layer = read_layer(files, &folder.join("config.toml"), home)?;
@@ -134,9 +135,7 @@ fn set(table: &mut Table, key: &str, value: Value) {
             table.insert(key.to_owned(), value);
         }
         Some((first, rest)) => {
-            let inner = table
-                .entry(first)
-                .or_insert_with(|| Value::Table(Table::new()));
+            let inner = table.entry(first).or_insert_with(|| Value::Table(Table::new()));
             if !inner.is_table() {
                 *inner = Value::Table(Table::new());
             }
@@ -187,6 +186,15 @@ pub(crate) fn directories_between(root: &Path, cwd: &Path) -> Vec<PathBuf> {
     directories
 }
 
+/// Returns the repository that a linked worktree belongs to.
+fn main_repository(files: &dyn Files, worktree: &Path) -> Option<PathBuf> {
+    let pointer = files.read_text(&worktree.join(DEFAULT_ROOT_MARKER)).ok()?;
+    let folder = Path::new(pointer.trim().strip_prefix("gitdir:")?.trim());
+    let folder = absolute(worktree, folder);
+    let worktrees = folder.parent().filter(|it| it.ends_with("worktrees"))?;
+    Some(worktrees.parent()?.parent()?.to_owned())
+}
+
 /// Whom the user trusts, as far as it matters for one working directory.
 struct Trusts<'a> {
     projects: Option<&'a Table>,
@@ -196,9 +204,11 @@ struct Trusts<'a> {
 impl<'a> Trusts<'a> {
     fn new(table: &'a Table, files: &dyn Files, root: &Path, cwd: &Path) -> Self {
         let git = project_root(files, cwd, &[DEFAULT_ROOT_MARKER.to_owned()]);
+        let main = main_repository(files, &git);
+        let roots = [Some(root.to_owned()), Some(git), main];
         Self {
             projects: table.get("projects").and_then(Value::as_table),
-            roots: vec![root.to_owned(), git],
+            roots: roots.into_iter().flatten().collect(),
         }
     }
 
@@ -221,9 +231,7 @@ impl<'a> Trusts<'a> {
 fn disabled_skills(tables: &[&Table], home: Option<&Path>) -> Vec<PathBuf> {
     let mut disabled = BTreeSet::new();
     for table in tables {
-        let entries = table
-            .get("skills")
-            .and_then(|it| it.get("config")?.as_array());
+        let entries = table.get("skills").and_then(|it| it.get("config")?.as_array());
         for entry in entries.into_iter().flatten() {
             let path = entry.get("path").and_then(Value::as_str);
             let enabled = entry.get("enabled").and_then(Value::as_bool);

@@ -25,7 +25,7 @@ impl Files for Disk {
     fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
         // Looked at before it is opened, because opening a pipe waits for its writer.
         let size = match fs::metadata(path)? {
-            found if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            found if found.is_dir() => return Err(is_a_directory()),
             found if found.is_file() => found.len(),
             _ => return Err(not_regular()),
         };
@@ -40,6 +40,15 @@ impl Files for Disk {
             .collect::<io::Result<Vec<_>>>()?;
         names.sort();
         Ok(names)
+    }
+
+    fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {
+        // The system tells the kind with the name, so that no entry needs to be asked about.
+        let mut entries = fs::read_dir(directory)?
+            .map(|entry| entry.and_then(|it| Ok((it.file_name(), kind_of(it.file_type()?)))))
+            .collect::<io::Result<Vec<_>>>()?;
+        entries.sort_by(|(left, _), (right, _)| left.cmp(right));
+        Ok(entries)
     }
 
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
@@ -57,6 +66,14 @@ fn kind_of(found: FileType) -> Kind {
     } else {
         Kind::Special
     }
+}
+
+/// The error of a read, which a caller may show to a model word for word.
+fn is_a_directory() -> io::Error {
+    if cfg!(unix) {
+        return io::Error::from_raw_os_error(21);
+    }
+    io::ErrorKind::IsADirectory.into()
 }
 
 fn not_regular() -> io::Error {

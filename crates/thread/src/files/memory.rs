@@ -62,10 +62,7 @@ enum LastLink {
 impl MemoryTree {
     /// Writes a file, creating the directories above it.
     pub fn write(&mut self, path: impl AsRef<Path>, bytes: impl Into<Vec<u8>>) {
-        let file = Leaf::File {
-            bytes: bytes.into(),
-            locked: false,
-        };
+        let file = Leaf::File { bytes: bytes.into(), locked: false };
         self.put(path.as_ref(), file);
     }
 
@@ -199,13 +196,11 @@ impl MemoryTree {
 
 impl Files for MemoryTree {
     fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
-        self.find(path, LastLink::Keep)
-            .map(|found| found.node.kind())
+        self.find(path, LastLink::Keep).map(|found| found.node.kind())
     }
 
     fn kind(&self, path: &Path) -> io::Result<Kind> {
-        self.find(path, LastLink::Follow)
-            .map(|found| found.node.kind())
+        self.find(path, LastLink::Follow).map(|found| found.node.kind())
     }
 
     fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
@@ -214,10 +209,7 @@ impl Files for MemoryTree {
             Place::File { bytes, .. } => {
                 let end =
                     usize::try_from(limit).map_or(bytes.len(), |limit| limit.min(bytes.len()));
-                Ok(Head {
-                    bytes: bytes[..end].to_vec(),
-                    size: bytes.len() as u64,
-                })
+                Ok(Head { bytes: bytes[..end].to_vec(), size: bytes.len() as u64 })
             }
             Place::Directory(_) | Place::Link => Err(raw(IS_A_DIRECTORY)),
         }

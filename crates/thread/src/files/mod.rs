@@ -53,6 +53,16 @@ pub trait Files {
     /// Returns the path without links, `.` and `..`.
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf>;
 
+    /// Returns the names in a directory, sorted, each with what stands there; links stay links.
+    fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {
+        let names = self.names(directory)?.into_iter();
+        let entry = |name: OsString| {
+            let kind = self.entry_kind(&directory.join(&name)).ok()?;
+            Some((name, kind))
+        };
+        Ok(names.filter_map(entry).collect())
+    }
+
     /// Reads a whole regular file, links followed.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         Ok(self.read_head(path, u64::MAX)?.bytes)
@@ -84,6 +94,10 @@ impl<F: Files + ?Sized> Files for &F {
 
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
         (**self).canonicalize(path)
+    }
+
+    fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {
+        (**self).entries(directory)
     }
 }
 

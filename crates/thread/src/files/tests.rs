@@ -35,10 +35,7 @@ fn a_link_is_seen_as_itself_and_as_what_it_leads_to() {
         assert_eq!(files.entry_kind(&link).unwrap(), Kind::Symlink);
         assert_eq!(files.kind(&link).unwrap(), Kind::File);
         assert_eq!(files.canonicalize(&link).unwrap(), base.join("dir/file"));
-        assert_eq!(
-            files.canonicalize(&base.join("up/file")).unwrap(),
-            base.join("dir/file")
-        );
+        assert_eq!(files.canonicalize(&base.join("up/file")).unwrap(), base.join("dir/file"));
     });
 }
 
@@ -73,6 +70,16 @@ fn a_directory_lists_its_names_in_order() {
     in_both(|files, base| {
         let names = files.names(base).unwrap();
         assert_eq!(names, ["dangling", "dir", "link", "loop", "up"]);
+    });
+}
+
+#[test]
+fn a_directory_tells_what_stands_under_each_name() {
+    in_both(|files, base| {
+        let entries = files.entries(base).unwrap();
+        let kinds: Vec<_> = entries.iter().map(|(_, kind)| *kind).collect();
+        let link = Kind::Symlink;
+        assert_eq!(kinds, [link, Kind::Directory, link, link, link]);
     });
 }
 

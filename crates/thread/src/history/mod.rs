@@ -69,11 +69,7 @@ pub struct Entry {
 impl Entry {
     /// Creates an entry of which nothing was cut.
     pub fn new(item: ResponseItem, origin: Origin) -> Self {
-        Self {
-            item,
-            origin,
-            cut: 0,
-        }
+        Self { item, origin, cut: 0 }
     }
 }
 
@@ -115,6 +111,11 @@ impl History {
         self.entries.iter().map(|entry| &entry.item)
     }
 
+    /// Returns how many items a request with this history carries.
+    pub fn len_sent(&self) -> usize {
+        normalize(&self.entries, &mut Vec::new()).len()
+    }
+
     /// Replaces all entries.
     pub fn replace(&mut self, entries: Vec<Entry>) {
         self.entries = entries;
@@ -131,10 +132,8 @@ impl History {
             return;
         }
         let oldest = self.entries.remove(0).item;
-        let partner = self
-            .entries
-            .iter()
-            .position(|entry| normalize::are_partners(&oldest, &entry.item));
+        let partner =
+            self.entries.iter().position(|entry| normalize::are_partners(&oldest, &entry.item));
         if let Some(partner) = partner {
             self.entries.remove(partner);
         }
@@ -170,11 +169,7 @@ impl History {
             ResponseItem::Message(message) => message.role == "developer",
             _ => false,
         };
-        self.items()
-            .rev()
-            .take_while(uncounted)
-            .map(estimate_item)
-            .sum()
+        self.items().rev().take_while(uncounted).map(estimate_item).sum()
     }
 
     /// Returns the estimated tokens of thoughts before the last user message, which servers leave
@@ -184,14 +179,10 @@ impl History {
         let Some(last_user) = self.entries.iter().rposition(is_user) else {
             return 0;
         };
-        let thoughts = self.entries[..last_user]
-            .iter()
-            .map(|entry| match &entry.item {
-                ResponseItem::Reasoning(it) => {
-                    it.encrypted_content.as_deref().map_or(0, hidden_bytes)
-                }
-                _ => 0,
-            });
+        let thoughts = self.entries[..last_user].iter().map(|entry| match &entry.item {
+            ResponseItem::Reasoning(it) => it.encrypted_content.as_deref().map_or(0, hidden_bytes),
+            _ => 0,
+        });
         tokens(thoughts.sum())
     }
 }

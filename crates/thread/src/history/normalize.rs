@@ -45,11 +45,7 @@ pub fn normalize<'a>(entries: &'a [Entry], diagnostics: &mut Vec<Diagnostic>) ->
             diagnostics.push(Diagnostic::new(Code::OutputOrphaned, message));
             continue;
         }
-        sent.push(Sent {
-            item: Cow::Borrowed(&entry.item),
-            origin: &entry.origin,
-            cut: entry.cut,
-        });
+        sent.push(Sent { item: Cow::Borrowed(&entry.item), origin: &entry.origin, cut: entry.cut });
         if let Some(pairing) = expects(&entry.item)
             && !outputs.contains(&pairing)
         {

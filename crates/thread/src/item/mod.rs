@@ -247,10 +247,7 @@ impl ResponseItem {
 
     /// Returns whether the caller must run a tool because of it.
     pub fn is_tool_call(&self) -> bool {
-        matches!(
-            self,
-            Self::FunctionCall(_) | Self::CustomToolCall(_) | Self::LocalShellCall(_)
-        )
+        matches!(self, Self::FunctionCall(_) | Self::CustomToolCall(_) | Self::LocalShellCall(_))
     }
 
     /// Returns the bytes of the texts and images that it carries, without names and punctuation.

@@ -100,10 +100,7 @@ impl Fields {
         };
         match kind {
             Some(Value::String(kind)) => Ok(Self { kind, values }),
-            _ => Err(InvalidItem {
-                kind: "nameless".to_owned(),
-                field: "type",
-            }),
+            _ => Err(InvalidItem { kind: "nameless".to_owned(), field: "type" }),
         }
     }
 
@@ -145,9 +142,7 @@ impl Fields {
         let Some(Value::Array(parts)) = self.take("summary") else {
             return Ok(Vec::new());
         };
-        let texts = parts
-            .into_iter()
-            .map(|mut part| take_text(&mut part, "text"));
+        let texts = parts.into_iter().map(|mut part| take_text(&mut part, "text"));
         let texts: Option<Vec<_>> = texts.collect();
         texts.ok_or_else(|| self.invalid("summary"))
     }

@@ -78,27 +78,15 @@ fn writable_roots_come_in_their_order_and_can_be_excluded() {
 fn prefixes_are_sorted_by_length_and_the_list_is_bounded() {
     let prefix = |words: &[&str]| words.iter().map(|it| (*it).to_owned()).collect::<Prefix>();
     let prefixes = [prefix(&["b", "c"]), prefix(&["zz"]), prefix(&["a\"b"])];
-    let text = render(
-        &SandboxPolicy::ReadOnly,
-        ApprovalPolicy::OnRequest,
-        Some(&prefixes),
-    );
+    let text = render(&SandboxPolicy::ReadOnly, ApprovalPolicy::OnRequest, Some(&prefixes));
     assert!(text.contains("Approved: - [\"zz\"]\n- [\"a\\\"b\"]\n- [\"b\", \"c\"]\n</"));
 
     let many: Vec<Prefix> = (0..101).map(|it| prefix(&[&format!("c{it:03}")])).collect();
-    let text = render(
-        &SandboxPolicy::ReadOnly,
-        ApprovalPolicy::OnRequest,
-        Some(&many),
-    );
+    let text = render(&SandboxPolicy::ReadOnly, ApprovalPolicy::OnRequest, Some(&many));
     assert!(text.contains("- [\"c099\"]...\n[cut]\n</"));
 
     let long = [prefix(&[&"x".repeat(6000)])];
-    let text = render(
-        &SandboxPolicy::ReadOnly,
-        ApprovalPolicy::OnRequest,
-        Some(&long),
-    );
+    let text = render(&SandboxPolicy::ReadOnly, ApprovalPolicy::OnRequest, Some(&long));
     let list = text.split_once("Approved: ").unwrap().1;
     assert_eq!(list.find("...\n[cut]"), Some(5000));
 }

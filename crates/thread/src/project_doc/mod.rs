@@ -131,11 +131,7 @@ impl fmt::Display for Reason {
             Reason::Directory => f.write_str("it is a directory"),
             Reason::Unreadable { error } => write!(f, "it could not be read: {error}"),
             Reason::LostWith { unreadable } => {
-                write!(
-                    f,
-                    "lost, because {} could not be read",
-                    unreadable.display()
-                )
+                write!(f, "lost, because {} could not be read", unreadable.display())
             }
             Reason::SwitchedOff => f.write_str("project_doc_max_bytes is 0"),
             Reason::Untrusted => f.write_str("the project is not trusted"),
@@ -199,9 +195,7 @@ pub fn discover(files: &dyn Files, settings: &Settings<'_>) -> ProjectDocs {
     if let Some(reason) = switched_off(settings) {
         let reason = || reason.clone();
         let off = candidates.into_iter().map(|path| (path, reason()));
-        found
-            .ignored
-            .extend(off.map(|(path, reason)| Ignored { path, reason }));
+        found.ignored.extend(off.map(|(path, reason)| Ignored { path, reason }));
         if settings.trust == Trust::Untrusted && !found.ignored.is_empty() {
             found.diagnostics.push(report::untrusted(settings.cwd));
         }
@@ -214,21 +208,13 @@ pub fn discover(files: &dyn Files, settings: &Settings<'_>) -> ProjectDocs {
     if let Err(failed) = read {
         found.documents.clear();
         found.diagnostics.clear();
-        found
-            .diagnostics
-            .push(report::lost(&failed, candidates.len()));
-        found
-            .ignored
-            .retain(|ignored| !candidates.contains(&ignored.path));
+        found.diagnostics.push(report::lost(&failed, candidates.len()));
+        found.ignored.retain(|ignored| !candidates.contains(&ignored.path));
         for path in candidates {
             let reason = if path == failed.path {
-                Reason::Unreadable {
-                    error: failed.error.to_string(),
-                }
+                Reason::Unreadable { error: failed.error.to_string() }
             } else {
-                Reason::LostWith {
-                    unreadable: failed.path.clone(),
-                }
+                Reason::LostWith { unreadable: failed.path.clone() }
             };
             found.ignored.push(Ignored { path, reason });
         }
@@ -283,10 +269,7 @@ struct Names<'a> {
 
 impl<'a> Names<'a> {
     fn new(settings: &Settings<'a>) -> Self {
-        let mut names = Names {
-            usable: vec![OVERRIDE, DEFAULT],
-            refused: Vec::new(),
-        };
+        let mut names = Names { usable: vec![OVERRIDE, DEFAULT], refused: Vec::new() };
         for name in settings.fallback_names {
             let name = name.trim();
             if name.is_empty() || names.usable.contains(&name) {
@@ -334,10 +317,7 @@ fn choose(
             }
             // A name below a file (`docs/GUIDE.md` beside a file `docs`) fails like any other.
             Err(error) if chosen.is_none() => {
-                let failed = Failure {
-                    path: path.clone(),
-                    error,
-                };
+                let failed = Failure { path: path.clone(), error };
                 return (Some(path), Some(failed));
             }
             Err(_) => continue,
@@ -371,29 +351,28 @@ fn read_within(
     let mut remaining = settings.max_bytes;
     for path in candidates {
         if remaining == 0 {
-            found
-                .diagnostics
-                .push(report::over_budget(files, path, settings));
-            found.ignored.push(Ignored {
-                path: path.clone(),
-                reason: Reason::OverBudget,
-            });
+            let reason = match files.read_head(path, 0) {
+                // An empty file is not missed.
+                Ok(head) if head.size == 0 => Reason::Blank,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Reason::Dangling,
+                // Codex no longer notices that it could not read it.
+                other => {
+                    let size = other.map_or(0, |head| head.size);
+                    found.diagnostics.push(report::over_budget(path, size, settings));
+                    Reason::OverBudget
+                }
+            };
+            found.ignored.push(Ignored { path: path.clone(), reason });
             continue;
         }
         let head = match files.read_head(path, remaining) {
             Ok(head) => head,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                found.ignored.push(Ignored {
-                    path: path.clone(),
-                    reason: Reason::Dangling,
-                });
+                found.ignored.push(Ignored { path: path.clone(), reason: Reason::Dangling });
                 continue;
             }
             Err(error) => {
-                return Err(Failure {
-                    path: path.clone(),
-                    error,
-                });
+                return Err(Failure { path: path.clone(), error });
             }
         };
         let loaded = head.bytes.len() as u64;
@@ -408,24 +387,14 @@ fn read_within(
             }
         };
         if text.trim().is_empty() {
-            found.ignored.push(Ignored {
-                path: path.clone(),
-                reason: Reason::Blank,
-            });
+            found.ignored.push(Ignored { path: path.clone(), reason: Reason::Blank });
             continue;
         }
         if loaded < head.size {
-            found
-                .diagnostics
-                .push(report::cut(path, loaded, head.size, settings));
+            found.diagnostics.push(report::cut(path, loaded, head.size, settings));
         }
         remaining -= loaded;
-        found.documents.push(Document {
-            path: path.clone(),
-            text,
-            size: head.size,
-            loaded,
-        });
+        found.documents.push(Document { path: path.clone(), text, size: head.size, loaded });
     }
     Ok(())
 }

@@ -5,7 +5,6 @@ use std::path::Path;
 use convoke_core::diagnostic::{Code, Diagnostic};
 
 use super::{Failure, Settings};
-use crate::files::Files;
 
 pub(super) fn cut(path: &Path, loaded: u64, size: u64, settings: &Settings<'_>) -> Diagnostic {
     let lost = size - loaded;
@@ -19,8 +18,7 @@ pub(super) fn cut(path: &Path, loaded: u64, size: u64, settings: &Settings<'_>) 
         .at_path(path.display().to_string())
 }
 
-pub(super) fn over_budget(files: &dyn Files, path: &Path, settings: &Settings<'_>) -> Diagnostic {
-    let size = files.read_head(path, 0).map_or(0, |head| head.size);
+pub(super) fn over_budget(path: &Path, size: u64, settings: &Settings<'_>) -> Diagnostic {
     let message = format!(
         "{} is not sent: files nearer to the root used up project_doc_max_bytes ({})",
         path.display(),
@@ -32,10 +30,7 @@ pub(super) fn over_budget(files: &dyn Files, path: &Path, settings: &Settings<'_
 }
 
 pub(super) fn replaced(path: &Path) -> Diagnostic {
-    let message = format!(
-        "bytes of {} that are not UTF-8 are sent as U+FFFD",
-        path.display()
-    );
+    let message = format!("bytes of {} that are not UTF-8 are sent as U+FFFD", path.display());
     Diagnostic::new(Code::AgentsMdNotUtf8, message).at_path(path.display().to_string())
 }
 
@@ -51,9 +46,6 @@ pub(super) fn lost(failed: &Failure, files: usize) -> Diagnostic {
 }
 
 pub(super) fn untrusted(cwd: &Path) -> Diagnostic {
-    let message = format!(
-        "{} is not trusted, so its documents are not sent",
-        cwd.display()
-    );
+    let message = format!("{} is not trusted, so its documents are not sent", cwd.display());
     Diagnostic::new(Code::AgentsMdUntrusted, message).at_path(cwd.display().to_string())
 }

@@ -43,9 +43,7 @@ pub fn user_doc(files: &dyn Files, codex_home: &Path, rules: Rules) -> UserDoc {
         if !matches!(reason, Reason::Blank) {
             let message = format!("{} is not sent: {}", path.display(), reason);
             let lost = Diagnostic::new(Code::AgentsMdUnreadable, message);
-            found
-                .diagnostics
-                .push(lost.at_path(path.display().to_string()));
+            found.diagnostics.push(lost.at_path(path.display().to_string()));
         }
         found.ignored.push(Ignored { path, reason });
     }
@@ -76,10 +74,5 @@ fn read_user_doc(files: &dyn Files, path: &Path, rules: Rules) -> Result<Documen
     if text.is_empty() {
         return Err(Some(Reason::Blank));
     }
-    Ok(Document {
-        path: path.to_owned(),
-        text: text.to_owned(),
-        size,
-        loaded: size,
-    })
+    Ok(Document { path: path.to_owned(), text: text.to_owned(), size, loaded: size })
 }

@@ -12,7 +12,7 @@ pub(super) fn map(prompt: &Prompt<'_>) -> Result<Mapped, RequestError> {
     if prompt.output_schema.is_some() {
         return Err(RequestError::SchemaOnChat);
     }
-    let mut messages = Messages::new(prompt.instructions);
+    let mut messages = Messages::new(&prompt.instructions.text);
     let mut thoughts = Thoughts::attach(&prompt.input);
     let mut items = thoughts.told.clone();
     for (index, sent) in prompt.input.iter().enumerate() {
@@ -31,12 +31,7 @@ pub(super) fn map(prompt: &Prompt<'_>) -> Result<Mapped, RequestError> {
         "stream": true,
         "tools": tools,
     });
-    Ok(Mapped {
-        body: serde_json::to_string(&body)?,
-        items,
-        tools: tool_bytes,
-        schema: 0,
-    })
+    Ok(Mapped { body: serde_json::to_string(&body)?, items, tools: tool_bytes, schema: 0 })
 }
 
 /// The messages so far.
@@ -47,10 +42,7 @@ struct Messages {
 
 impl Messages {
     fn new(instructions: &str) -> Self {
-        Self {
-            list: vec![json!({"role": "system", "content": instructions})],
-            last_said: None,
-        }
+        Self { list: vec![json!({"role": "system", "content": instructions})], last_said: None }
     }
 
     /// Adds what an item becomes; returns whether it becomes anything.
@@ -73,10 +65,7 @@ impl Messages {
             }
             ResponseItem::CustomToolCall(it) => {
                 let custom = json!({"name": it.name, "input": it.input});
-                self.call(
-                    json!({"id": it.id, "type": "custom", "custom": custom}),
-                    None,
-                );
+                self.call(json!({"id": it.id, "type": "custom", "custom": custom}), None);
             }
             ResponseItem::FunctionCallOutput(it) => {
                 let content = match &it.output {
@@ -171,17 +160,9 @@ impl Thoughts {
     /// after it. Only thoughts since the last user message are told, and none while that message
     /// waits for an answer.
     fn attach(input: &[Sent<'_>]) -> Self {
-        let mut thoughts = Self {
-            by_anchor: HashMap::new(),
-            told: vec![0; input.len()],
-        };
+        let mut thoughts = Self { by_anchor: HashMap::new(), told: vec![0; input.len()] };
         let is_user = |sent: &Sent<'_>| sent.item.role() == Some("user");
-        if input
-            .iter()
-            .rev()
-            .find(|sent| speaks(sent))
-            .is_some_and(is_user)
-        {
+        if input.iter().rev().find(|sent| speaks(sent)).is_some_and(is_user) {
             return thoughts;
         }
         let first = input.iter().rposition(is_user).map_or(0, |index| index + 1);
@@ -193,11 +174,7 @@ impl Thoughts {
             let text: String = parts.map(ReasoningContent::text).collect();
             if let Some(anchor) = anchor(input, index).filter(|_| !text.trim().is_empty()) {
                 thoughts.told[index] = text.len() as u64;
-                thoughts
-                    .by_anchor
-                    .entry(anchor)
-                    .or_default()
-                    .push_str(&text);
+                thoughts.by_anchor.entry(anchor).or_default().push_str(&text);
             }
         }
         thoughts
@@ -220,16 +197,9 @@ fn anchor(input: &[Sent<'_>], index: usize) -> Option<usize> {
     let answers = |at| item(at).is_some_and(|item| item.role() == Some("assistant"));
     let calls = |at| {
         let item = item(at);
-        matches!(
-            item,
-            Some(ResponseItem::FunctionCall(_) | ResponseItem::LocalShellCall(_))
-        )
+        matches!(item, Some(ResponseItem::FunctionCall(_) | ResponseItem::LocalShellCall(_)))
     };
-    if answers(before) {
-        before
-    } else {
-        after.filter(|_| answers(after) || calls(after))
-    }
+    if answers(before) { before } else { after.filter(|_| answers(after) || calls(after)) }
 }
 
 /// Maps the tools that Chat knows: functions, in the order of keys that Codex sent.
@@ -238,9 +208,8 @@ fn tools(tools: &[Value]) -> Vec<Value> {
     let mapped = functions.map(|tool| {
         let keys = ["parameters", "name", "description", "strict"];
         let known = keys.iter().filter_map(|key| Some((*key, tool.get(*key)?)));
-        let function: Map<String, Value> = known
-            .map(|(key, value)| (key.to_owned(), value.clone()))
-            .collect();
+        let function: Map<String, Value> =
+            known.map(|(key, value)| (key.to_owned(), value.clone())).collect();
         json!({"type": "function", "name": tool["name"], "function": function})
     });
     mapped.collect()

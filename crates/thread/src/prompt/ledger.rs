@@ -6,6 +6,7 @@ use convoke_core::ledger::{Entry, Ledger, Rule, Source, Target};
 
 use super::{Mapped, Prompt};
 use crate::history::{Origin, Sent};
+use crate::instructions::BaseSource;
 use crate::user_instructions::PieceSource;
 
 pub(super) fn of(prompt: &Prompt<'_>, mapped: &Mapped) -> Ledger<'static> {
@@ -15,13 +16,13 @@ pub(super) fn of(prompt: &Prompt<'_>, mapped: &Mapped) -> Ledger<'static> {
         sum += entry.kept_bytes;
         ledger.push(entry);
     };
-    let instructions = prompt.instructions.len() as u64;
-    push(entry(
-        "instructions",
-        setting("base_instructions"),
-        instructions,
-        0,
-    ));
+    let base = match prompt.instructions.source {
+        BaseSource::Given => "base_instructions",
+        BaseSource::History => "history",
+        BaseSource::Model => "model",
+    };
+    let bytes = prompt.instructions.text.len() as u64;
+    push(entry("instructions", setting(base), bytes, 0));
     for (index, (sent, kept)) in prompt.input.iter().zip(&mapped.items).enumerate() {
         push_item(&mut push, index, sent, *kept);
     }
@@ -29,12 +30,7 @@ pub(super) fn of(prompt: &Prompt<'_>, mapped: &Mapped) -> Ledger<'static> {
         push(entry("tools", setting("tools"), mapped.tools, 0));
     }
     if mapped.schema > 0 {
-        push(entry(
-            "output-schema",
-            setting("output_schema"),
-            mapped.schema,
-            0,
-        ));
+        push(entry("output-schema", setting("output_schema"), mapped.schema, 0));
     }
     // JSON never writes a text in fewer bytes than it has, so something is left for the envelope.
     let rest = (mapped.body.len() as u64).saturating_sub(sum);
@@ -52,16 +48,11 @@ fn push_item(push: &mut impl FnMut(Entry<'static>), index: usize, sent: &Sent<'_
                 PieceSource::File(path) => file(path),
                 PieceSource::Skills => setting("skills"),
                 PieceSource::ChildAgents => setting("features.child_agents_md"),
-                PieceSource::Frame => Source::Convoke {
-                    what: Cow::Borrowed("wrapper"),
-                },
+                PieceSource::Frame => Source::Convoke { what: Cow::Borrowed("wrapper") },
             };
             let mut entry = entry("user-instructions", source, piece.kept, piece.cut);
             if piece.cut > 0 {
-                entry.rule = Rule::EndCut {
-                    needed: piece.kept + piece.cut,
-                    available: piece.kept,
-                };
+                entry.rule = Rule::EndCut { needed: piece.kept + piece.cut, available: piece.kept };
             } else if piece.source == PieceSource::Frame {
                 entry.rule = Rule::Frame;
             }
@@ -75,10 +66,7 @@ fn push_item(push: &mut impl FnMut(Entry<'static>), index: usize, sent: &Sent<'_
     if not_told > 0 {
         entry.rule = Rule::Other(Cow::Borrowed("the Chat wire does not carry it"));
     } else if sent.cut > 0 {
-        entry.rule = Rule::MiddleCut {
-            needed: kept + sent.cut,
-            available: kept,
-        };
+        entry.rule = Rule::MiddleCut { needed: kept + sent.cut, available: kept };
     }
     push(entry);
 }
@@ -131,8 +119,5 @@ fn setting(name: &'static str) -> Source<'static> {
 }
 
 fn file(path: &std::path::Path) -> Source<'static> {
-    Source::File {
-        path: Cow::Owned(path.display().to_string()),
-        lines: None,
-    }
+    Source::File { path: Cow::Owned(path.display().to_string()), lines: None }
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::config::{Provider, Wire};
 use crate::history::Sent;
+use crate::instructions::BaseInstructions;
 use crate::model::ModelInfo;
 
 /// What one request says, whatever the wire.
@@ -19,7 +20,7 @@ pub struct Prompt<'a> {
     /// The model.
     pub model: &'a ModelInfo,
     /// The instructions of the thread.
-    pub instructions: &'a str,
+    pub instructions: &'a BaseInstructions,
     /// The items, normalised.
     pub input: Vec<Sent<'a>>,
     /// The tools, in the form of the Responses API.

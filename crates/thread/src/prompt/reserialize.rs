@@ -68,10 +68,7 @@ struct Metadata {
 /// Returns the text form of an output, unless it is not the JSON that shells return.
 fn as_text(json: &str) -> Option<String> {
     let parsed: ExecOutput = serde_json::from_str(json).ok()?;
-    let Metadata {
-        exit_code,
-        duration_seconds,
-    } = parsed.metadata;
+    let Metadata { exit_code, duration_seconds } = parsed.metadata;
     let mut text = format!("Exit code: {exit_code}\nWall time: {duration_seconds} seconds\n");
     let output = match total_lines(&parsed.output) {
         Some((total, rest)) => {

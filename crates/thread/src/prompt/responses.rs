@@ -14,9 +14,7 @@ const ENCRYPTED_REASONING: &str = "reasoning.encrypted_content";
 pub(super) fn map(prompt: &Prompt<'_>, provider: &Provider) -> Result<Mapped, serde_json::Error> {
     let settings = &prompt.model.settings;
     let compacts = prompt.purpose == Purpose::Compaction;
-    let effort = prompt
-        .effort
-        .or(settings.default_reasoning_level.as_deref());
+    let effort = prompt.effort.or(settings.default_reasoning_level.as_deref());
     let reasoning = settings.supports_reasoning_summaries.then_some(Reasoning {
         effort,
         summary: Some(prompt.summary).filter(|summary| *summary != "none"),
@@ -39,11 +37,8 @@ pub(super) fn map(prompt: &Prompt<'_>, provider: &Provider) -> Result<Mapped, se
     let stores = provider.is_azure();
     let body = serde_json::to_string(&Body {
         model: &prompt.model.slug,
-        instructions: prompt.instructions,
-        input: Input {
-            items: &prompt.input,
-            with_ids: stores,
-        },
+        instructions: &prompt.instructions.text,
+        input: Input { items: &prompt.input, with_ids: stores },
         tools,
         tool_choice: "auto",
         parallel_tool_calls: !compacts && settings.supports_parallel_tool_calls,
@@ -71,18 +66,10 @@ pub(super) fn map(prompt: &Prompt<'_>, provider: &Provider) -> Result<Mapped, se
 pub(super) fn map_compaction(prompt: &Prompt<'_>) -> Result<Mapped, serde_json::Error> {
     let body = serde_json::to_string(&CompactionBody {
         model: &prompt.model.slug,
-        input: Input {
-            items: &prompt.input,
-            with_ids: false,
-        },
-        instructions: prompt.instructions,
+        input: Input { items: &prompt.input, with_ids: false },
+        instructions: &prompt.instructions.text,
     })?;
-    Ok(Mapped {
-        body,
-        items: text_bytes(prompt),
-        tools: 0,
-        schema: 0,
-    })
+    Ok(Mapped { body, items: text_bytes(prompt), tools: 0, schema: 0 })
 }
 
 fn text_bytes(prompt: &Prompt<'_>) -> Vec<u64> {

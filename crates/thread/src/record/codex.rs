@@ -73,9 +73,7 @@ fn history(value: &Value) -> Result<Option<Vec<ResponseItem>>, String> {
     let Some(items) = value.as_array() else {
         return Ok(None);
     };
-    let items = items
-        .iter()
-        .map(|item| ResponseItem::try_from(item.clone()));
+    let items = items.iter().map(|item| ResponseItem::try_from(item.clone()));
     let items: Result<Vec<_>, _> = items.collect();
     items.map(Some).map_err(|wrong| wrong.to_string())
 }

@@ -1,7 +1,7 @@
 //! The record of a thread: what happened in it, in order, so that it can be resumed or forked.
 //!
-//! Codex's own session files ([`read_rollout`]) and ours ([`read`], [`write_event`]) are both lines
-//! of JSON and yield the same [`Record`]. A last line that was cut off is left out and reported.
+//! Codex's own session files ([`read_rollout`]) and ours ([`write_start`], [`write_event`]) are both
+//! lines of JSON and yield the same [`Record`]; [`read`] takes either. A last line that was cut off is left out and reported.
 
 mod codex;
 mod own;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::item::ResponseItem;
 
 pub use codex::read_rollout;
-pub use own::{read, write_event, write_start};
+pub use own::{write_event, write_start};
 
 /// A thread as it was recorded.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -84,6 +84,15 @@ impl Record {
             Event::Usage(usage) => Some(*usage),
             _ => None,
         })
+    }
+}
+
+/// Reads a record, ours or a session file of Codex: the first line tells which.
+pub fn read(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Result<Record, NotARecord> {
+    let first = text.lines().next().map(serde_json::from_str::<Value>);
+    match first {
+        Some(Ok(line)) if line.get("payload").is_some() => read_rollout(text, diagnostics),
+        _ => own::read(text, diagnostics),
     }
 }
 

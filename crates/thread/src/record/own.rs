@@ -36,7 +36,7 @@ pub fn write_event(event: &Event) -> String {
 }
 
 /// Reads a record that [`write_start`] and [`write_event`] wrote.
-pub fn read(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Result<Record, NotARecord> {
+pub(super) fn read(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Result<Record, NotARecord> {
     let mut record: Option<Record> = None;
     for (index, line) in json_lines(text, diagnostics) {
         let Some(record) = &mut record else {
@@ -74,16 +74,12 @@ fn event(line: Value) -> Result<Event, String> {
     let number = |value: &Value| value.as_u64().ok_or("a number is missing");
     Ok(match &*kind {
         "item" => Event::Item(item(value)?),
-        "turn" => Event::Turn {
-            model: value["model"]
-                .as_str()
-                .ok_or("it names no model")?
-                .to_owned(),
-        },
-        "usage" => Event::Usage(Usage {
-            last: number(&value["last"])?,
-            total: number(&value["total"])?,
-        }),
+        "turn" => {
+            Event::Turn { model: value["model"].as_str().ok_or("it names no model")?.to_owned() }
+        }
+        "usage" => {
+            Event::Usage(Usage { last: number(&value["last"])?, total: number(&value["total"])? })
+        }
         "compacted" => {
             let history = match value.get_mut("history").map(Value::take) {
                 Some(Value::Array(items)) => {

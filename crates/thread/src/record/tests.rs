@@ -18,9 +18,7 @@ fn record() -> Record {
         base_instructions: Some("base".to_owned()),
         events: vec![
             Event::Item(ResponseItem::user("a\nb")),
-            Event::Turn {
-                model: "m".to_owned(),
-            },
+            Event::Turn { model: "m".to_owned() },
             Event::Item(item(call)),
             Event::Usage(usage),
             Event::Compacted {
@@ -73,13 +71,12 @@ fn a_session_of_codex_is_read_like_our_own() {
     let lines: Vec<_> = lines.iter().map(ToString::to_string).collect();
     let text = lines.join("\n") + "\n";
     let mut diagnostics = Vec::new();
-    let found = read_rollout(&(text + "{\"type\": \"resp"), &mut diagnostics).unwrap();
+    let text = text + "{\"type\": \"resp";
+    let found = read_rollout(&text, &mut diagnostics).unwrap();
+    assert_eq!(read(&text, &mut Vec::new()).as_ref(), Ok(&found));
     let mut expected = record();
     expected.events.remove(2);
-    expected.events[3] = Event::Compacted {
-        message: "s".to_owned(),
-        history: None,
-    };
+    expected.events[3] = Event::Compacted { message: "s".to_owned(), history: None };
     assert_eq!(found, expected);
     assert_eq!(found.last_model(), Some("m"));
     assert_eq!(diagnostics.len(), 1);

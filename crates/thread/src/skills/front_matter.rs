@@ -25,11 +25,7 @@ pub(super) fn read(text: &str) -> Result<About, String> {
         .map_err(|wrong| format!("the part between --- lines is not valid YAML: {wrong}"))?;
     Ok(About {
         name: field("name", written.name.as_deref(), MAX_NAME)?,
-        description: field(
-            "description",
-            written.description.as_deref(),
-            MAX_DESCRIPTION,
-        )?,
+        description: field("description", written.description.as_deref(), MAX_DESCRIPTION)?,
     })
 }
 
@@ -47,16 +43,13 @@ fn between_rules(text: &str) -> Option<String> {
 }
 
 fn field(name: &str, written: Option<&str>, max: usize) -> Result<String, String> {
-    let words: Vec<_> = written
-        .iter()
-        .flat_map(|it| it.split_whitespace())
-        .collect();
+    let words: Vec<_> = written.iter().flat_map(|it| it.split_whitespace()).collect();
     let text = words.join(" ");
     match text.chars().count() {
         0 => Err(format!("it has no `{name}`")),
-        length if length > max => Err(format!(
-            "its `{name}` has {length} characters and may have {max}"
-        )),
+        length if length > max => {
+            Err(format!("its `{name}` has {length} characters and may have {max}"))
+        }
         _ => Ok(text),
     }
 }

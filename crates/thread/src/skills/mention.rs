@@ -70,9 +70,7 @@ impl<'a> Mentions<'a> {
             rest = &rest[at..];
             if let Some((name, path, after)) = linked(rest) {
                 if !is_variable(name) {
-                    mentions
-                        .paths
-                        .insert(path.strip_prefix("skill://").unwrap_or(path));
+                    mentions.paths.insert(path.strip_prefix("skill://").unwrap_or(path));
                 }
                 rest = after;
             } else if let Some((name, after)) = named(rest) {

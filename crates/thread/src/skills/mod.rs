@@ -8,6 +8,7 @@ mod front_matter;
 mod mention;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use convoke_core::diagnostic::{Code, Diagnostic};
 
@@ -41,6 +42,27 @@ pub struct Skill {
     pub path: PathBuf,
     /// Whose it is.
     pub scope: Scope,
+    /// Its text when it comes with the pack, whether it is installed or not.
+    pub built_in: Option<Arc<str>>,
+}
+
+/// A skill as the model reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillInstructions {
+    /// Its name.
+    pub name: String,
+    /// Its `SKILL.md`.
+    pub path: PathBuf,
+    /// All of that file.
+    pub contents: String,
+}
+
+impl SkillInstructions {
+    /// Writes what the model reads.
+    pub fn render(&self) -> String {
+        let (name, path, contents) = (&self.name, shown(&self.path), &self.contents);
+        format!("<skill>\n<name>{name}</name>\n<path>{path}</path>\n{contents}\n</skill>")
+    }
 }
 
 /// Writes the list of skills, or nothing when there are none.
@@ -59,23 +81,24 @@ pub fn render_list(skills: &[Skill], texts: &SkillTexts) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// Reads the text of a skill and puts it into its wrapper; one that cannot be read is reported.
+/// Reads the text of a skill; one that cannot be read is reported.
 pub fn inject(
     files: &dyn Files,
     skill: &Skill,
     diagnostics: &mut Vec<Diagnostic>,
-) -> Option<String> {
+) -> Option<SkillInstructions> {
     let path = shown(&skill.path);
-    match files.read_text(&skill.path) {
-        Ok(text) => {
-            if text.contains("</skill>") {
+    let text = match &skill.built_in {
+        Some(text) => Ok(text.to_string()),
+        None => files.read_text(&skill.path),
+    };
+    match text {
+        Ok(contents) => {
+            if contents.contains("</skill>") {
                 let message = format!("{path} contains </skill>, which ends its own wrapper");
-                diagnostics.push(Diagnostic::new(Code::WrapperClosed, message).at_path(&*path));
+                diagnostics.push(Diagnostic::new(Code::TextClosesWrapper, message).at_path(path));
             }
-            let name = &skill.name;
-            Some(format!(
-                "<skill>\n<name>{name}</name>\n<path>{path}</path>\n{text}\n</skill>"
-            ))
+            Some(SkillInstructions { name: skill.name.clone(), path: skill.path.clone(), contents })
         }
         Err(error) => {
             let message = format!("the skill {} at {path} is not sent: {error}", skill.name);

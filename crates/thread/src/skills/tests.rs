@@ -8,6 +8,7 @@ fn skill(name: &str, path: &str) -> Skill {
         description: "d".to_owned(),
         path: path.into(),
         scope: Scope::User,
+        built_in: None,
     }
 }
 
@@ -20,10 +21,7 @@ fn paths(text: &str) -> Vec<String> {
         skill("HOME", "/s/home"),
     ];
     let chosen = mentioned(&skills, &[text], &mut Vec::new());
-    chosen
-        .iter()
-        .map(|it| it.path.display().to_string())
-        .collect()
+    chosen.iter().map(|it| it.path.display().to_string()).collect()
 }
 
 #[test]
@@ -52,26 +50,17 @@ fn a_mention_that_means_several_skills_is_reported() {
     let skills = [skill("twin", "/a"), skill("twin", "/b")];
     let mut diagnostics = Vec::new();
     mentioned(&skills, &["$twin"], &mut diagnostics);
-    assert_eq!(
-        diagnostics[0].message,
-        "$twin means 2 skills, so none is sent"
-    );
+    assert_eq!(diagnostics[0].message, "$twin means 2 skills, so none is sent");
 }
 
 #[test]
 fn front_matter_must_name_and_describe_the_skill() {
     let about =
         read("---\nname: two\n  words\ndescription: |\n  first\n    second\n---\nbody").unwrap();
-    assert_eq!(
-        (&*about.name, &*about.description),
-        ("two words", "first second")
-    );
+    assert_eq!((&*about.name, &*about.description), ("two words", "first second"));
     let refused = [
         ("no front matter", "it has no part between --- lines"),
-        (
-            "---\nname: a\ndescription: b\n",
-            "it has no part between --- lines",
-        ),
+        ("---\nname: a\ndescription: b\n", "it has no part between --- lines"),
         ("---\ndescription: x\n---\n", "it has no `name`"),
         ("---\nname: \"\"\ndescription: x\n---\n", "it has no `name`"),
     ];
@@ -88,7 +77,7 @@ fn a_skill_that_cannot_be_read_is_a_warning_and_no_failure() {
     let mut tree = MemoryTree::default();
     tree.write("/s/a", "Do it.\n");
     let mut diagnostics = Vec::new();
-    let text = inject(&tree, &skill("a", "/s/a"), &mut diagnostics);
+    let text = inject(&tree, &skill("a", "/s/a"), &mut diagnostics).map(|it| it.render());
     assert_eq!(
         text.as_deref(),
         Some("<skill>\n<name>a</name>\n<path>/s/a</path>\nDo it.\n\n</skill>")

@@ -9,6 +9,7 @@ use super::Thread;
 use super::settings::TurnContext;
 use crate::environment::EnvironmentContext;
 use crate::history::{Entry, Origin};
+use crate::instructions::DeveloperInstructions;
 use crate::item::ResponseItem;
 use crate::permissions::Permissions;
 use crate::personality;
@@ -23,13 +24,13 @@ impl Thread<'_> {
         let settings = &context.settings;
         let mut entries = vec![self.permissions(context, diagnostics)];
         if let Some(text) = &self.config.developer_instructions {
-            let item = ResponseItem::developer(text.as_str());
+            let item = DeveloperInstructions::new(text).into();
             entries.push(Entry::new(item, Origin::DeveloperInstructions));
         }
         if let Some(text) = settings.collaboration.text() {
             entries.push(collaboration(text, diagnostics));
         }
-        let base = &self.base_instructions;
+        let base = &self.base_instructions.text;
         if let Some(text) = personality::injected(&context.model, base, settings.personality) {
             entries.push(self.personality(text));
         }
@@ -70,11 +71,8 @@ impl Thread<'_> {
         if let Some(wrapper) = announced
             && !instructions.is_empty()
         {
-            let text = wrapper.replacen("{model_instructions}", &instructions, 1);
-            entries.push(Entry::new(
-                ResponseItem::developer(text),
-                Origin::ModelSwitch,
-            ));
+            let item = DeveloperInstructions::model_switch_message(wrapper, &instructions);
+            entries.push(Entry::new(item.into(), Origin::ModelSwitch));
         }
         // The instructions of a new model, when they are sent, already carry its personality.
         let told = wrapper.is_some() && before.model.slug != now.model.slug;
@@ -96,36 +94,36 @@ impl Thread<'_> {
         };
         let texts = &self.setup.pack.permissions;
         let text = permissions.render(texts, self.setup.files, diagnostics);
-        check_closing(&text, "</permissions instructions>", 1, diagnostics);
-        Entry::new(ResponseItem::developer(text), Origin::Permissions)
+        check_closing(&text, "</permissions instructions>", diagnostics);
+        let item = DeveloperInstructions::new(text).into();
+        Entry::new(item, Origin::Permissions)
     }
 
     fn personality(&self, text: &str) -> Entry {
-        let text = personality::wrapped(&self.setup.pack.wrappers.personality, text);
-        Entry::new(ResponseItem::developer(text), Origin::Personality)
+        let wrapper = &self.setup.pack.wrappers.personality;
+        let item = DeveloperInstructions::personality_spec_message(wrapper, text);
+        Entry::new(item.into(), Origin::Personality)
     }
 
     fn environment(&self, context: &TurnContext, diagnostics: &mut Vec<Diagnostic>) -> Entry {
-        let environment = EnvironmentContext {
-            cwd: &context.settings.cwd,
-            shell: &self.setup.machine.shell,
-        };
+        let environment =
+            EnvironmentContext { cwd: &context.settings.cwd, shell: &self.setup.machine.shell };
         let text = environment.render();
-        check_closing(&text, "</environment_context>", 1, diagnostics);
+        check_closing(&text, "</environment_context>", diagnostics);
         Entry::new(ResponseItem::user(text), Origin::Environment)
     }
 }
 
 fn collaboration(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Entry {
-    let text = format!("<collaboration_mode>{text}</collaboration_mode>");
-    check_closing(&text, "</collaboration_mode>", 1, diagnostics);
-    Entry::new(ResponseItem::developer(text), Origin::CollaborationMode)
+    let item = DeveloperInstructions::from_collaboration_mode(text);
+    check_closing(item.text(), "</collaboration_mode>", diagnostics);
+    Entry::new(item.into(), Origin::CollaborationMode)
 }
 
-/// Reports a text that closes its wrapper more often than we do.
-fn check_closing(text: &str, tag: &'static str, ours: usize, diagnostics: &mut Vec<Diagnostic>) {
-    if text.matches(tag).count() > ours {
+/// Reports a text that closes its wrapper before we do.
+fn check_closing(text: &str, tag: &str, diagnostics: &mut Vec<Diagnostic>) {
+    if text.matches(tag).count() > 1 {
         let message = format!("a setting contains {tag}, which ends its own wrapper");
-        diagnostics.push(Diagnostic::new(Code::WrapperClosed, message));
+        diagnostics.push(Diagnostic::new(Code::TextClosesWrapper, message));
     }
 }

@@ -3,6 +3,7 @@
 //! A thread sends nothing itself. [`Thread::begin_turn`] and its siblings return the next [`Step`];
 //! the caller sends the request or runs the tools and reports back, until the turn is done.
 
+mod compact;
 mod context;
 mod going_on;
 mod settings;
@@ -20,6 +21,7 @@ use crate::compaction;
 use crate::config::{Config, Machine};
 use crate::files::Files;
 use crate::history::{Entry, History, Origin};
+use crate::instructions::{BaseInstructions, DeveloperInstructions};
 use crate::item::ResponseItem;
 use crate::model::{ModelFacts, ModelInfo};
 use crate::pack::Pack;
@@ -72,7 +74,7 @@ pub struct Thread<'a> {
     setup: Setup<'a>,
     config: Config,
     id: String,
-    base_instructions: String,
+    base_instructions: BaseInstructions,
     user_instructions: Option<UserInstructions>,
     prefixes: Vec<Prefix>,
     skills: HashMap<PathBuf, Vec<Skill>>,
@@ -107,7 +109,7 @@ impl<'a> Thread<'a> {
     /// The initial context of the new run follows the restored history with the first turn, because
     /// that turn may still change the settings.
     pub fn resume(setup: Setup<'a>, config: Config, record: &Record) -> Result<Self, ThreadError> {
-        let base = record.base_instructions.clone();
+        let base = record.base_instructions.as_deref();
         let mut thread = Self::new(setup, config, &record.id, base)?;
         thread.restore(record);
         let model = &thread.previous.model.slug;
@@ -123,7 +125,7 @@ impl<'a> Thread<'a> {
         record: &Record,
         id: &str,
     ) -> Result<Self, ThreadError> {
-        let base = record.base_instructions.clone();
+        let base = record.base_instructions.as_deref();
         let mut thread = Self::new(setup, config, id, base)?;
         thread.restore(record);
         thread.journal.clone_from(&record.events);
@@ -135,14 +137,13 @@ impl<'a> Thread<'a> {
         setup: Setup<'a>,
         config: Config,
         id: &str,
-        restored_base: Option<String>,
+        restored_base: Option<&str>,
     ) -> Result<Self, ThreadError> {
         let settings = Settings::new(&config);
         let model = find_model(setup, &config, &settings.collaboration.model)?;
-        let given = config.model_overrides.base_instructions.clone();
-        let base_instructions = given
-            .or(restored_base)
-            .unwrap_or_else(|| model.instructions(config.personality).into_owned());
+        let given = config.model_overrides.base_instructions.as_deref();
+        let base_instructions =
+            BaseInstructions::resolve(given, restored_base, &model, config.personality);
         let mut diagnostics = config.diagnostics.clone();
         let mut prefixes = Vec::new();
         for folder in &config.rule_folders {
@@ -157,11 +158,7 @@ impl<'a> Thread<'a> {
             prefixes,
             skills: HashMap::new(),
             tools: Vec::new(),
-            previous: TurnContext {
-                settings: settings.clone(),
-                model,
-                output_schema: None,
-            },
+            previous: TurnContext { settings: settings.clone(), model, output_schema: None },
             settings,
             resumed_model: None,
             seeded: false,
@@ -185,7 +182,7 @@ impl<'a> Thread<'a> {
     }
 
     /// Returns the instructions that every request of the thread carries.
-    pub fn base_instructions(&self) -> &str {
+    pub fn base_instructions(&self) -> &BaseInstructions {
         &self.base_instructions
     }
 
@@ -201,11 +198,8 @@ impl<'a> Thread<'a> {
 
     /// Returns the tokens that the next request is estimated to need.
     pub fn token_usage(&self) -> u64 {
-        let past_reasoning = if self.reasoning_is_counted {
-            0
-        } else {
-            self.history.estimate_past_reasoning()
-        };
+        let past_reasoning =
+            if self.reasoning_is_counted { 0 } else { self.history.estimate_past_reasoning() };
         let uncounted = match self.setup.pack.shape {
             crate::pack::Shape::Codex0_94 => 0,
             crate::pack::Shape::Codex0_98 => self.history.estimate_uncounted(),
@@ -228,7 +222,7 @@ impl<'a> Thread<'a> {
         Record {
             id: self.id.clone(),
             cwd: Some(self.config.cwd.clone()),
-            base_instructions: Some(self.base_instructions.clone()),
+            base_instructions: Some(self.base_instructions.text.clone()),
             events: Vec::new(),
         }
     }
@@ -252,16 +246,12 @@ impl<'a> Thread<'a> {
 
     /// Remembers a command prefix that the user has approved, and tells the model.
     pub fn approve_prefix(&mut self, prefix: Prefix) {
-        let words = prefix
-            .iter()
-            .map(|word| Value::from(word.as_str()).to_string());
+        let words = prefix.iter().map(|word| Value::from(word.as_str()).to_string());
         let words: Vec<_> = words.collect();
         let text = format!("Approved command prefix saved:\n- [{}]", words.join(", "));
         self.prefixes.push(prefix);
-        self.record(Entry::new(
-            ResponseItem::developer(text),
-            Origin::Permissions,
-        ));
+        let item = DeveloperInstructions::new(text).into();
+        self.record(Entry::new(item, Origin::Permissions));
     }
 
     /// Remembers a snapshot of the working tree, which is never sent.
@@ -300,7 +290,7 @@ impl<'a> Thread<'a> {
 
     /// Estimates the tokens of a history that no server has counted.
     fn recount(&mut self) {
-        self.usage.last = self.history.estimate_tokens(&self.base_instructions);
+        self.usage.last = self.history.estimate_tokens(&self.base_instructions.text);
         self.journal.push(Event::Usage(self.usage));
     }
 
@@ -319,18 +309,12 @@ impl<'a> Thread<'a> {
         for event in &record.events {
             match event {
                 Event::Item(item) => self.remember(Entry::new(item.clone(), Origin::Restored)),
-                Event::Compacted {
-                    history: Some(items),
-                    ..
-                } => {
+                Event::Compacted { history: Some(items), .. } => {
                     let entries = items.iter().cloned();
                     let entries = entries.map(|item| Entry::new(item, Origin::Restored));
                     self.history.replace(entries.collect());
                 }
-                Event::Compacted {
-                    message,
-                    history: None,
-                } => {
+                Event::Compacted { message, history: None } => {
                     let context = self.previous.clone();
                     self.rebuild(&context, message.clone());
                 }
@@ -346,13 +330,8 @@ impl<'a> Thread<'a> {
         let mut diagnostics = Vec::new();
         let initial_context = self.build_initial_context(context, &mut diagnostics);
         let prefix = &self.setup.pack.compaction.summary_prefix;
-        let entries = compaction::rebuild(
-            initial_context,
-            &self.history,
-            summary,
-            prefix,
-            &mut diagnostics,
-        );
+        let entries =
+            compaction::rebuild(initial_context, &self.history, summary, prefix, &mut diagnostics);
         self.history.replace(entries);
         self.diagnostics.append(&mut diagnostics);
     }
@@ -373,21 +352,17 @@ impl<'a> Thread<'a> {
                 machine: self.setup.machine,
                 config: &self.config,
                 shape: self.setup.pack.shape,
+                system: &self.setup.pack.skills.system,
             };
             let found = skills::find(self.setup.files, &places, &mut self.diagnostics);
             self.skills.insert(cwd.clone(), found);
         }
-        self.skills
-            .get(&self.settings.cwd)
-            .map_or(&[], Vec::as_slice)
+        self.skills.get(&self.settings.cwd).map_or(&[], Vec::as_slice)
     }
 
     fn read_user_instructions(&mut self) {
         let pack = self.setup.pack;
-        let skills = self
-            .skills
-            .get(&self.settings.cwd)
-            .map_or(&[][..], Vec::as_slice);
+        let skills = self.skills.get(&self.settings.cwd).map_or(&[][..], Vec::as_slice);
         let settings = DocSettings {
             rules: Rules::V0_98,
             cwd: &self.config.cwd,
@@ -415,10 +390,13 @@ fn find_model(
     let pack = setup.pack;
     let overrides = &config.model_overrides;
     let found = ModelInfo::find(slug, setup.listed_models, &pack.models, overrides);
-    found
-        .map(Arc::new)
-        .ok_or_else(|| ThreadError::UnknownModel {
-            model: slug.to_owned(),
-            pack: pack.name.clone(),
-        })
+    found.map(Arc::new).ok_or_else(|| ThreadError::UnknownModel {
+        model: slug.to_owned(),
+        pack: pack.name.clone(),
+    })
 }
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

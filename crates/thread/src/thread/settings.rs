@@ -103,10 +103,7 @@ impl Settings {
             }
         }
         set(&mut self.cwd, overrides.cwd.as_ref());
-        set(
-            &mut self.approval_policy,
-            overrides.approval_policy.as_ref(),
-        );
+        set(&mut self.approval_policy, overrides.approval_policy.as_ref());
         set(&mut self.sandbox_policy, overrides.sandbox_policy.as_ref());
         set(&mut self.summary, overrides.summary.as_ref());
         self.personality = overrides.personality.or(self.personality);

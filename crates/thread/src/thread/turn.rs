@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use super::compact::{Compacting, Place, Then};
 use super::settings::{TurnContext, TurnOverrides};
 use super::{Thread, ThreadError};
-use crate::compaction;
 use crate::history::{Entry, History, Origin, normalize};
 use crate::item::ResponseItem;
 use crate::prompt::{
@@ -67,44 +67,22 @@ pub(super) enum State {
     #[default]
     Idle,
     /// The answer to a request.
-    Sampling {
-        context: TurnContext,
-        request: Arc<Request>,
-        tries: Tries,
-    },
+    Sampling { context: TurnContext, request: Arc<Request>, tries: Tries },
     /// The results of tools.
     Tools { context: TurnContext },
     /// The answer to a request for a summary.
     Compacting(Box<Compacting>),
 }
 
-/// A compaction under way.
-#[derive(Debug)]
-pub(super) struct Compacting {
-    context: TurnContext,
-    /// The history as it is sent, which shrinks while it does not fit.
-    history: History,
-    request: Arc<Request>,
-    place: Place,
-    tries: Tries,
-    then: Then,
-}
-
-/// Who compacts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// The model, by writing a summary.
-    Local,
-    /// The server, in its own way.
-    Remote,
-}
-
-/// What follows a compaction.
-#[derive(Debug)]
-enum Then {
-    Finish,
-    Begin(Vec<UserInput>),
-    Continue,
+/// Which failures a request is sent again after.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Effort {
+    /// Those that another try may mend.
+    Mendable,
+    /// All of them: a local compaction does not give up early.
+    Anything,
+    /// None but errors of the server itself: it compacts once.
+    Once,
 }
 
 /// How often a request was repeated.
@@ -135,12 +113,8 @@ impl Thread<'_> {
         }
         let resumed_model = self.resumed_model.take();
         let mut diagnostics = Vec::new();
-        let updates = self.build_updates(
-            &before,
-            &context,
-            resumed_model.as_deref(),
-            &mut diagnostics,
-        );
+        let updates =
+            self.build_updates(&before, &context, resumed_model.as_deref(), &mut diagnostics);
         self.diagnostics.append(&mut diagnostics);
         for entry in updates {
             self.record(entry);
@@ -151,25 +125,12 @@ impl Thread<'_> {
         self.begin(context, &inputs)
     }
 
-    /// Compacts the thread now.
-    pub fn begin_compaction(&mut self) -> Result<Step, ThreadError> {
-        self.expect_idle()?;
-        let context = TurnContext {
-            settings: self.settings.clone(),
-            model: self.model(&self.settings.collaboration.model)?,
-            output_schema: None,
-        };
-        self.compact(context, Then::Finish)
-    }
-
     /// Reports what a server answered to the last request.
     pub fn answer(&mut self, answer: Answer) -> Result<Step, ThreadError> {
         match std::mem::take(&mut self.state) {
-            State::Sampling {
-                context,
-                request,
-                tries,
-            } => self.sampled(context, request, tries, answer),
+            State::Sampling { context, request, tries } => {
+                self.sampled(context, request, tries, answer)
+            }
             State::Compacting(compacting) => self.compacted(*compacting, answer),
             other => {
                 self.state = other;
@@ -216,7 +177,7 @@ impl Thread<'_> {
         self.steered.push(message);
     }
 
-    fn expect_idle(&self) -> Result<(), ThreadError> {
+    pub(super) fn expect_idle(&self) -> Result<(), ThreadError> {
         match self.state {
             State::Idle => Ok(()),
             _ => Err(ThreadError::NotWaiting("a turn: the last one is not over")),
@@ -229,7 +190,11 @@ impl Thread<'_> {
     }
 
     /// Records what the user sent and asks for an answer.
-    fn begin(&mut self, context: TurnContext, inputs: &[UserInput]) -> Result<Step, ThreadError> {
+    pub(super) fn begin(
+        &mut self,
+        context: TurnContext,
+        inputs: &[UserInput],
+    ) -> Result<Step, ThreadError> {
         let message = self.user_message(inputs);
         self.record(Entry::new(message, Origin::User));
         for entry in self.mentioned_skills(inputs) {
@@ -245,16 +210,16 @@ impl Thread<'_> {
         let skills = self.find_skills();
         let chosen = skills::mentioned(skills, &texts, &mut diagnostics);
         let entries = chosen.into_iter().filter_map(|skill| {
-            let text = skills::inject(files, skill, &mut diagnostics)?;
-            let origin = Origin::Skill(skill.path.clone());
-            Some(Entry::new(ResponseItem::user(text), origin))
+            let instructions = skills::inject(files, skill, &mut diagnostics)?;
+            let item = ResponseItem::user(instructions.render());
+            Some(Entry::new(item, Origin::Skill(instructions.path)))
         });
         let entries = entries.collect();
         self.diagnostics.append(&mut diagnostics);
         entries
     }
 
-    fn sample(&mut self, context: TurnContext) -> Result<Step, ThreadError> {
+    pub(super) fn sample(&mut self, context: TurnContext) -> Result<Step, ThreadError> {
         for message in std::mem::take(&mut self.steered) {
             self.record(Entry::new(message, Origin::User));
         }
@@ -268,11 +233,8 @@ impl Thread<'_> {
             }
             other => Arc::new(self.with_diagnostics(other?)),
         };
-        self.state = State::Sampling {
-            context,
-            request: Arc::clone(&request),
-            tries: Tries::default(),
-        };
+        self.state =
+            State::Sampling { context, request: Arc::clone(&request), tries: Tries::default() };
         Ok(Step::Send(request))
     }
 
@@ -283,12 +245,7 @@ impl Thread<'_> {
         mut tries: Tries,
         answer: Answer,
     ) -> Result<Step, ThreadError> {
-        let calls: Vec<_> = answer
-            .items
-            .iter()
-            .filter(|it| it.is_tool_call())
-            .cloned()
-            .collect();
+        let calls: Vec<_> = answer.items.iter().filter(|it| it.is_tool_call()).cloned().collect();
         for item in answer.items {
             self.record(Entry::new(item, Origin::Model));
         }
@@ -301,14 +258,10 @@ impl Thread<'_> {
                 return Ok(Step::Done(Outcome::Failed(reason.to_owned())));
             }
             Some(failure) => {
-                if !self.try_again(&failure, &mut tries) {
+                if !self.try_again(&failure, Effort::Mendable, &mut tries) {
                     return Ok(Step::Done(Outcome::Failed(failure.into_reason())));
                 }
-                self.state = State::Sampling {
-                    context,
-                    request: Arc::clone(&request),
-                    tries,
-                };
+                self.state = State::Sampling { context, request: Arc::clone(&request), tries };
                 return Ok(Step::Send(request));
             }
         }
@@ -328,7 +281,7 @@ impl Thread<'_> {
         limit.is_some_and(|limit| self.token_usage() >= limit)
     }
 
-    fn count(&mut self, tokens: Option<u64>) {
+    pub(super) fn count(&mut self, tokens: Option<u64>) {
         if let Some(last) = tokens {
             let total = self.usage.total.saturating_add(last);
             self.usage = Usage { last, total };
@@ -337,151 +290,35 @@ impl Thread<'_> {
     }
 
     /// Counts the context window as full, as far as it is not counted yet.
-    fn fill_usage(&mut self, context: &TurnContext) {
+    pub(super) fn fill_usage(&mut self, context: &TurnContext) {
         let settings = &context.model.settings;
         let percent = settings.effective_context_window_percent.unwrap_or(95);
         if let Some(window) = settings.context_window {
             let window = window.saturating_mul(percent) / 100;
-            self.usage = Usage {
-                last: window.saturating_sub(self.usage.total),
-                total: window,
-            };
+            self.usage = Usage { last: window.saturating_sub(self.usage.total), total: window };
             self.journal.push(Event::Usage(self.usage));
         }
     }
 
-    fn try_again(&self, failure: &Failure, tries: &mut Tries) -> bool {
+    /// Decides whether a request is sent again, and counts it.
+    pub(super) fn try_again(&self, failure: &Failure, effort: Effort, tries: &mut Tries) -> bool {
         let provider = &self.config.provider;
-        match failure {
-            Failure::Server(_) if tries.server < provider.request_max_retries => {
-                tries.server += 1;
-                true
-            }
-            Failure::Server(_) | Failure::Stream(_) => {
-                tries.server = 0;
-                tries.stream += 1;
-                tries.stream <= provider.stream_max_retries
-            }
-            Failure::ContextWindowExceeded | Failure::Fatal(_) => false,
+        if matches!(failure, Failure::Server(_)) && tries.server < provider.request_max_retries {
+            tries.server += 1;
+            return true;
         }
-    }
-
-    fn compact(&mut self, context: TurnContext, then: Then) -> Result<Step, ThreadError> {
-        let remote = self.config.provider.compacts() && self.config.remote_compaction;
-        let mut history = self.history.clone();
-        let place = if remote { Place::Remote } else { Place::Local };
-        if place == Place::Local {
-            let prompt = self.config.compact_prompt.as_ref();
-            let prompt = prompt.unwrap_or(&self.setup.pack.compaction.prompt);
-            let item = ResponseItem::user(prompt.as_str());
-            let policy = context.model.settings.truncation_policy;
-            let entry = Entry::new(item, Origin::CompactionPrompt);
-            history.record(entry, policy, &mut self.diagnostics);
-        }
-        self.send_compaction(context, history, place, then)
-    }
-
-    fn send_compaction(
-        &mut self,
-        context: TurnContext,
-        history: History,
-        place: Place,
-        then: Then,
-    ) -> Result<Step, ThreadError> {
-        let request = self.build(&context, &history, Purpose::Compaction, place)?;
-        let request = Arc::new(self.with_diagnostics(request));
-        self.state = State::Compacting(Box::new(Compacting {
-            context,
-            history,
-            request: Arc::clone(&request),
-            place,
-            tries: Tries::default(),
-            then,
-        }));
-        Ok(Step::Send(request))
-    }
-
-    fn compacted(
-        &mut self,
-        mut compacting: Compacting,
-        answer: Answer,
-    ) -> Result<Step, ThreadError> {
-        self.reasoning_is_counted |= answer.reasoning_is_counted;
-        if compacting.place == Place::Local {
-            for item in &answer.items {
-                self.remember(Entry::new(item.clone(), Origin::Model));
-            }
-        }
-        let Some(failure) = answer.failure else {
-            self.count(answer.tokens);
-            self.finish_compaction(&compacting, answer.items);
-            return self.go_on(compacting.context, compacting.then, Outcome::Finished);
+        let mendable = matches!(failure, Failure::Server(_) | Failure::Stream(_));
+        let worth_it = match effort {
+            Effort::Mendable => mendable,
+            Effort::Anything => true,
+            Effort::Once => false,
         };
-        if failure == Failure::ContextWindowExceeded && compacting.place == Place::Local {
-            if compacting.history.entries().len() > 1 {
-                let mut history = compacting.history;
-                history.drop_oldest();
-                return self.send_compaction(
-                    compacting.context,
-                    history,
-                    compacting.place,
-                    compacting.then,
-                );
-            }
-            self.fill_usage(&compacting.context);
-        } else if self.try_again(&failure, &mut compacting.tries) {
-            let request = Arc::clone(&compacting.request);
-            self.state = State::Compacting(Box::new(compacting));
-            return Ok(Step::Send(request));
-        }
-        // The turn goes on with the history as it was.
-        let failed = Outcome::Failed(failure.into_reason());
-        self.go_on(compacting.context, compacting.then, failed)
+        tries.server = 0;
+        tries.stream += 1;
+        worth_it && tries.stream <= provider.stream_max_retries
     }
 
-    fn finish_compaction(&mut self, compacting: &Compacting, items: Vec<ResponseItem>) {
-        let is_ghost = |entry: &&Entry| matches!(entry.item, ResponseItem::GhostSnapshot(_));
-        let ghosts: Vec<_> = self
-            .history
-            .entries()
-            .iter()
-            .filter(is_ghost)
-            .cloned()
-            .collect();
-        let (message, history) = match compacting.place {
-            Place::Local => {
-                let prefix = &self.setup.pack.compaction.summary_prefix;
-                let summary = compaction::summary(&self.history, prefix);
-                self.rebuild(&compacting.context, summary.clone());
-                (summary, None)
-            }
-            Place::Remote => {
-                let entry = |item: &ResponseItem| Entry::new(item.clone(), Origin::Summary);
-                self.history.replace(items.iter().map(entry).collect());
-                (String::new(), Some(items))
-            }
-        };
-        let mut entries = std::mem::take(&mut self.history).into_entries();
-        entries.extend(ghosts);
-        self.history.replace(entries);
-        self.recount();
-        self.journal.push(Event::Compacted { message, history });
-    }
-
-    fn go_on(
-        &mut self,
-        context: TurnContext,
-        then: Then,
-        outcome: Outcome,
-    ) -> Result<Step, ThreadError> {
-        match then {
-            Then::Finish => Ok(Step::Done(outcome)),
-            Then::Begin(inputs) => self.begin(context, &inputs),
-            Then::Continue => self.sample(context),
-        }
-    }
-
-    fn build(
+    pub(super) fn build(
         &self,
         context: &TurnContext,
         history: &History,
@@ -500,10 +337,7 @@ impl Thread<'_> {
             effort: context.settings.collaboration.effort.as_deref(),
             summary: &context.settings.summary,
             verbosity: self.config.verbosity.as_deref(),
-            output_schema: context
-                .output_schema
-                .as_ref()
-                .filter(|_| purpose == Purpose::Answer),
+            output_schema: context.output_schema.as_ref().filter(|_| purpose == Purpose::Answer),
             cache_key: &self.id,
             purpose,
         };
@@ -514,7 +348,7 @@ impl Thread<'_> {
     }
 
     /// Adds what was noted since the last request.
-    fn with_diagnostics(&mut self, mut request: Request) -> Request {
+    pub(super) fn with_diagnostics(&mut self, mut request: Request) -> Request {
         let mut diagnostics = self.take_diagnostics();
         diagnostics.append(&mut request.diagnostics);
         request.diagnostics = diagnostics;
@@ -523,7 +357,7 @@ impl Thread<'_> {
 }
 
 impl Failure {
-    fn into_reason(self) -> String {
+    pub(super) fn into_reason(self) -> String {
         match self {
             Self::Stream(reason) | Self::Server(reason) | Self::Fatal(reason) => reason,
             Self::ContextWindowExceeded => "the context window is exceeded".to_owned(),

@@ -13,6 +13,11 @@ pub(crate) fn difference(captured: &Value, path: &str, body: &Value) -> Option<S
     values("body", &captured["body"], body)
 }
 
+/// Returns whether two parts of a request count as the same.
+pub(crate) fn alike(one: &Value, other: &Value) -> bool {
+    values("", one, other).is_none()
+}
+
 fn values(at: &str, captured: &Value, ours: &Value) -> Option<String> {
     match (captured, ours) {
         (Value::Object(captured), Value::Object(ours)) => {

@@ -10,6 +10,7 @@ mod argv;
 mod client;
 mod compare;
 mod mutate;
+mod place;
 mod play;
 mod scenario;
 mod script;
@@ -18,12 +19,12 @@ mod tools;
 mod tree;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use scenario::Scenario;
 
 fn main() {
-    let Some((scenarios, packs)) = folders() else {
+    let Some((scenarios, packs)) = place::folders() else {
         println!("skipped: neither CONVOKE_SCENARIOS nor CONVOKE_SHARED is set");
         println!("0 passed, 0 failed, 0 skipped");
         return;
@@ -32,7 +33,7 @@ fn main() {
     let mut total = [0; 3];
     let mut mutations = mutate::Tally::default();
     let mut sessions = session::Tally::default();
-    for folder in scenario_folders(&scenarios) {
+    for folder in place::scenario_folders(&scenarios) {
         let name = folder.file_name().unwrap_or_default();
         let name = name.to_string_lossy().into_owned();
         let (group, verdict) = run(&folder, &packs, &mut mutations, &mut sessions);
@@ -50,10 +51,7 @@ fn main() {
         groups.entry(group).or_default()[column] += 1;
         total[column] += 1;
     }
-    println!(
-        "\n{:<16}{:>8}{:>8}{:>8}",
-        "group", "passed", "failed", "skipped"
-    );
+    println!("\n{:<16}{:>8}{:>8}{:>8}", "group", "passed", "failed", "skipped");
     for (group, [passed, failed, skipped]) in &groups {
         println!("{group:<16}{passed:>8}{failed:>8}{skipped:>8}");
     }
@@ -95,42 +93,4 @@ fn run(
         Err(difference) => Verdict::Failed(difference),
     };
     (group, verdict)
-}
-
-fn folders() -> Option<(PathBuf, PathBuf)> {
-    let variable = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty());
-    let shared = variable("CONVOKE_SHARED").map(PathBuf::from);
-    let scenarios = match (variable("CONVOKE_SCENARIOS"), &shared) {
-        (Some(given), _) => PathBuf::from(given),
-        (None, Some(shared)) => shared.join("scenarios"),
-        (None, None) => return None,
-    };
-    // Tests run in the crate's folder; a relative path is meant from the workspace.
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let placed = |path: PathBuf| {
-        if path.exists() {
-            path
-        } else {
-            workspace.join(path)
-        }
-    };
-    let scenarios = placed(scenarios);
-    let packs = match shared {
-        Some(shared) => placed(shared).join("packs"),
-        None => scenarios.join("../packs"),
-    };
-    Some((scenarios, packs))
-}
-
-fn scenario_folders(scenarios: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(scenarios).unwrap_or_else(|error| {
-        println!("cannot read {}: {error}", scenarios.display());
-        std::process::exit(1);
-    });
-    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut folders: Vec<_> = paths
-        .filter(|it| it.join("scenario.json").is_file())
-        .collect();
-    folders.sort();
-    folders
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::compare::difference;
+use crate::compare::{alike, difference};
 use crate::scenario::Scenario;
 
 /// How many changes were made and noticed, by kind.
@@ -23,8 +23,7 @@ impl Tally {
             let path = path.strip_prefix("/v1").unwrap_or(path);
             let body = &request["body"];
             if difference(request, path, body).is_some() {
-                self.missed
-                    .push(format!("{name} {} differs from itself", index + 1));
+                self.missed.push(format!("{name} {} differs from itself", index + 1));
             }
             for (kind, mutated) in mutations(body) {
                 self.made += 1;
@@ -46,19 +45,13 @@ impl fmt::Display for Tally {
             writeln!(f, "UNNOTICED {missed}")?;
         }
         let noticed = self.made.saturating_sub(self.missed.len());
-        write!(
-            f,
-            "{noticed} of {} mutations of captures were noticed",
-            self.made
-        )
+        write!(f, "{noticed} of {} mutations of captures were noticed", self.made)
     }
 }
 
 fn mutations(body: &Value) -> Vec<(String, Value)> {
     let mut mutations = Vec::new();
-    let items = ["input", "messages"]
-        .into_iter()
-        .find(|key| body[*key].is_array());
+    let items = ["input", "messages"].into_iter().find(|key| body[*key].is_array());
     if let Some(key) = items {
         let count = body[key].as_array().map_or(0, Vec::len);
         for index in 0..count {
@@ -68,7 +61,7 @@ fn mutations(body: &Value) -> Vec<(String, Value)> {
                 items.remove(index);
             }
             mutations.push((format!("{key}[{index}] dropped"), dropped));
-            if index > 0 && body[key][index] != body[key][index - 1] {
+            if index > 0 && !alike(&body[key][index], &body[key][index - 1]) {
                 let mut swapped = body.clone();
                 if let Some(items) = swapped[key].as_array_mut() {
                     items.swap(index, index - 1);
@@ -108,14 +101,7 @@ fn changed_byte(body: &Value, key: &str, index: usize) -> Option<(String, Value)
 
 /// Finds a text that carries content; types and roles come later.
 fn first_text(item: &mut Value) -> Option<&mut String> {
-    let keys = [
-        "content",
-        "output",
-        "text",
-        "arguments",
-        "input",
-        "encrypted_content",
-    ];
+    let keys = ["content", "output", "text", "arguments", "input", "encrypted_content"];
     let key = keys.into_iter().find(|key| match &item[*key] {
         Value::String(text) => !text.is_empty(),
         Value::Array(parts) => parts.iter().any(|part| part["text"].is_string()),
@@ -124,12 +110,10 @@ fn first_text(item: &mut Value) -> Option<&mut String> {
     match item.get_mut(key.unwrap_or("type"))? {
         Value::String(text) => Some(text),
         Value::Array(parts) => {
-            let mut texts = parts
-                .iter_mut()
-                .filter_map(|part| match part.get_mut("text") {
-                    Some(Value::String(text)) if !text.is_empty() => Some(text),
-                    _ => None,
-                });
+            let mut texts = parts.iter_mut().filter_map(|part| match part.get_mut("text") {
+                Some(Value::String(text)) if !text.is_empty() => Some(text),
+                _ => None,
+            });
             texts.next()
         }
         _ => None,

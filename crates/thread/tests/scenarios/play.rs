@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use convoke_thread::config::{Config, Machine, Overrides};
-use convoke_thread::environment::shell_name;
+use convoke_thread::environment::{login_shell, shell_name};
 use convoke_thread::files::{Disk, Files};
 use convoke_thread::item::ResponseItem;
 use convoke_thread::model::{ModelFacts, read_listed};
@@ -43,7 +43,10 @@ pub(crate) fn play(scenario: &Scenario, packs: &Path) -> Result<Vec<Record>, Str
         records: Vec::new(),
         compared: 0,
     };
-    for run in scenario.list("runs") {
+    let is_app = scenario.text("driver") == Some("app");
+    // A long-lived program is one run, whatever restarts it tells of.
+    let runs = scenario.list("runs").iter();
+    for run in runs.take(if is_app { 1 } else { usize::MAX }) {
         player.run(run)?;
     }
     let captured = scenario.requests().len();
@@ -91,9 +94,10 @@ impl Player<'_> {
         let scenario = self.scenario;
         let env = |name: &str| scenario.get("env")[name].as_str();
         let passwd = self.tree.read_to_string("/lab/passwd");
-        let uid = scenario.get("uid").as_u64().unwrap_or(0).to_string();
-        let shell = passwd.as_deref().and_then(|it| login_shell(it, &uid));
-        let shell = shell.unwrap_or("/bin/bash");
+        let uid = scenario.get("uid").as_u64().unwrap_or(0);
+        let uid = u32::try_from(uid).unwrap_or(0);
+        let shell = passwd.as_deref().and_then(|it| login_shell(it, uid));
+        let shell = shell.unwrap_or(Path::new("/bin/bash"));
         let search_path = ["/bin".into(), "/usr/bin".into()];
         let path = |key: &str| scenario.text(key).map(PathBuf::from);
         let cwd = run["cwd"].as_str().or(scenario.text("cwd"));
@@ -103,7 +107,7 @@ impl Player<'_> {
             codex_home: path("codexHome").unwrap_or_default(),
             // A process knows its directory without links.
             cwd: self.tree.canonicalize(&cwd).unwrap_or(cwd),
-            shell: shell_name(&self.tree, Some(Path::new(shell)), &search_path).to_owned(),
+            shell: shell_name(&self.tree, Some(shell), &search_path).to_owned(),
             tmpdir: env("TMPDIR").map(PathBuf::from),
             openai_base_url: env("OPENAI_BASE_URL").map(str::to_owned),
         }
@@ -138,12 +142,8 @@ impl Player<'_> {
         };
 
         let id = format!("thread-{}", self.records.len() + 1);
-        let setup = Setup {
-            files: &self.tree,
-            pack: &self.pack,
-            machine,
-            listed_models: &self.models,
-        };
+        let setup =
+            Setup { files: &self.tree, pack: &self.pack, machine, listed_models: &self.models };
         let mut stage = Stage {
             scenario: self.scenario,
             tree: &self.tree,
@@ -160,15 +160,15 @@ impl Player<'_> {
             }
             Some(which) => {
                 let known = match which {
-                    Resume::Last => self.records.len().checked_sub(1),
-                    Resume::Id(id) => {
-                        let named = self.records.iter().position(|it| it.id == id);
-                        named.or_else(|| self.records.len().checked_sub(1))
+                    Resume::Last => {
+                        let here = |it: &Record| it.cwd.as_ref() == Some(&config.cwd);
+                        self.records.iter().rposition(here)
                     }
+                    Resume::Id(id) => self.records.iter().position(|it| it.id == id),
                 };
-                let record = self
-                    .records
-                    .remove(known.ok_or("there is no session to resume")?);
+                let known = known.or_else(|| self.records.len().checked_sub(1));
+                let known = known.ok_or("there is no session to resume")?;
+                let record = self.records.remove(known);
                 let thread = Thread::resume(setup, config, &record).map_err(|it| told(&it))?;
                 (thread, record)
             }
@@ -186,12 +186,8 @@ impl Player<'_> {
     }
 
     fn app(&mut self, run: &Value, machine: &Machine) -> Result<(), String> {
-        let setup = Setup {
-            files: &self.tree,
-            pack: &self.pack,
-            machine,
-            listed_models: &self.models,
-        };
+        let setup =
+            Setup { files: &self.tree, pack: &self.pack, machine, listed_models: &self.models };
         let mut stage = Stage {
             scenario: self.scenario,
             tree: &self.tree,
@@ -200,12 +196,8 @@ impl Player<'_> {
             decisions: &mut self.decisions,
             compared: &mut self.compared,
         };
-        let mut client = Client {
-            setup,
-            scenario: self.scenario,
-            records: &mut self.records,
-            current: None,
-        };
+        let mut client =
+            Client { setup, scenario: self.scenario, records: &mut self.records, current: None };
         let steps = self.scenario.list("steps").iter();
         for (step, made) in steps.zip(list(&run["steps"])) {
             let requests = numbers(&made["requests"]);
@@ -342,9 +334,7 @@ impl Stage<'_, '_> {
         interrupt: Option<usize>,
     ) -> Result<(), String> {
         thread.set_tools(self.offered_tools(requests));
-        let first = thread
-            .begin_turn(inputs, overrides)
-            .map_err(|it| told(&it))?;
+        let first = thread.begin_turn(inputs, overrides).map_err(|it| told(&it))?;
         self.drive(thread, first, requests, interrupt)
     }
 
@@ -404,6 +394,10 @@ impl Stage<'_, '_> {
                 Some(Value::String(decision)) => cancelled |= decision == "cancel",
                 Some(decision) => {
                     if let Some(prefix) = client::approved_prefix(&decision) {
+                        let home = self.scenario.text("codexHome").unwrap_or_default();
+                        let rules = Path::new(home).join("rules/default.rules");
+                        let rule = format!("prefix_rule(pattern={prefix:?}, decision=\"allow\")\n");
+                        self.tree.append(&rules, &rule);
                         thread.approve_prefix(prefix);
                     }
                 }
@@ -435,10 +429,7 @@ impl Stage<'_, '_> {
 
     fn compare(&mut self, number: Option<usize>, request: &Request) -> Result<(), String> {
         let Some(number) = number else {
-            return Err(format!(
-                "no request was sent, and ours would go to {}",
-                request.path
-            ));
+            return Err(format!("no request was sent, and ours would go to {}", request.path));
         };
         let captured = self.scenario.request(number);
         let captured = captured.ok_or_else(|| format!("request {number} is missing"))?;
@@ -455,14 +446,6 @@ impl Stage<'_, '_> {
         *self.compared += 1;
         Ok(())
     }
-}
-
-/// Finds the shell of a user in the password file.
-fn login_shell<'a>(passwd: &'a str, uid: &str) -> Option<&'a str> {
-    let fields = |line: &'a str| line.split(':').collect::<Vec<_>>();
-    let mut users = passwd.lines().map(fields);
-    let user = users.find(|fields| fields.get(2) == Some(&uid))?;
-    user.get(6).copied()
 }
 
 fn numbers(value: &Value) -> Vec<usize> {

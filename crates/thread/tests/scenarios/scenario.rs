@@ -114,7 +114,11 @@ impl Texts<'_> {
         if let Some(known) = self.cache.get(path) {
             return Ok(known.clone());
         }
-        let file = self.folder.join(path);
+        let mut file = self.folder.join(path);
+        // Folders of scenarios may share the texts of one of them.
+        if let (false, Some(shared)) = (file.exists(), std::env::var_os("CONVOKE_SHARED")) {
+            file = Path::new(&shared).join("scenarios").join(path);
+        }
         let value = match file.extension().and_then(|it| it.to_str()) {
             Some("json") => read_json(&file)?,
             _ => std::fs::read_to_string(&file)

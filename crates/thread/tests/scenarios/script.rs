@@ -18,12 +18,7 @@ pub(crate) struct Script<'a> {
 
 impl<'a> Script<'a> {
     pub(crate) fn new(answers: &'a Value) -> Self {
-        Self {
-            answers,
-            responses: 0,
-            compact: 0,
-            chat: 0,
-        }
+        Self { answers, responses: 0, compact: 0, chat: 0 }
     }
 
     /// Returns the answer to a request.
@@ -32,11 +27,7 @@ impl<'a> Script<'a> {
             "/responses" => {
                 self.responses += 1;
                 let scripted = list(&self.answers["responses"]).get(self.responses - 1);
-                Ok(response(
-                    scripted.unwrap_or(&Value::Null),
-                    self.responses,
-                    body,
-                ))
+                Ok(response(scripted.unwrap_or(&Value::Null), self.responses, body))
             }
             "/responses/compact" => {
                 self.compact += 1;
@@ -66,9 +57,7 @@ fn response(scripted: &Value, number: usize, body: &str) -> Answer {
         (None, Some(_)) => Vec::new(),
     };
     let session = last_session(body);
-    let items = scripted_items
-        .iter()
-        .filter_map(|item| read_item(item, session));
+    let items = scripted_items.iter().filter_map(|item| read_item(item, session));
     let held = scripted.get("hold_s").is_some();
     let tokens = match &scripted["usage"] {
         Value::Null => Some(DEFAULT_TOKENS),
@@ -98,7 +87,8 @@ fn failure(scripted: &Value) -> Option<Failure> {
         let reason = format!("HTTP {status}");
         return Some(match status {
             500.. => Failure::Server(reason),
-            _ => Failure::Fatal(reason),
+            400 | 429 => Failure::Fatal(reason),
+            _ => Failure::Stream(reason),
         });
     }
     let failed = scripted.get("failed").filter(|it| !it.is_null())?;

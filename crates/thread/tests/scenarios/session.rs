@@ -40,11 +40,7 @@ impl fmt::Display for Tally {
             writeln!(f, "session file of {differing}")?;
         }
         let all = self.agree + self.differ.len();
-        write!(
-            f,
-            "{} of {all} session files agree with our records",
-            self.agree
-        )
+        write!(f, "{} of {all} session files agree with our records", self.agree)
     }
 }
 
@@ -55,10 +51,7 @@ fn difference(theirs: &Record, ours: &Record) -> Option<String> {
     let (theirs, ours) = (told(theirs), told(ours));
     let at = theirs.iter().zip(&ours).position(|(a, b)| a != b);
     match at {
-        Some(at) => Some(format!(
-            "event {at} is {}, and ours {}",
-            theirs[at], ours[at]
-        )),
+        Some(at) => Some(format!("event {at} is {}, and ours {}", theirs[at], ours[at])),
         None if theirs.len() != ours.len() => {
             Some(format!("{} events, and ours {}", theirs.len(), ours.len()))
         }

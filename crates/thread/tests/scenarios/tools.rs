@@ -50,12 +50,8 @@ impl<'a> Tools<'a> {
     ) -> Vec<ResponseItem> {
         let outputs = calls.iter().filter_map(|call| self.output(call, number));
         let outputs: Vec<_> = outputs.collect();
-        let warnings = calls
-            .iter()
-            .filter_map(|call| patch_warning(call, &outputs));
-        let images = calls
-            .iter()
-            .filter_map(|call| seen_image(call, &outputs, cwd, files));
+        let warnings = calls.iter().filter_map(|call| patch_warning(call, &outputs));
+        let images = calls.iter().filter_map(|call| seen_image(call, &outputs, cwd, files));
         let mut results: Vec<_> = warnings.collect();
         let images: Vec<_> = images.collect();
         results.extend(outputs);
@@ -136,18 +132,13 @@ fn patch_warning(call: &ResponseItem, outputs: &[ResponseItem]) -> Option<Respon
         _ => return None,
     };
     let script = script.trim_start();
-    let command = match script
-        .strip_prefix("cd ")
-        .and_then(|it| it.split_once("&&"))
-    {
+    let command = match script.strip_prefix("cd ").and_then(|it| it.split_once("&&")) {
         Some((_, command)) => command.trim_start(),
         None => script,
     };
     let names = ["apply_patch", "applypatch"];
     let is_patch = names.iter().any(|name| command.starts_with(name))
-        || list(&arguments["command"])
-            .first()
-            .is_some_and(|it| it == "apply_patch");
+        || list(&arguments["command"]).first().is_some_and(|it| it == "apply_patch");
     let refused = output_text(call, outputs)?.starts_with("apply_patch verification failed");
     (is_patch && !refused).then(|| {
         let tool = &call.name;

@@ -33,9 +33,6 @@ impl Tree {
         for directory in ["/tmp", "/lab/home", "/lab/codex_home", "/lab/repo"] {
             files.create_directory(directory);
         }
-        for key in ["home", "codexHome", "cwd"] {
-            files.create_directory(scenario.text(key).unwrap_or(LAB));
-        }
         let version = pack_folder(scenario, packs);
         let system = version.join("skills/system");
         for entry in
@@ -55,6 +52,12 @@ impl Tree {
         for file in scenario.list("files") {
             lay_out_file(&mut files, file)?;
         }
+        for key in ["home", "codexHome", "cwd"] {
+            let path = Path::new(scenario.text(key).unwrap_or(LAB));
+            if files.kind(path).is_err() {
+                files.create_directory(resolved(&files, path));
+            }
+        }
         let tree = Self {
             files: RefCell::new(files),
             repositories: texts(scenario.get("gitRepos")),
@@ -62,8 +65,14 @@ impl Tree {
             cwd: scenario.text("cwd").unwrap_or(LAB).to_owned(),
         };
         tree.run(&texts(scenario.get("preCommands")))?;
-        tree.lock();
         Ok(tree)
+    }
+
+    /// Adds a line to a file, as the program does when it remembers something.
+    pub(crate) fn append(&self, path: &Path, line: &str) {
+        let mut text = self.read_text(path).unwrap_or_default();
+        text.push_str(line);
+        self.files.borrow_mut().write(path, text);
     }
 
     pub(crate) fn read_to_string(&self, path: &str) -> Option<String> {
@@ -95,33 +104,45 @@ impl Tree {
         let mut files = self.files.borrow_mut();
         files.remove(LAB);
         read_in(&mut files, &real, Path::new(LAB), lab)?;
-        drop(files);
-        self.lock();
         Ok(())
     }
 
-    fn lock(&self) {
-        let mut files = self.files.borrow_mut();
-        for path in &self.unreadable {
-            files.lock(path);
-        }
+    /// Refuses what the program's user could not read: these files, and all below these folders.
+    fn allowed(&self, path: &Path, what: Access) -> io::Result<()> {
+        let real = self.files.borrow().canonicalize(path);
+        let real = real.unwrap_or_else(|_| path.to_owned());
+        let denied = self.unreadable.iter().any(|it| {
+            let locked = Path::new(it);
+            real.starts_with(locked) && (what == Access::Read || real != locked)
+        });
+        if denied { Err(io::Error::from_raw_os_error(13)) } else { Ok(()) }
     }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Access {
+    Look,
+    Read,
 }
 
 impl Files for Tree {
     fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
+        self.allowed(path, Access::Look)?;
         self.files.borrow().entry_kind(path)
     }
 
     fn kind(&self, path: &Path) -> io::Result<Kind> {
+        self.allowed(path, Access::Look)?;
         self.files.borrow().kind(path)
     }
 
     fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
+        self.allowed(path, Access::Read)?;
         self.files.borrow().read_head(path, limit)
     }
 
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        self.allowed(directory, Access::Read)?;
         self.files.borrow().names(directory)
     }
 
@@ -137,8 +158,19 @@ pub(crate) fn pack_folder(scenario: &Scenario, packs: &Path) -> PathBuf {
     packs.join(format!("codex-{}", minor.join(".")))
 }
 
+/// Returns where a path leads as far as it exists, so that writing below a link goes through it.
+fn resolved(files: &MemoryTree, path: &Path) -> PathBuf {
+    let existing = path.ancestors().find_map(|it| Some((it, files.canonicalize(it).ok()?)));
+    existing.map_or(path.to_owned(), |(ancestor, real)| match path.strip_prefix(ancestor) {
+        Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
+        _ => real,
+    })
+}
+
 fn lay_out_file(files: &mut MemoryTree, file: &Value) -> Result<(), String> {
-    let path = file["path"].as_str().ok_or("a file has no path")?;
+    let path = Path::new(file["path"].as_str().ok_or("a file has no path")?);
+    let folder = resolved(files, path.parent().unwrap_or(path));
+    let path = folder.join(path.file_name().unwrap_or_default());
     match file["kind"].as_str() {
         Some("dir") => files.create_directory(path),
         Some("symlink") => files.link(path, file["target"].as_str().unwrap_or("")),

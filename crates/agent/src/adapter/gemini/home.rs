@@ -3,7 +3,9 @@
 //! It holds the user's settings with ours on top, links to the rest of the user's (the sign-in, memory,
 //! extensions), and sessions of its own. The user's files are never written.
 
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -17,7 +19,8 @@ const OWN: &[&str] = &["settings.json", "tmp", "history", "projects.json"];
 pub(super) fn prepare(context: &Context<'_>) -> io::Result<PathBuf> {
     let home = context.host.state_dir.join("gemini");
     let ours = home.join(".gemini");
-    std::fs::create_dir_all(&ours)?;
+    // Sessions are transcripts; nobody else is to read them.
+    DirBuilder::new().recursive(true).mode(0o700).create(&ours)?;
     let mut settings = Value::Null;
     if let Some(users) = users_home(context).map(|home| home.join(".gemini")) {
         link_all(&users, &ours)?;
@@ -53,11 +56,7 @@ fn with_ours(mut settings: Value, attempts: u32) -> Value {
     set(["telemetry", "enabled"], json!(false));
     set(["context", "includeDirectories"], json!([]));
     let filtering = settings["context"]["fileFiltering"].take();
-    let mut filtering = if filtering.is_object() {
-        filtering
-    } else {
-        json!({})
-    };
+    let mut filtering = if filtering.is_object() { filtering } else { json!({}) };
     filtering["enableRecursiveFileSearch"] = json!(false);
     settings["context"]["fileFiltering"] = filtering;
     settings
@@ -85,9 +84,7 @@ fn link_all(users: &Path, ours: &Path) -> io::Result<()> {
 /// Writes a file whole or not at all: another turn may be reading it.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let dir = path.parent().unwrap_or(path);
-    let unique = tempfile::Builder::new()
-        .prefix(".settings-")
-        .tempdir_in(dir)?;
+    let unique = tempfile::Builder::new().prefix(".settings-").tempdir_in(dir)?;
     let file = unique.path().join("new");
     write_private(&file, bytes)?;
     std::fs::rename(&file, path)

@@ -54,10 +54,7 @@ fn expanded_ats(prompt: &str, cwd: &Path) -> Vec<usize> {
         let unescaped: String = plain.replace('\\', "");
         [plain, unescaped].iter().any(|name| {
             !name.is_empty()
-                && cwd
-                    .join(name)
-                    .canonicalize()
-                    .is_ok_and(|path| path.starts_with(&workspace))
+                && cwd.join(name).canonicalize().is_ok_and(|path| path.starts_with(&workspace))
         })
     };
     ats.into_iter().filter(|&at| names_a_file(at)).collect()
@@ -108,10 +105,7 @@ mod tests {
             ("plain text", "plain text"),
             ("see @secret.txt.", "see \\@secret.txt."),
             ("me@secret.txt", "me\\@secret.txt"),
-            (
-                "see @\"a b.txt\" and @a\\ b.txt",
-                "see \\@\"a b.txt\" and \\@a\\ b.txt",
-            ),
+            ("see @\"a b.txt\" and @a\\ b.txt", "see \\@\"a b.txt\" and \\@a\\ b.txt"),
             ("all of (@src)", "all of (\\@src)"),
             ("see \\@secret.txt", "see \\@secret.txt"),
             ("hi @max, see @/etc/hostname", "hi @max, see @/etc/hostname"),

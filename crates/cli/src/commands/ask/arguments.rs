@@ -10,7 +10,7 @@ use convoke_model::ThreadId;
 
 use crate::diagnostics::Deny;
 use crate::outcome::UsageError;
-use crate::surroundings;
+use crate::machine;
 
 /// Asks one model one question, with this repository's instructions.
 ///
@@ -117,7 +117,7 @@ impl Arguments {
     }
 
     fn configured(&self) -> Result<(Api, Option<String>), UsageError> {
-        let path = surroundings::config_directory()?.join("agents.toml");
+        let path = machine::config_directory()?.join("agents.toml");
         let mut catalog = Catalog::built_in();
         match std::fs::read_to_string(&path) {
             Ok(text) => catalog

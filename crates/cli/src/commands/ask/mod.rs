@@ -19,7 +19,7 @@ use convoke_thread::pack::Pack;
 pub use self::arguments::Arguments;
 use self::output::{Account, Printer, SentRequest};
 use crate::outcome::{Outcome, UsageError};
-use crate::surroundings;
+use crate::machine;
 use crate::threads::StoredThreads;
 
 /// Asks, and shows the answer as it comes.
@@ -43,7 +43,7 @@ enum Task {
 }
 
 async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
-    let directory = surroundings::state_directory()?;
+    let directory = machine::state_directory()?;
     let store = SqliteStore::open(&directory).await.context("cannot open the store of threads")?;
     let store: Arc<dyn ThreadStore> = Arc::new(StoredThreads(store));
     if let Some(thread) = &arguments.thread {
@@ -101,7 +101,7 @@ fn agent(
     };
     let host = Host {
         env,
-        machine: surroundings::machine(surroundings::config_directory()?, None)?,
+        machine: machine::of_process(machine::config_directory()?, None)?,
         pack: Arc::new(pack),
         store,
         observer: Some(observer),

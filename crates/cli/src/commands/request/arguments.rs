@@ -31,7 +31,7 @@ pub struct Arguments {
     /// The tools, as a JSON list in the form of the Responses API
     #[arg(long, value_name = "FILE")]
     pub(super) tools: Option<PathBuf>,
-    /// The models that the server lists, as it answers or as Codex keeps them (models_cache.json)
+    /// The models that the server lists, as it answers or as Codex keeps them (`models_cache.json`)
     #[arg(long, value_name = "FILE")]
     pub(super) models: Option<PathBuf>,
     /// The wire format, instead of the provider's
@@ -43,7 +43,7 @@ pub struct Arguments {
     /// The login shell, instead of the one that the system knows
     #[arg(long, value_name = "PATH")]
     pub(super) shell: Option<PathBuf>,
-    /// Codex's home, instead of $CODEX_HOME or ~/.codex
+    /// Codex's home, instead of `$CODEX_HOME` or `~/.codex`
     #[arg(long, value_name = "DIR")]
     pub(super) codex_home: Option<PathBuf>,
     /// Show where every byte came from and what was left out, on standard error

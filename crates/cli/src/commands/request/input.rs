@@ -66,8 +66,10 @@ pub(super) fn tools(
 /// Reads the models that a server lists.
 pub(super) fn listed_models(path: Option<&Path>) -> Result<Vec<ModelFacts>, UsageError> {
     let Some(path) = path else { return Ok(Vec::new()) };
-    read_listed(&json("--models", path)?)
-        .map_err(|error| UsageError(format!("--models: {}: {error}", path.display())))
+    read_listed(&json("--models", path)?).map_err(|error| {
+        let form = r#"it must be {"models": […]}, as the server answers"#;
+        UsageError(format!("--models: {}: {form}: {error}", path.display()))
+    })
 }
 
 /// Reads the schema of the answer.
@@ -84,11 +86,8 @@ pub(super) fn record(
     let bytes = read("--rollout", path)?;
     // A torn last line may end within a character.
     let text = String::from_utf8_lossy(&bytes);
-    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
-    let ours = serde_json::from_str::<Value>(first).is_ok_and(|line| !line["thread"].is_null());
-    let reader = if ours { record::read } else { record::read_rollout };
     let mut found = Vec::new();
-    let record = reader(&text, &mut found)
+    let record = record::read(&text, &mut found)
         .map_err(|error| UsageError(format!("--rollout: {}: {error}", path.display())))?;
     diagnostics.extend(found.into_iter().map(|it| it.at_path(path.display().to_string())));
     Ok(Some(record))

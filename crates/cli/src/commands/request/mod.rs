@@ -6,15 +6,15 @@ mod output;
 
 use convoke_core::Diagnostic;
 use convoke_core::diagnostic::Code;
-use convoke_thread::config::Config;
+use convoke_thread::config::{Config, ConfigError, Machine};
 use convoke_thread::files::Disk;
 use convoke_thread::pack::Pack;
 use convoke_thread::prompt::{Purpose, Request};
 use convoke_thread::thread::{Outcome as TurnOutcome, Setup, Step, Thread, TurnOverrides};
 
 pub use self::arguments::Arguments;
+use crate::machine;
 use crate::outcome::{Outcome, UsageError};
-use crate::surroundings;
 
 /// The id of a thread that is not begun, in the form of those that are. It is the same every time, so
 /// that the same directory gives the same bytes.
@@ -22,11 +22,12 @@ const NEW_THREAD: &str = "00000000-0000-7000-8000-000000000000";
 
 /// Makes and shows the request.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let codex_home = surroundings::codex_home(arguments.codex_home.as_deref())?;
-    let machine = surroundings::machine(codex_home, arguments.shell.as_deref())?;
+    let codex_home = machine::codex_home(arguments.codex_home.as_deref())?;
+    let machine = machine::of_process(codex_home, arguments.shell.as_deref())?;
     let pack = read_pack(arguments)?;
     let overrides = arguments.overrides(&machine.cwd)?;
-    let mut config = Config::load(&Disk, &machine, pack.shape, &overrides).map_err(usage)?;
+    let mut config = Config::load(&Disk, &machine, pack.shape, &overrides)
+        .map_err(|error| explain_config(error, &machine))?;
     if let Some(wire) = arguments.wire {
         config.provider.wire = wire.into();
     }
@@ -75,6 +76,20 @@ fn compaction_first(request: &Request) -> Option<Diagnostic> {
     let message = "the recorded thread has reached its limit, so this request asks for a summary; \
                    the prompt would follow with the next one";
     (request.purpose == Purpose::Compaction).then(|| Diagnostic::new(Code::ThreadCompacts, message))
+}
+
+/// Says where a value comes from that the error alone cannot place: layers are merged before they are
+/// read.
+fn explain_config(error: ConfigError, machine: &Machine) -> UsageError {
+    match error {
+        ConfigError::Value { .. }
+        | ConfigError::UnknownProfile(_)
+        | ConfigError::UnknownProvider(_) => {
+            let file = machine.codex_home.join("config.toml");
+            UsageError(format!("{}, or what overrides it: {error}", file.display()))
+        }
+        other => usage(other),
+    }
 }
 
 /// Makes bad usage of an error, its causes included.

@@ -1,0 +1,136 @@
+//! What every call of every CLI has in common, whatever the delivery.
+
+use super::*;
+use crate::config::Protocol;
+use crate::delivery::Trust;
+
+const PROMPT: &str = "PROMPT /help @/etc/hostname";
+const SYSTEM: &str = "SYSTEM text";
+
+/// Prepares a call and returns its arguments and environment, as text.
+fn prepare(
+    definition: &Definition,
+    permissions: Permissions,
+    trust: Trust,
+) -> (Vec<String>, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Host {
+        guardian: Guardian::from_program("/none"),
+        env: vec![("HOME".into(), dir.path().into())],
+        temp_root: dir.path().to_owned(),
+        state_dir: dir.path().join("state"),
+    };
+    let mut delivery = Delivery::new(PROMPT, dir.path());
+    delivery.permissions = permissions;
+    delivery.trust = trust;
+    delivery.system = (definition.protocol != Protocol::Exec).then(|| SYSTEM.to_owned());
+    let context = Context { delivery: &delivery, definition, host: &host, private_dir: dir.path() };
+    let call = match definition.kind {
+        Kind::Claude => claude::call(&context),
+        Kind::Codex => codex::call(&context),
+        Kind::Gemini => gemini::call(&context),
+        Kind::Plain | Kind::StandIn => Ok(plain::call(&context)),
+    };
+    let call = call.unwrap();
+    let args = call.args.iter().map(|arg| arg.to_str().unwrap().to_owned()).collect();
+    (args, format!("{:?}", call.env))
+}
+
+fn definitions() -> Vec<Definition> {
+    let exec = Definition { protocol: Protocol::Exec, ..Definition::built_in(Kind::Codex) };
+    [Kind::Claude, Kind::Codex, Kind::Gemini, Kind::Plain]
+        .map(Definition::built_in)
+        .into_iter()
+        .chain([exec])
+        .collect()
+}
+
+const PERMISSIONS: [Permissions; 4] =
+    [Permissions::ReadOnly, Permissions::Edit, Permissions::EditAndNetwork, Permissions::Full];
+
+#[test]
+fn no_text_of_a_delivery_is_an_argument_or_a_variable() {
+    for definition in definitions() {
+        for permissions in PERMISSIONS {
+            let (args, env) = prepare(&definition, permissions, Trust::Untrusted);
+            for text in args.iter().chain([&env]) {
+                assert!(!text.contains("PROMPT") && !text.contains("SYSTEM text"), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn permissions_are_always_said_and_never_wider_than_asked() {
+    for (kind, wide) in [(Kind::Claude, "bypassPermissions"), (Kind::Gemini, "yolo")] {
+        let definition = Definition::built_in(kind);
+        let modes = PERMISSIONS.map(|permissions| {
+            let (args, _) = prepare(&definition, permissions, Trust::Untrusted);
+            let flag = |arg: &String| arg == "--permission-mode" || arg == "--approval-mode";
+            let at = args.iter().position(flag).unwrap();
+            args[at + 1].clone()
+        });
+        assert_eq!(modes.map(|mode| mode == wide), [false, false, false, true]);
+    }
+    let exec = Definition { protocol: Protocol::Exec, ..Definition::built_in(Kind::Codex) };
+    let sandboxes = PERMISSIONS.map(|permissions| {
+        let (args, _) = prepare(&exec, permissions, Trust::Untrusted);
+        let at = args.iter().position(|arg| arg == "-s").unwrap();
+        args[at + 1].clone()
+    });
+    assert_eq!(
+        sandboxes,
+        ["read-only", "workspace-write", "workspace-write", "danger-full-access"]
+    );
+}
+
+#[test]
+fn a_definition_narrows_what_a_delivery_asks_for() {
+    let narrow = Definition {
+        permissions: Some(Permissions::ReadOnly),
+        ..Definition::built_in(Kind::Claude)
+    };
+    let (args, _) = prepare(&narrow, Permissions::Full, Trust::Trusted);
+    assert!(!args.iter().any(|arg| arg == "bypassPermissions"));
+}
+
+#[test]
+fn claude_follows_a_projects_settings_only_when_they_are_trusted() {
+    let claude = Definition::built_in(Kind::Claude);
+    let sources = |trust| {
+        let (args, _) = prepare(&claude, Permissions::ReadOnly, trust);
+        let at = args.iter().position(|arg| arg == "--setting-sources").unwrap();
+        (args[at + 1].clone(), args.contains(&"--strict-mcp-config".to_owned()))
+    };
+    assert_eq!(sources(Trust::Untrusted), ("user".to_owned(), true));
+    assert_eq!(sources(Trust::Trusted), ("user,project,local".to_owned(), false));
+}
+
+#[test]
+fn gemini_refuses_a_project_whose_settings_it_would_follow() {
+    for (file, text, refused) in [
+        (".gemini/settings.json", "{}", true),
+        (".env", "GOOGLE_GEMINI_BASE_URL=http://evil\n", true),
+        (".env", "DATABASE=here\n", false),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join(".gemini")).unwrap();
+        std::fs::write(dir.path().join(file), text).unwrap();
+        let host = Host {
+            guardian: Guardian::from_program("/none"),
+            env: Vec::new(),
+            temp_root: dir.path().to_owned(),
+            state_dir: dir.path().join("state"),
+        };
+        let definition = Definition::built_in(Kind::Gemini);
+        let delivery = Delivery::new("hello", dir.path());
+        let context = Context {
+            delivery: &delivery,
+            definition: &definition,
+            host: &host,
+            private_dir: dir.path(),
+        };
+        let call = gemini::call(&context);
+        assert_eq!(call.err().map(|f| f.reason), refused.then_some(Reason::Untrusted), "{file}");
+    }
+}

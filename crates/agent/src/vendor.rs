@@ -1,0 +1,240 @@
+//! What is known of each vendor's CLI. All of it was measured on the versions that are named here.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+/// An agent CLI that Convoke knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Vendor {
+    /// Claude Code.
+    Claude,
+    /// Codex.
+    Codex,
+    /// Gemini CLI.
+    Gemini,
+}
+
+/// What is known of one CLI.
+#[derive(Debug)]
+pub struct Facts {
+    /// The command.
+    pub command: &'static str,
+    /// The npm package.
+    pub package: &'static str,
+    /// The versions that Convoke was measured with, oldest first.
+    pub versions: &'static [&'static str],
+    /// Its own directory in the user's home.
+    pub directory: &'static str,
+    /// A variable that moves that directory.
+    pub directory_variable: Option<&'static str>,
+    /// What in its own directory is configuration, as opposed to credentials, logs and caches.
+    pub configuration: &'static [&'static str],
+    /// The hosts that it must reach to work.
+    pub hosts: &'static [&'static str],
+    /// A variable that sends its calls to another address.
+    pub address_variable: &'static str,
+    /// How it is signed in.
+    pub sign_in: SignIn,
+}
+
+/// How a CLI is signed in.
+#[derive(Debug)]
+pub struct SignIn {
+    /// Variables that carry a key which it uses.
+    pub keys: &'static [&'static str],
+    /// Variables that look as if they carried one, and that it does not read.
+    pub ignored_keys: &'static [&'static str],
+    /// Variables that send its calls to a cloud provider, which has its own credentials.
+    pub clouds: &'static [&'static str],
+    /// Files, in its own directory, that hold what a sign-in left behind.
+    pub credentials: &'static [&'static str],
+    /// Arguments that make it say whether it is signed in; this writes into its own directory.
+    pub status: Option<&'static [&'static str]>,
+    /// What a user does to sign in.
+    pub how: &'static str,
+}
+
+impl Vendor {
+    /// Every CLI, in the order in which they are shown.
+    pub const ALL: [Vendor; 3] = [Vendor::Claude, Vendor::Codex, Vendor::Gemini];
+
+    /// Returns what is known of it.
+    pub const fn facts(self) -> &'static Facts {
+        match self {
+            Vendor::Claude => &CLAUDE,
+            Vendor::Codex => &CODEX,
+            Vendor::Gemini => &GEMINI,
+        }
+    }
+
+    /// Says which CLI a program is, by its name or by the package that it lies in.
+    pub fn of(program: &Path) -> Option<Self> {
+        let name = program.file_stem()?.to_str()?;
+        let by_name = Self::ALL.into_iter().find(|vendor| vendor.facts().command == name);
+        by_name.or_else(|| {
+            let real = program.canonicalize().ok()?;
+            let real = real.to_str()?;
+            Self::ALL.into_iter().find(|vendor| real.contains(vendor.facts().package))
+        })
+    }
+}
+
+/// What a program says of its own sign-in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SaysOfItself {
+    /// It has something to sign in with; whether the vendor takes it, only a call would tell.
+    SignedIn,
+    /// It has nothing.
+    NotSignedIn,
+    /// It says something that is not understood, or nothing.
+    Unclear,
+}
+
+impl Vendor {
+    /// Reads the answer to [`SignIn::status`] by its exact form. Searching it for words is how "not
+    /// logged in" comes to be read as "logged in".
+    pub fn understand_status(self, code: Option<i32>, said: &str) -> SaysOfItself {
+        let is_signed_in = match self {
+            Vendor::Claude => {
+                let start = said.find('{').unwrap_or(said.len());
+                let answer = serde_json::Deserializer::from_str(&said[start..]);
+                let answer = answer.into_iter::<serde_json::Value>().next();
+                answer.and_then(Result::ok).and_then(|answer| answer["loggedIn"].as_bool())
+            }
+            Vendor::Codex => match code {
+                Some(0) => Some(true),
+                Some(1) if said.lines().any(|line| line.trim() == "Not logged in") => Some(false),
+                _ => None,
+            },
+            Vendor::Gemini => None,
+        };
+        match is_signed_in {
+            Some(true) => SaysOfItself::SignedIn,
+            Some(false) => SaysOfItself::NotSignedIn,
+            None => SaysOfItself::Unclear,
+        }
+    }
+}
+
+impl fmt::Display for Vendor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.facts().command)
+    }
+}
+
+/// No CLI has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown agent `{0}`; known are claude, codex and gemini")]
+pub struct UnknownVendor(pub String);
+
+impl FromStr for Vendor {
+    type Err = UnknownVendor;
+
+    fn from_str(name: &str) -> Result<Self, UnknownVendor> {
+        let found = Self::ALL.into_iter().find(|vendor| vendor.facts().command == name);
+        found.ok_or_else(|| UnknownVendor(name.to_owned()))
+    }
+}
+
+static CLAUDE: Facts = Facts {
+    command: "claude",
+    package: "@anthropic-ai/claude-code",
+    versions: &["2.1.197"],
+    directory: ".claude",
+    directory_variable: Some("CLAUDE_CONFIG_DIR"),
+    configuration: &[
+        "CLAUDE.md",
+        "rules",
+        "settings.json",
+        "agents",
+        "commands",
+        "skills",
+        "output-styles",
+    ],
+    hosts: &["api.anthropic.com"],
+    address_variable: "ANTHROPIC_BASE_URL",
+    sign_in: SignIn {
+        keys: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
+        ignored_keys: &[],
+        clouds: &["CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"],
+        credentials: &[".credentials.json"],
+        status: Some(&["auth", "status", "--json"]),
+        how: "Run `claude auth login`, or set ANTHROPIC_API_KEY.",
+    },
+};
+
+static CODEX: Facts = Facts {
+    command: "codex",
+    package: "@openai/codex",
+    versions: &["0.98.0", "0.166.0"],
+    directory: ".codex",
+    directory_variable: Some("CODEX_HOME"),
+    configuration: &[
+        "AGENTS.override.md",
+        "AGENTS.md",
+        "config.toml",
+        "prompts",
+        "rules",
+        "skills",
+    ],
+    hosts: &["api.openai.com", "chatgpt.com"],
+    address_variable: "OPENAI_BASE_URL",
+    sign_in: SignIn {
+        keys: &["CODEX_API_KEY"],
+        ignored_keys: &["OPENAI_API_KEY"],
+        clouds: &[],
+        credentials: &["auth.json"],
+        status: Some(&["login", "status"]),
+        how: "Run `codex login`, or set CODEX_API_KEY.",
+    },
+};
+
+static GEMINI: Facts = Facts {
+    command: "gemini",
+    package: "@google/gemini-cli",
+    versions: &["0.61.0"],
+    directory: ".gemini",
+    directory_variable: None,
+    configuration: &["GEMINI.md", "settings.json", "commands", "extensions", "skills"],
+    hosts: &["generativelanguage.googleapis.com"],
+    address_variable: "GOOGLE_GEMINI_BASE_URL",
+    sign_in: SignIn {
+        keys: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+        ignored_keys: &[],
+        clouds: &["GOOGLE_GENAI_USE_VERTEXAI"],
+        credentials: &["oauth_creds.json"],
+        status: None,
+        how: "Set GEMINI_API_KEY, or start `gemini` once and sign in.",
+    },
+};
+
+#[cfg(test)]
+mod tests {
+    use super::SaysOfItself::{NotSignedIn, SignedIn, Unclear};
+    use super::*;
+
+    #[test]
+    fn an_answer_is_read_by_its_form_and_not_by_a_word_in_it() {
+        for (vendor, code, said, understood) in [
+            (Vendor::Claude, 0, r#"{"loggedIn": true, "authMethod": "claude.ai"}"#, SignedIn),
+            (Vendor::Claude, 1, r#"{"loggedIn": false, "authMethod": "none"}"#, NotSignedIn),
+            (Vendor::Claude, 0, "warning: x\n{\"loggedIn\": true}\nbye", SignedIn),
+            (Vendor::Claude, 0, "You are logged in.", Unclear),
+            (Vendor::Claude, 0, r#"{"loggedIn": "yes"}"#, Unclear),
+            (Vendor::Claude, 1, "not authenticated", Unclear),
+            (Vendor::Codex, 0, "Logged in using an API key - ***", SignedIn),
+            (Vendor::Codex, 0, "API key configured - ***", SignedIn),
+            (Vendor::Codex, 1, "WARNING: y\nNot logged in\n", NotSignedIn),
+            (Vendor::Codex, 1, "Logged in, but the token expired", Unclear),
+            (Vendor::Codex, 2, "error: unrecognized subcommand 'login'", Unclear),
+            (Vendor::Gemini, 0, "authenticated", Unclear),
+        ] {
+            assert_eq!(vendor.understand_status(Some(code), said), understood, "{vendor}: {said}");
+        }
+    }
+}

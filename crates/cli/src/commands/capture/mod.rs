@@ -1,0 +1,192 @@
+//! `convoke capture`: what a CLI really sends to its model.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use convoke_agent::Vendor;
+use convoke_agent::process::guardian::Guardian;
+use convoke_core::{Code, Diagnostic};
+use convoke_inspect::capture::{
+    self, Capture, CaptureError, Order, SavedError, compare, load, save,
+};
+use convoke_rehearsal::Script;
+use serde_json::json;
+
+use crate::diagnostics::Deny;
+use crate::outcome::{Outcome, UsageError};
+use crate::surroundings;
+use crate::terminal::Paint;
+
+mod difference;
+mod table;
+
+/// Runs a CLI against a model server on this machine and shows each part of what it sends.
+///
+/// The CLI runs in the current directory, but in a private home: no account is needed, nothing leaves
+/// the machine, and your own configuration is not written to.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  convoke capture -- claude \"hello\"
+  convoke capture --home ~ --save before -- codex \"hello\"
+  convoke capture --stdin prompt.md -- gemini -m gemini-2.5-pro
+  convoke capture --diff before after")]
+pub struct Arguments {
+    /// Gives the command this file as its standard input; `-` is our own
+    #[arg(long, value_name = "FILE")]
+    stdin: Option<PathBuf>,
+    /// Sets a variable for the command; may be given more than once
+    #[arg(long = "env", value_name = "NAME=VALUE")]
+    environment: Vec<OsString>,
+    /// Copies the CLI's configuration (never its credentials) from this home into the private one
+    #[arg(long, value_name = "DIR")]
+    home: Option<PathBuf>,
+    /// Says which CLI the command is: claude, codex or gemini
+    #[arg(long = "as", value_name = "AGENT")]
+    vendor: Option<String>,
+    /// Lets the model answer from this script
+    #[arg(long, value_name = "FILE")]
+    script: Option<PathBuf>,
+    /// The seconds that the command may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+    /// Saves everything that was sent, to the byte, into this directory
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
+    /// Compares two saved captures
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["command", "save", "script", "stdin", "home"])]
+    diff: Vec<PathBuf>,
+    /// With --diff, shows the lines that differ
+    #[arg(long, requires = "diff")]
+    full: bool,
+    /// Writes JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    deny: Deny,
+    /// The command, as you would type it
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs `convoke capture`.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    if let [a, b] = &arguments.diff[..] {
+        return show_difference(a, b, arguments);
+    }
+    let order = order(arguments)?;
+    let surroundings = surroundings::of_process()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let capture = runtime.block_on(capture::capture(order, &surroundings)).map_err(explain)?;
+    if let Some(directory) = &arguments.save {
+        save(&capture, directory)?;
+    }
+    let diagnostics = capture.diagnostics();
+    show(&capture, &diagnostics, arguments.json)?;
+    Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code)))
+}
+
+fn order(arguments: &Arguments) -> anyhow::Result<Order> {
+    let vendor = arguments.vendor.as_ref().map(|name| name.parse::<Vendor>()).transpose();
+    let script = arguments.script.as_deref().map(Script::load).transpose();
+    let stdin = arguments.stdin.as_deref().map(read_stdin).transpose()?;
+    let environment = arguments.environment.iter().map(variable);
+    Ok(Order {
+        command: arguments.command.clone(),
+        vendor: vendor.map_err(|error| UsageError(error.to_string()))?,
+        stdin: stdin.unwrap_or_default(),
+        environment: environment.collect::<Result<_, _>>()?,
+        configuration_from: arguments.home.clone(),
+        script: script.map_err(|error| UsageError(with_causes(&error)))?.unwrap_or_default(),
+        patience: Duration::from_secs(arguments.timeout),
+        guardian: Guardian::this_program()?,
+    })
+}
+
+fn read_stdin(path: &Path) -> anyhow::Result<String> {
+    let read = if path == Path::new("-") {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(path)
+    };
+    Ok(read.map_err(|error| UsageError(format!("--stdin {}: {error}", path.display())))?)
+}
+
+fn variable(given: &OsString) -> Result<(OsString, OsString), UsageError> {
+    let pair = given.to_str().and_then(|given| given.split_once('='));
+    let pair = pair.filter(|(name, _)| !name.is_empty());
+    let (name, value) = pair.ok_or_else(|| {
+        UsageError(format!("--env {} is not NAME=VALUE", given.to_string_lossy()))
+    })?;
+    Ok((name.into(), value.into()))
+}
+
+fn show(capture: &Capture, diagnostics: &[Diagnostic], as_json: bool) -> anyhow::Result<()> {
+    let account = capture.account()?;
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        let requests = capture.requests.iter().map(|request| {
+            json!({
+                "number": request.number, "method": request.method, "target": request.target,
+                "what": request.kind, "headers": request.headers, "bytes": request.body.len(),
+                "answered": request.answered,
+            })
+        });
+        let elsewhere = capture.elsewhere().into_iter();
+        let elsewhere = elsewhere.map(|(host, tries)| json!({"host": host, "tries": tries}));
+        let report = json!({
+            "version": 1, "agent": capture.program.agent, "agentVersion": capture.program.version,
+            "path": capture.program.path, "command": capture.command, "cwd": capture.cwd,
+            "ended": capture.ended, "account": account,
+            "requests": requests.collect::<Vec<_>>(), "elsewhere": elsewhere.collect::<Vec<_>>(),
+            "diagnostics": diagnostics,
+        });
+        writeln!(out, "{report}")?;
+    } else {
+        write!(out, "{}", table::show(capture, &account, Paint::for_stream(&std::io::stdout())))?;
+        for diagnostic in diagnostics.iter().filter(|found| found.code != Code::CaptureElsewhere) {
+            writeln!(out, "  {diagnostic}")?;
+        }
+    }
+    Ok(())
+}
+
+fn show_difference(a: &Path, b: &Path, arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let unreadable = |error: SavedError| UsageError(with_causes(&error));
+    let (a, b) = (load(a).map_err(unreadable)?, load(b).map_err(unreadable)?);
+    let difference = compare(&a, &b)?;
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        serde_json::to_writer(&mut out, &difference)?;
+        writeln!(out)?;
+    } else {
+        let lines =
+            if arguments.full { difference::Lines::Shown } else { difference::Lines::Counted };
+        write!(
+            out,
+            "{}",
+            difference::show(&difference, lines, Paint::for_stream(&std::io::stdout()))
+        )?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// What is wrong with the command, as opposed to what went wrong with it, is bad usage.
+fn explain(error: CaptureError) -> anyhow::Error {
+    match error {
+        CaptureError::NoCommand
+        | CaptureError::NotFound(_)
+        | CaptureError::Unknown(_)
+        | CaptureError::NotText(_)
+        | CaptureError::Copy(_)
+        | CaptureError::Endpoint(_) => UsageError(with_causes(&error)).into(),
+        error => error.into(),
+    }
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

@@ -1,0 +1,204 @@
+//! `convoke doctor`: which agents are here, and what would fail and why.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+use clap::Args;
+use convoke_agent::Vendor;
+use convoke_agent::vendor::SaysOfItself;
+use convoke_inspect::Surroundings;
+use convoke_inspect::doctor::{
+    AgentReport, Depth, Evidence, Finding, Level, Limit, Report, examine,
+};
+
+use crate::diagnostics::Deny;
+use crate::figures::number;
+use crate::outcome::{Outcome, UsageError};
+use crate::surroundings;
+use crate::terminal::Paint;
+
+/// Shows which agents are here, how they are signed in, what would fail, and what to do about it.
+///
+/// It reads no secret, sends nothing and pays nothing. A key that is set is not a key that works: what
+/// was found is told, and not taken for granted.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Looks at these agents only, for example claude,codex
+    #[arg(long, value_name = "AGENTS", value_delimiter = ',')]
+    agent: Vec<String>,
+    /// Asks each program whether it is signed in; some write into their own directory when they start
+    #[arg(long)]
+    ask: bool,
+    /// Writes JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    deny: Deny,
+}
+
+/// Runs `convoke doctor`.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let vendors = vendors(&arguments.agent)?;
+    let surroundings = surroundings::of_process()?;
+    let depth = if arguments.ask { Depth::Ask } else { Depth::Look };
+    let report = examine(&vendors, &surroundings, depth);
+    let paint = Paint::for_stream(&std::io::stdout());
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        serde_json::to_writer(&mut out, &report)?;
+        writeln!(out)?;
+    } else {
+        write!(out, "{}", show(&report, &surroundings, depth, paint))?;
+    }
+    let given = report.all_findings().map(|found| found.diagnostic.code);
+    let has_problem = report.findings.iter().any(|found| found.level == Level::Problem);
+    Ok(match arguments.deny.outcome(given) {
+        Outcome::Done if has_problem => Outcome::Failed,
+        outcome => outcome,
+    })
+}
+
+fn vendors(names: &[String]) -> Result<Vec<Vendor>, UsageError> {
+    if names.is_empty() {
+        return Ok(Vendor::ALL.to_vec());
+    }
+    let vendors = names.iter().map(|name| name.parse::<Vendor>());
+    vendors.collect::<Result<_, _>>().map_err(|error| UsageError(error.to_string()))
+}
+
+fn show(report: &Report, surroundings: &Surroundings, depth: Depth, paint: Paint) -> String {
+    let page = Page { surroundings, paint };
+    let mut text = String::new();
+    for agent in &report.agents {
+        text += &page.agent(agent);
+    }
+    text += &paint.strong("machine\n");
+    for limit in &report.limits {
+        text += &page.limit(limit);
+    }
+    for proxy in &report.network.proxies {
+        text += &page.line("proxy", &format!("{} ({})", proxy.address, proxy.variable));
+    }
+    if report.network.proxies.is_empty() {
+        text += &page.line("proxy", "none is set; the agents reach their hosts directly");
+    }
+    for finding in &report.findings {
+        text += &page.finding(finding);
+    }
+    text + "\n" + &verdict(report, depth, paint)
+}
+
+fn verdict(report: &Report, depth: Depth, paint: Paint) -> String {
+    let usable: Vec<String> = report
+        .agents
+        .iter()
+        .filter(|agent| agent.is_usable())
+        .map(|agent| agent.agent.to_string())
+        .collect();
+    let sentence = match &usable[..] {
+        [] => paint.bad("No agent would run a turn."),
+        [one] => paint.good(&format!("{one} would run a turn, as far as can be seen.")),
+        [first @ .., last] => {
+            let first = first.join(", ");
+            paint.good(&format!("{first} and {last} would run a turn, as far as can be seen."))
+        }
+    };
+    let done = match depth {
+        Depth::Look => "Nothing was sent, no secret was read, and nothing was paid.\n",
+        Depth::Ask => "Each program was asked about itself; nothing was paid.\n",
+    };
+    format!("{sentence}\n{}", paint.faint(done))
+}
+
+struct Page<'a> {
+    surroundings: &'a Surroundings,
+    paint: Paint,
+}
+
+impl Page<'_> {
+    fn agent(&self, report: &AgentReport) -> String {
+        let name = self.paint.strong(&report.agent.to_string());
+        let Some(program) = report.installed.first() else {
+            let findings: String =
+                report.findings.iter().map(|found| self.finding(found)).collect();
+            return format!("{name}\n{findings}\n");
+        };
+        let version = program.version.as_deref().unwrap_or("of an unknown version");
+        let mut text = format!("{name} {version}\n");
+        text += &self.line("program", &self.path(&program.path));
+        text += &self.line("sign-in", &self.sign_in(report));
+        text += &self.line("reads", &self.instructions(report));
+        text += &self.line("reaches", &report.hosts.join(", "));
+        for finding in &report.findings {
+            text += &self.finding(finding);
+        }
+        text + "\n"
+    }
+
+    fn sign_in(&self, report: &AgentReport) -> String {
+        let evidence = report.sign_in.evidence.iter().map(|evidence| match evidence {
+            Evidence::Key { variable } => format!("{variable} is set"),
+            Evidence::Cloud { variable } => {
+                format!("{variable} is set: a cloud provider's credentials")
+            }
+            Evidence::Credentials { path } => format!("{} is there", self.path(path)),
+        });
+        let evidence: Vec<String> = evidence.collect();
+        let found =
+            if evidence.is_empty() { "nothing was found".to_owned() } else { evidence.join(", ") };
+        let says = match report.sign_in.program_says {
+            Some(SaysOfItself::SignedIn) => "; the program says that it is signed in",
+            Some(SaysOfItself::NotSignedIn) => "; the program says that it is not signed in",
+            Some(SaysOfItself::Unclear) => "; the program does not say clearly",
+            None if report.sign_in.evidence.is_empty() => "",
+            None => "; whether it works was not tried",
+        };
+        found + says
+    }
+
+    fn instructions(&self, report: &AgentReport) -> String {
+        let files = report.instructions.files.iter().map(|file| {
+            let cut = if file.whole { "" } else { ", cut" };
+            format!("{} ({} bytes{cut})", self.path(&file.path), number(file.bytes))
+        });
+        let files: Vec<String> = files.collect();
+        let files =
+            if files.is_empty() { "no instruction files".to_owned() } else { files.join(", ") };
+        match report.instructions.diagnostics.len() {
+            0 => files,
+            1 => format!("{files}; see 1 remark in `convoke explain`"),
+            odd => format!("{files}; see {odd} remarks in `convoke explain`"),
+        }
+    }
+
+    fn limit(&self, limit: &Limit) -> String {
+        let most = limit.most.map_or("no limit".to_owned(), number);
+        self.line("limit", &format!("{most} {}: {}", limit.what, limit.meaning))
+    }
+
+    fn finding(&self, finding: &Finding) -> String {
+        let mark = match finding.level {
+            Level::Note => self.paint.faint("·"),
+            Level::Warning => self.paint.warning("!"),
+            Level::Problem => self.paint.bad("✗"),
+        };
+        let code = self.paint.faint(&format!("({})", finding.diagnostic.code));
+        let mut text = format!("  {mark} {} {code}\n", finding.diagnostic.message);
+        let _ = writeln!(text, "    → {}", finding.fix);
+        text
+    }
+
+    fn line(&self, name: &str, text: &str) -> String {
+        format!("  {} {text}\n", self.paint.faint(&format!("{name:<9}")))
+    }
+
+    fn path(&self, path: &Path) -> String {
+        let Surroundings { home, cwd, .. } = self.surroundings;
+        match (path.strip_prefix(cwd), path.strip_prefix(home)) {
+            (Ok(rest), _) => rest.display().to_string(),
+            (_, Ok(rest)) => format!("~/{}", rest.display()),
+            _ => path.display().to_string(),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! `convoke explain`: what Claude Code, Gemini CLI and Codex load here, side by side.
+
+mod findings;
+mod installed;
+mod paint;
+mod table;
+mod view;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use convoke_core::diagnostic::Code;
+use convoke_explain::{Edition, Report, Session, VARIABLES};
+use convoke_thread::files::{Disk, absolute};
+
+use crate::outcome::{Outcome, UsageError};
+
+use installed::Installed;
+use paint::Paint;
+use view::View;
+
+/// Shows which instruction files each agent loads in a directory, what is cut, and how to fix it.
+///
+/// Nothing is run and nothing is sent: the rules were measured on the real programs, and only the
+/// files that decide are read.
+#[derive(Debug, Args)]
+#[command(after_long_help = code_list())]
+pub struct Explain {
+    /// The directory that the agents would be started in.
+    #[arg(default_value = ".")]
+    path: PathBuf,
+
+    /// The agents to ask about: claude, gemini, codex, codex@0.98, codex@0.166. Without it, all
+    /// three at the versions that are installed, or else the newest that are known.
+    #[arg(long, value_name = "AGENT", value_delimiter = ',')]
+    agent: Vec<String>,
+
+    /// The directory that stands for the user's home.
+    #[arg(long, value_name = "DIR")]
+    home: Option<PathBuf>,
+
+    /// A file that the agent has read: some instructions are loaded only then.
+    #[arg(long, value_name = "FILE")]
+    reads: Vec<PathBuf>,
+
+    /// Writes the report as JSON.
+    #[arg(long)]
+    json: bool,
+
+    /// Ends with exit code 3 when this diagnostic is given.
+    #[arg(long, value_name = "CODE")]
+    deny: Vec<String>,
+
+    /// Arguments that the agents would be started with; each takes those that it knows.
+    #[arg(last = true, value_name = "AGENT_ARGS")]
+    arguments: Vec<String>,
+}
+
+/// The codes that `--deny` takes, with what they mean.
+fn code_list() -> String {
+    let codes = Code::ALL.iter().map(|code| format!("  {code}\n          {}", code.meaning()));
+    let codes: Vec<_> = codes.collect();
+    format!("Diagnostic codes:\n{}", codes.join("\n"))
+}
+
+/// Runs the command.
+pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
+    let denied = denied_codes(&arguments.deny)?;
+    let session = session(arguments)?;
+    let installed = Installed::find();
+    let editions = editions(&arguments.agent, &installed)?;
+    let report = convoke_explain::explain(&Disk, &session, &editions);
+
+    let is_terminal = std::io::stdout().is_terminal();
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    if arguments.json {
+        serde_json::to_writer_pretty(&mut out, &report).context("cannot write the report")?;
+        writeln!(out)?;
+    } else {
+        let view = View {
+            report: &report,
+            home: &session.home,
+            installed: &installed,
+            paint: Paint::for_output(is_terminal),
+            width: view::width(is_terminal),
+        };
+        out.write_all(view.render().as_bytes())?;
+    }
+    out.flush()?;
+    Ok(judge(&report, &denied))
+}
+
+fn denied_codes(names: &[String]) -> Result<Vec<Code>, UsageError> {
+    let code = |name: &String| {
+        name.parse::<Code>().map_err(|unknown| {
+            let mut near: Vec<_> = Code::ALL.iter().map(|code| code.name()).collect();
+            near.sort_by_key(|code| Reverse(likeness(code, name)));
+            near.retain(|code| likeness(code, name) > 4);
+            near.truncate(2);
+            UsageError(if near.is_empty() {
+                format!("--deny: {unknown}")
+            } else {
+                format!("--deny: {unknown}; did you mean {}?", near.join(" or "))
+            })
+        })
+    };
+    names
+        .iter()
+        .flat_map(|names| names.split(',').map(str::to_owned))
+        .map(|name| code(&name))
+        .collect()
+}
+
+/// How alike two codes are: the characters that they share from the front and from the back.
+fn likeness(name: &str, typed: &str) -> usize {
+    let same = |(left, right): &(char, char)| left == right;
+    let front = name.chars().zip(typed.chars()).take_while(same).count();
+    let back = name.chars().rev().zip(typed.chars().rev()).take_while(same).count();
+    front + back
+}
+
+fn session(arguments: &Explain) -> Result<Session, UsageError> {
+    let here = std::env::current_dir()
+        .map_err(|error| UsageError(format!("the current directory cannot be found: {error}")))?;
+    let cwd = directory(&here, &arguments.path, "PATH")?;
+    let home = match &arguments.home {
+        Some(home) => directory(&here, home, "--home")?,
+        None => std::env::home_dir()
+            .filter(|home| home.is_absolute())
+            .map(|home| absolute(&here, &home))
+            .ok_or_else(|| UsageError("HOME is not set: name your home with --home DIR".into()))?,
+    };
+    let home = home.canonicalize().unwrap_or(home);
+    let mut session = Session::new(cwd, home);
+    let variables = VARIABLES.iter().filter_map(|name| {
+        let value = std::env::var(name).ok()?;
+        Some(((*name).to_owned(), value))
+    });
+    session.variables = variables.collect::<BTreeMap<_, _>>();
+    session.arguments.clone_from(&arguments.arguments);
+    session.reads = arguments.reads.iter().map(|file| absolute(&here, file)).collect();
+    Ok(session)
+}
+
+fn directory(here: &Path, path: &Path, what: &str) -> Result<PathBuf, UsageError> {
+    let full = absolute(here, path);
+    let shown = path.display();
+    match std::fs::metadata(&full) {
+        Ok(found) if found.is_dir() => Ok(full),
+        Ok(_) => Err(UsageError(format!(
+            "{what}: {shown} is not a directory: name the one that the agents are started in"
+        ))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(UsageError(format!("{what}: {shown} does not exist")))
+        }
+        Err(error) => Err(UsageError(format!("{what}: {shown} cannot be opened: {error}"))),
+    }
+}
+
+fn editions(names: &[String], installed: &Installed) -> Result<Vec<Edition>, UsageError> {
+    if names.is_empty() {
+        let newest = Edition::NEWEST.iter();
+        return Ok(newest.map(|edition| installed.nearest(*edition)).collect());
+    }
+    let mut editions = Vec::new();
+    for name in names {
+        let named = name.trim().parse::<Edition>();
+        let edition = named.map_err(|unknown| UsageError(format!("--agent: {unknown}")))?;
+        let is_bare = !name.contains('@');
+        let edition = if is_bare { installed.nearest(edition) } else { edition };
+        if !editions.contains(&edition) {
+            editions.push(edition);
+        }
+    }
+    Ok(editions)
+}
+
+/// Says on the error stream which denied diagnostics were given.
+#[expect(clippy::print_stderr, reason = "the verdict must not mix with the report")]
+fn judge(report: &Report, denied: &[Code]) -> Outcome {
+    let mut outcome = Outcome::Done;
+    for code in denied {
+        let given = report.agents.iter().flat_map(|agent| &agent.diagnostics);
+        let count = given.filter(|diagnostic| diagnostic.code == *code).count();
+        if count > 0 {
+            eprintln!("convoke: denied: {code} ({count})");
+            outcome = Outcome::Denied;
+        }
+    }
+    outcome
+}

@@ -1,0 +1,201 @@
+//! The files side by side: a row for each, a column for each agent.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use convoke_explain::{AgentReport, Loaded, Report, Rule, Why};
+
+/// A file, and what each agent does with it.
+#[derive(Debug)]
+pub struct Row {
+    pub path: PathBuf,
+    /// How many imports lead to it.
+    pub depth: usize,
+    pub bytes: Option<u64>,
+    pub cells: Vec<Cell>,
+    /// Why the first agent that loads it does.
+    pub why: Option<Why>,
+    /// The file that it is a link to.
+    pub target: Option<PathBuf>,
+}
+
+/// What one agent does with one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cell {
+    /// It is loaded at this place, perhaps several times.
+    Loaded { place: usize, times: usize, is_whole: bool },
+    /// It is not the agent's to load.
+    NotRead,
+    /// A rule keeps it out, as the user may well intend.
+    KeptOut,
+    /// It is lost, which nobody intends.
+    Lost,
+}
+
+/// Arranges the files: the machine's, the user's, then from the top directory down, each with what it
+/// imports below it.
+pub fn rows(report: &Report) -> Vec<Row> {
+    let mut order = Order::of(base_paths(report));
+    for agent in &report.agents {
+        for file in &agent.loaded {
+            if let Why::Import { by, .. } = &file.why {
+                order.insert_below(by, &file.path, file.depth);
+            }
+        }
+        for file in &agent.ignored {
+            if let Some(by) = importer(&file.rule) {
+                order.insert_below(by, &file.path, 1);
+            }
+        }
+    }
+    let columns: Vec<_> = report.agents.iter().map(column).collect();
+    let mut loaded: HashMap<&OsStr, &Loaded> = HashMap::new();
+    for file in report.agents.iter().flat_map(|agent| &agent.loaded) {
+        loaded.entry(file.path.as_os_str()).or_insert(file);
+    }
+    let row = |(path, depth): (PathBuf, usize)| {
+        let first = loaded.get(path.as_os_str());
+        let cells = columns.iter().map(|cells| cells.get(path.as_os_str()).copied());
+        Row {
+            bytes: first.map(|file| file.bytes).or_else(|| size(&path)),
+            why: first.map(|file| file.why.clone()),
+            target: first.filter(|file| file.real_path != path).map(|file| file.real_path.clone()),
+            cells: cells.map(|cell| cell.unwrap_or(Cell::NotRead)).collect(),
+            path,
+            depth,
+        }
+    };
+    order.paths.into_iter().map(row).collect()
+}
+
+/// The paths in the order in which they are shown, each with the number of imports to it.
+struct Order {
+    paths: Vec<(PathBuf, usize)>,
+    known: HashSet<OsString>,
+}
+
+impl Order {
+    fn of(paths: Vec<PathBuf>) -> Self {
+        let known = paths.iter().map(|path| path.clone().into()).collect();
+        Self { paths: paths.into_iter().map(|path| (path, 0)).collect(), known }
+    }
+    fn insert_below(&mut self, by: &Path, path: &Path, depth: usize) {
+        if !self.known.insert(path.as_os_str().to_owned()) {
+            return;
+        }
+        let importer = self.paths.iter().position(|(known, _)| known == by);
+        let at = importer.map_or(self.paths.len(), |importer| {
+            let depth = self.paths[importer].1;
+            let below = self.paths[importer + 1..].iter().take_while(|(_, it)| *it > depth);
+            importer + 1 + below.count()
+        });
+        self.paths.insert(at, (path.to_owned(), depth));
+    }
+}
+
+fn importer(rule: &Rule) -> Option<&Path> {
+    match rule {
+        Rule::OutsideImport { by, .. }
+        | Rule::ImportTooDeep(by)
+        | Rule::ImportType(by)
+        | Rule::ImportForm(by) => Some(by),
+        _ => None,
+    }
+}
+
+/// The paths that no import leads to, in the order in which they are shown.
+fn base_paths(report: &Report) -> Vec<PathBuf> {
+    let mut paths = BTreeSet::new();
+    for agent in &report.agents {
+        let loaded = agent.loaded.iter().filter(|file| !matches!(file.why, Why::Import { .. }));
+        let ignored = agent.ignored.iter().filter(|file| importer(&file.rule).is_none());
+        paths.extend(loaded.map(|file| file.path.as_os_str()));
+        paths.extend(ignored.map(|file| file.path.as_os_str()));
+    }
+    let mut paths: Vec<_> = paths.into_iter().map(PathBuf::from).collect();
+    // What lies elsewhere, such as the user's own files, comes first; then the directories above the
+    // working directory from the top down, then what lies below it.
+    paths.sort_by_cached_key(|path| match chain_directory(&report.cwd, path) {
+        Some(directory) => (1, directory.as_os_str().len()),
+        None if path.starts_with(&report.cwd) => (2, 0),
+        None => (0, 0),
+    });
+    paths
+}
+
+/// The directory of the chain that a file belongs to; `.claude` and its like belong to their parent.
+fn chain_directory<'a>(cwd: &Path, path: &'a Path) -> Option<&'a Path> {
+    let mut directory = path.parent()?;
+    while let Some(name) = directory.file_name().and_then(|name| name.to_str()) {
+        let belongs_above = name.starts_with('.') && !cwd.starts_with(directory) || name == "rules";
+        if !belongs_above {
+            break;
+        }
+        directory = directory.parent()?;
+    }
+    cwd.starts_with(directory).then_some(directory)
+}
+
+/// The size of a file that nobody loads; a link or a directory has none worth showing.
+fn size(path: &Path) -> Option<u64> {
+    let found = std::fs::symlink_metadata(path).ok()?;
+    found.is_file().then_some(found.len())
+}
+
+/// What one agent does with each file that it has to do with.
+fn column(agent: &AgentReport) -> HashMap<&OsStr, Cell> {
+    let mut cells = HashMap::new();
+    for file in &agent.ignored {
+        let cell = match &file.rule {
+            Rule::OtherAgent(_) => Cell::NotRead,
+            rule if is_loss(rule) => Cell::Lost,
+            _ => Cell::KeptOut,
+        };
+        cells.insert(file.path.as_os_str(), cell);
+    }
+    for (index, file) in agent.loaded.iter().enumerate() {
+        let first = Cell::Loaded { place: index + 1, times: 1, is_whole: file.whole };
+        let cell = cells.entry(file.path.as_os_str()).or_insert(first);
+        match cell {
+            Cell::Loaded { place, times, .. } if *place <= index => *times += 1,
+            Cell::Loaded { .. } => {}
+            _ => *cell = first,
+        }
+    }
+    cells
+}
+
+/// Tells a loss from a rule that does what people expect of it.
+pub fn is_loss(rule: &Rule) -> bool {
+    match rule {
+        Rule::OtherAgent(_)
+        | Rule::AboveRoot(_)
+        | Rule::NoRoot
+        | Rule::Shadowed(_)
+        | Rule::Blank
+        | Rule::Directory
+        | Rule::Duplicate(_)
+        | Rule::Excluded(_)
+        | Rule::SwitchedOff(_)
+        | Rule::Conditional(_)
+        | Rule::MainCheckout(_)
+        | Rule::ExtensionNamesOthers
+        | Rule::AddedDirectory => false,
+        Rule::WrongCase(_)
+        | Rule::WrongPlace
+        | Rule::OverBudget
+        | Rule::TooLarge(_)
+        | Rule::Dangling
+        | Rule::Unreadable(_)
+        | Rule::LostWith(_)
+        | Rule::Untrusted
+        | Rule::NoRequest(_)
+        | Rule::OutsideImport { .. }
+        | Rule::ImportTooDeep(_)
+        | Rule::ImportType(_)
+        | Rule::ImportForm(_)
+        | Rule::NotUtf8
+        | Rule::NotAFileName => true,
+    }
+}

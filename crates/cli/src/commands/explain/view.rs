@@ -1,0 +1,488 @@
+//! The report as a person reads it: the files side by side, the sizes, what is wrong, what to do.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fmt::Write;
+use std::path::Path;
+
+use convoke_explain::{AgentReport, Limit, Report, Rule, Why, tokens_estimate};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::findings::{Finding, Findings};
+use super::installed::Installed;
+use super::paint::{Paint, Tone};
+use super::table::{self, Cell, Row};
+
+const MIN_WIDTH: usize = 60;
+const MAX_WIDTH: usize = 120;
+const DEFAULT_WIDTH: usize = 80;
+/// More rows than this are no longer a glance.
+const MAX_ROWS: usize = 40;
+const MAX_MESSAGES: usize = 6;
+const COLUMN: usize = 9;
+const SIZE_COLUMN: usize = 10;
+/// Why a file is loaded is said where this much room is left beside it.
+const MIN_WHY: usize = 16;
+const MIN_BAR: usize = 4;
+const MAX_BAR: usize = 20;
+
+/// Everything that decides how the report looks.
+pub struct View<'a> {
+    pub report: &'a Report,
+    pub home: &'a Path,
+    pub installed: &'a Installed,
+    pub paint: Paint,
+    pub width: usize,
+}
+
+/// Returns the columns to write in.
+pub fn width(is_terminal: bool) -> usize {
+    let terminal = is_terminal.then(terminal_size::terminal_size).flatten();
+    let terminal = terminal.map(|(width, _)| usize::from(width.0));
+    let told = || std::env::var("COLUMNS").ok()?.parse().ok();
+    let width = terminal.or_else(told).unwrap_or(DEFAULT_WIDTH);
+    width.clamp(MIN_WIDTH, MAX_WIDTH)
+}
+
+impl View<'_> {
+    /// Writes the whole report.
+    pub fn render(&self) -> String {
+        let mut out = String::new();
+        self.heading(&mut out);
+        let rows = table::rows(self.report);
+        if rows.is_empty() {
+            self.nothing_here(&mut out);
+        } else {
+            self.table(&mut out, &rows);
+            self.sizes(&mut out);
+            self.kept_out(&mut out);
+        }
+        let findings = Findings::of(self.report);
+        self.findings(&mut out, &findings, !rows.is_empty());
+        out
+    }
+
+    fn heading(&self, out: &mut String) {
+        let cwd = self.home_relative(&self.report.cwd);
+        let place = match &self.report.repository {
+            Some(root) if *root == self.report.cwd => "a repository".to_owned(),
+            Some(root) => format!("in the repository {}", self.home_relative(root)),
+            None => "in no repository".to_owned(),
+        };
+        let title = self.paint.text(Tone::Strong, &cwd);
+        push_line(out, &format!("{title}  {}", self.paint.text(Tone::Faint, place)));
+        for agent in &self.report.agents {
+            let installed = self.installed.version(agent.edition);
+            if let Some(installed) = installed.filter(|it| !is_same_version(it, agent.version)) {
+                let note = format!(
+                    "{} {installed} is installed; its rules were measured on {}",
+                    agent.edition.title(),
+                    agent.version
+                );
+                push_line(out, &self.paint.text(Tone::Faint, note));
+            }
+        }
+        out.push('\n');
+    }
+
+    fn nothing_here(&self, out: &mut String) {
+        let text = "No instruction files here or above. Codex reads AGENTS.md, Claude Code reads \
+                    CLAUDE.md and Gemini CLI reads GEMINI.md; write one and make the others links to it.";
+        for line in wrapped(text, self.width) {
+            push_line(out, &line);
+        }
+    }
+
+    fn table(&self, out: &mut String, rows: &[Row]) {
+        let agents = &self.report.agents;
+        let label_width = self.width - 2 - SIZE_COLUMN - COLUMN * agents.len();
+        let label_width = label_width.min(self.widest_label(rows));
+        let room = self.width - 2 - label_width - SIZE_COLUMN - COLUMN * agents.len();
+        for heading in [|it: &AgentReport| short_title(it), |it: &AgentReport| it.version] {
+            let mut line = " ".repeat(2 + label_width + SIZE_COLUMN);
+            for agent in agents {
+                let _ = write!(line, "{:>COLUMN$}", heading(agent));
+            }
+            push_line(out, &self.paint.text(Tone::Strong, line.trim_end()));
+        }
+        for row in rows.iter().take(MAX_ROWS) {
+            self.row(out, row, label_width, room);
+        }
+        if rows.len() > MAX_ROWS {
+            let more = format!("  … and {} more; --json lists them all", rows.len() - MAX_ROWS);
+            push_line(out, &self.paint.text(Tone::Faint, more));
+        }
+        let legend = "1 2 3 order · ✂ cut · ✗ lost · – kept out · · not read";
+        push_line(out, &format!("  {}", self.paint.text(Tone::Faint, legend)));
+        out.push('\n');
+    }
+
+    fn widest_label(&self, rows: &[Row]) -> usize {
+        let widths = rows.iter().map(|row| self.label(row).width());
+        widths.max().unwrap_or_default().max(20)
+    }
+
+    fn label(&self, row: &Row) -> String {
+        let indent = match row.depth {
+            0 => String::new(),
+            depth => format!("{}└ ", "  ".repeat(depth - 1)),
+        };
+        let link = match &row.target {
+            Some(target) if target.parent() == row.path.parent() => {
+                let name = target.file_name().unwrap_or_default();
+                format!(" → {}", harmless(&name.to_string_lossy()))
+            }
+            Some(target) => format!(" → {}", self.place_relative(target)),
+            None => String::new(),
+        };
+        format!("{indent}{}{link}", self.place_relative(&row.path))
+    }
+
+    fn row(&self, out: &mut String, row: &Row, label_width: usize, room: usize) {
+        let label = padded(&shortened(&self.label(row), label_width), label_width);
+        let is_read = row.cells.iter().any(|cell| *cell != Cell::NotRead);
+        let label = if is_read { label } else { self.paint.text(Tone::Faint, label) };
+        let size = row.bytes.map(bytes).unwrap_or_default();
+        let mut line =
+            format!("  {label}{}", self.paint.text(Tone::Faint, format!("{size:>SIZE_COLUMN$}")));
+        for cell in &row.cells {
+            let (tone, text) = match cell {
+                Cell::Loaded { place, times: 1, is_whole: true } => (Tone::Good, place.to_string()),
+                Cell::Loaded { place, times, is_whole: true } => {
+                    (Tone::Warning, format!("{place} ×{times}"))
+                }
+                Cell::Loaded { place, .. } => (Tone::Warning, format!("✂ {place}")),
+                Cell::NotRead => (Tone::Faint, "·".to_owned()),
+                Cell::KeptOut => (Tone::Warning, "–".to_owned()),
+                Cell::Lost => (Tone::Bad, "✗".to_owned()),
+            };
+            let gap = COLUMN.saturating_sub(text.width());
+            let _ = write!(line, "{}{}", " ".repeat(gap), self.paint.text(tone, text));
+        }
+        if let Some(why) = row.why.as_ref().filter(|_| room >= MIN_WHY) {
+            let why = begun(&harmless(&short_why(why)), room - 3);
+            let _ = write!(line, "   {}", self.paint.text(Tone::Faint, why));
+        }
+        push_line(out, &line);
+    }
+
+    /// How much each agent loads, with a bar against its limit.
+    fn sizes(&self, out: &mut String) {
+        let agents = &self.report.agents;
+        let title = |agent: &AgentReport| format!("{} {}", agent.edition.title(), agent.version);
+        let title_width = agents.iter().map(|agent| title(agent).width()).max().unwrap_or_default();
+        let mut fills: Vec<_> = agents.iter().map(Fill::of).collect();
+        let beside = title_width + 33 + 3;
+        let words_width = fills.iter().map(|fill| fill.words.width()).max().unwrap_or_default();
+        let mut room = self.width.saturating_sub(beside + words_width);
+        if room < MIN_BAR {
+            // In a narrow terminal the bar says more than the limit in words.
+            fills.iter_mut().for_each(Fill::shorten);
+            room = self.width.saturating_sub(beside + "100%".len());
+        }
+        for (agent, fill) in agents.iter().zip(&fills) {
+            let total = agent.bytes_loaded();
+            let files = match agent.loaded.len() {
+                1 => "1 file".to_owned(),
+                count => format!("{count} files"),
+            };
+            let tokens = format!("~{} tok", grouped(tokens_estimate(total)));
+            let title = self.paint.text(Tone::Strong, padded(&title(agent), title_width));
+            let bar = self.bar(fill.percent, room.min(MAX_BAR));
+            let words = self.paint.text(Tone::Faint, &fill.words);
+            let line =
+                format!("  {title}{files:>9}{:>10}{tokens:>12}  {bar} {words}", bytes(total));
+            push_line(out, &line);
+        }
+        let note = "  tok: tokens, estimated at four bytes each";
+        push_line(out, &self.paint.text(Tone::Faint, note));
+    }
+
+    fn bar(&self, percent: u64, cells: usize) -> String {
+        let percent = usize::try_from(percent).unwrap_or(100);
+        let filled = (percent * cells).div_ceil(100);
+        let tone = match percent {
+            100 => Tone::Bad,
+            75.. => Tone::Warning,
+            _ => Tone::Good,
+        };
+        let empty = self.paint.text(Tone::Faint, "░".repeat(cells - filled));
+        format!("{}{empty}", self.paint.text(tone, "█".repeat(filled)))
+    }
+
+    /// The files that a rule keeps out, with the rule.
+    fn kept_out(&self, out: &mut String) {
+        let mut entries: Vec<KeptOut<'_>> = Vec::new();
+        let mut known: HashMap<(&OsStr, String), usize> = HashMap::new();
+        for agent in &self.report.agents {
+            for file in &agent.ignored {
+                if matches!(file.rule, Rule::OtherAgent(_)) {
+                    continue;
+                }
+                let rule = self.shown(&file.rule.to_string());
+                let index = *known.entry((file.path.as_os_str(), rule)).or_insert_with_key(|key| {
+                    let (path, rule) = (&file.path, key.1.clone());
+                    let is_loss = table::is_loss(&file.rule);
+                    entries.push(KeptOut { path, rule, is_loss, agents: Vec::new() });
+                    entries.len() - 1
+                });
+                entries[index].agents.push(short_title(agent));
+            }
+        }
+        if entries.is_empty() {
+            return;
+        }
+        out.push('\n');
+        push_line(out, &self.paint.text(Tone::Strong, "Kept out"));
+        let total = entries.len();
+        for KeptOut { path, rule, is_loss, mut agents } in entries.into_iter().take(MAX_ROWS) {
+            agents.dedup();
+            let path = self.place_relative(path);
+            let mark = if is_loss {
+                self.paint.text(Tone::Bad, "✗")
+            } else {
+                self.paint.text(Tone::Warning, "–")
+            };
+            let agents = format!("{}: ", agents.join(", "));
+            let text = format!("{path}  {agents}{rule}");
+            let mut lines = wrapped(&text, self.width - 4).into_iter();
+            let first = lines.next().unwrap_or_default();
+            push_line(out, &format!("  {mark} {first}"));
+            for line in lines {
+                push_line(out, &format!("      {}", line.trim_start()));
+            }
+        }
+        if total > MAX_ROWS {
+            let more = format!("  … and {} more; --json lists them all", total - MAX_ROWS);
+            push_line(out, &self.paint.text(Tone::Faint, more));
+        }
+    }
+
+    fn findings(&self, out: &mut String, findings: &Findings, has_files: bool) {
+        if findings.problems.is_empty() && has_files {
+            out.push('\n');
+            push_line(out, &self.paint.text(Tone::Good, "✓ Nothing is lost or cut here."));
+        }
+        self.finding_list(out, "Problems", Tone::Bad, &findings.problems);
+        self.finding_list(out, "Good to know", Tone::Warning, &findings.notes);
+    }
+
+    fn finding_list(&self, out: &mut String, title: &str, tone: Tone, findings: &[Finding]) {
+        if findings.is_empty() {
+            return;
+        }
+        out.push('\n');
+        push_line(out, &self.paint.text(Tone::Strong, title));
+        for finding in findings {
+            let agents = finding.agents.join(", ");
+            let code = self.paint.text(tone, finding.code);
+            push_line(out, &format!("  {code}  {}", self.paint.text(Tone::Faint, agents)));
+            for message in finding.messages.iter().take(MAX_MESSAGES) {
+                for line in wrapped(&self.shown(message), self.width - 4) {
+                    push_line(out, &format!("    {line}"));
+                }
+            }
+            if finding.messages.len() > MAX_MESSAGES {
+                let more = format!("    … and {} more", finding.messages.len() - MAX_MESSAGES);
+                push_line(out, &self.paint.text(Tone::Faint, more));
+            }
+            for (index, line) in wrapped(finding.code.fix(), self.width - 6).iter().enumerate() {
+                let arrow = if index == 0 { "→" } else { " " };
+                let line = format!("{arrow} {line}");
+                push_line(out, &format!("    {}", self.paint.text(Tone::Action, line)));
+            }
+        }
+    }
+
+    /// A path as it is best known here: below the repository, below the home directory, or whole.
+    fn place_relative(&self, path: &Path) -> String {
+        let base = self.report.repository.as_deref().unwrap_or(&self.report.cwd);
+        match path.strip_prefix(base) {
+            Ok(below) if base.parent().is_some() => harmless(&below.to_string_lossy()),
+            _ => self.home_relative(path),
+        }
+    }
+
+    fn home_relative(&self, path: &Path) -> String {
+        match path.strip_prefix(self.home) {
+            Ok(below) if below.as_os_str().is_empty() => "~".to_owned(),
+            Ok(below) if self.home.parent().is_some() => {
+                harmless(&format!("~/{}", below.display()))
+            }
+            _ => harmless(&path.to_string_lossy()),
+        }
+    }
+
+    /// A message with its paths shortened in the same way.
+    fn shown(&self, message: &str) -> String {
+        let base = self.report.repository.as_deref().unwrap_or(&self.report.cwd);
+        let mut message = message.to_owned();
+        for (path, short) in [(base, ""), (self.home, "~/")] {
+            if path.parent().is_some() {
+                message = message.replace(&format!("{}/", path.display()), short);
+            }
+        }
+        harmless(&message)
+    }
+}
+
+/// A file that a rule keeps out of some agents.
+struct KeptOut<'a> {
+    path: &'a Path,
+    rule: String,
+    is_loss: bool,
+    agents: Vec<&'static str>,
+}
+
+/// How full an agent's limit is.
+struct Fill {
+    percent: u64,
+    words: String,
+}
+
+impl Fill {
+    fn of(agent: &AgentReport) -> Self {
+        let loaded = agent.loaded.iter();
+        let (used, limit, whose) = match agent.limit {
+            None => return Self { percent: 0, words: String::new() },
+            Some(Limit::Shared(limit)) => {
+                let project = loaded.filter(|file| file.why != Why::User);
+                (project.map(|file| file.bytes_loaded).sum(), limit, "")
+            }
+            Some(Limit::EachFile(limit)) => {
+                let largest = loaded.map(|file| file.bytes_loaded).max();
+                (largest.unwrap_or_default(), limit, " each")
+            }
+            Some(Limit::Total(limit)) => (agent.bytes_loaded(), limit, ""),
+        };
+        let is_cut = agent.loaded.iter().any(|file| !file.whole && file.why != Why::Memory);
+        let percent = used.saturating_mul(100).checked_div(limit).unwrap_or(100).min(100);
+        let percent = if is_cut { 100 } else { percent };
+        Self { percent, words: format!("{percent:>3}% of {}{whose}", bytes(limit)) }
+    }
+
+    fn shorten(&mut self) {
+        self.words = format!("{:>3}%", self.percent);
+    }
+}
+
+/// Why a file is loaded, in a word or two.
+fn short_why(why: &Why) -> String {
+    match why {
+        Why::Managed => "managed".to_owned(),
+        Why::User => "user".to_owned(),
+        Why::Rule => "rule".to_owned(),
+        Why::MatchingRule(_) => "matching rule".to_owned(),
+        Why::Project => "project".to_owned(),
+        Why::Local => "local".to_owned(),
+        Why::ExtraDirectory => "added directory".to_owned(),
+        Why::Memory => "memory".to_owned(),
+        Why::Extension(name) => format!("extension {name}"),
+        Why::Import { line, .. } => format!("import, line {line}"),
+        Why::Read(_) => "after a read".to_owned(),
+        Why::Fallback => "fallback name".to_owned(),
+    }
+}
+
+fn short_title(agent: &AgentReport) -> &'static str {
+    match agent.agent {
+        "claude" => "Claude",
+        "gemini" => "Gemini",
+        _ => "Codex",
+    }
+}
+
+fn is_same_version(installed: &str, measured: &str) -> bool {
+    let rest = installed.strip_prefix(measured);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+fn push_line(out: &mut String, line: &str) {
+    out.push_str(line.trim_end());
+    out.push('\n');
+}
+
+/// Takes what could move the cursor or change colours out of a name.
+fn harmless(text: &str) -> String {
+    text.chars().map(|it| if it.is_control() { '\u{fffd}' } else { it }).collect()
+}
+
+/// A number of bytes in at most nine columns.
+fn bytes(count: u64) -> String {
+    const KIB: u64 = 1024;
+    const MIB: u64 = KIB * KIB;
+    let tenths = |unit: u64| format!("{}.{}", count / unit, count % unit * 10 / unit);
+    match count {
+        0..10_000 => format!("{} B", grouped(count)),
+        10_000..MIB => format!("{} KiB", tenths(KIB)),
+        _ => format!("{} MiB", tenths(MIB)),
+    }
+}
+
+/// A number with a comma between thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+fn padded(text: &str, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
+}
+
+/// The end of a text that is too wide: with paths, the end tells the most.
+fn shortened(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut used = 1;
+    let kept = text.char_indices().rev().take_while(|(_, character)| {
+        used += character.width().unwrap_or_default();
+        used <= width
+    });
+    let start = kept.last().map_or(text.len(), |(at, _)| at);
+    format!("…{}", &text[start..])
+}
+
+/// The beginning of a text that is too wide.
+fn begun(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut used = 1;
+    let kept = text.char_indices().take_while(|(_, character)| {
+        used += character.width().unwrap_or_default();
+        used <= width
+    });
+    let end = kept.last().map_or(0, |(at, character)| at + character.len_utf8());
+    format!("{}…", &text[..end])
+}
+
+/// Breaks a text at spaces; what is wider than a line by itself stays whole.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let Some(line) = lines.last_mut() else {
+            break;
+        };
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.width() + 1 + word.width() <= width {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+#[path = "view_tests.rs"]
+mod tests;

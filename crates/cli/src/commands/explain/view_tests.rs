@@ -1,0 +1,79 @@
+use convoke_explain::{Edition, Session, explain};
+use convoke_thread::files::MemoryTree;
+
+use super::*;
+
+fn rendered(width: usize, is_painted: bool) -> String {
+    let mut tree = MemoryTree::default();
+    tree.write("/h/r/.git/HEAD", "x");
+    tree.write("/h/r/AGENTS.md", "Use tabs.\n".repeat(5_000));
+    tree.write("/h/r/sub/AGENTS.md", "Never reached.\n");
+    tree.write("/h/r/CLAUDE.md", "@docs/a.md\n");
+    tree.write("/h/r/docs/a.md", "text\n");
+    let session = Session::new("/h/r", "/h");
+    let report = explain(&tree, &session, &[Edition::Claude, Edition::Codex0166]);
+    let view = View {
+        report: &report,
+        home: Path::new("/h"),
+        installed: &Installed::default(),
+        paint: Paint::always(is_painted),
+        width,
+    };
+    view.render()
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for width in [60, 80, 120] {
+        let text = rendered(width, false);
+        let widest = text.lines().map(UnicodeWidthStr::width).max();
+        assert!(widest <= Some(width), "{widest:?} > {width}\n{text}");
+    }
+}
+
+#[test]
+fn colour_changes_no_character_of_the_text() {
+    let painted = rendered(80, true);
+    let mut plain = String::new();
+    let mut pieces = painted.split('\u{1b}');
+    plain.push_str(pieces.next().unwrap());
+    for piece in pieces {
+        plain.push_str(piece.split_once('m').unwrap().1);
+    }
+    // Painting stands in the way of cutting blanks at the ends of lines.
+    let trimmed = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+    assert_eq!(trimmed(&plain), trimmed(&rendered(80, false)));
+}
+
+#[test]
+fn what_is_cut_is_painted_as_a_warning_and_what_to_do_stands_out() {
+    let painted = rendered(80, true);
+    assert!(painted.contains("\u{1b}[33m✂ 1\u{1b}[0m"), "{painted}");
+    assert!(painted.contains("\u{1b}[36m→ Raise project_doc_max_bytes"), "{painted}");
+    assert!(painted.contains("\u{1b}[1;31m█"), "a full bar is red: {painted}");
+}
+
+#[test]
+fn numbers_of_bytes_stay_short() {
+    let cases = [
+        (0, "0 B"),
+        (9_999, "9,999 B"),
+        (10_000, "9.7 KiB"),
+        (32_768, "32.0 KiB"),
+        (1_048_576, "1.0 MiB"),
+        (4_194_304, "4.0 MiB"),
+        (u64::MAX, "17592186044415.9 MiB"),
+    ];
+    for (count, expected) in cases {
+        assert_eq!(bytes(count), expected);
+    }
+    assert_eq!(grouped(1_234_567), "1,234,567");
+}
+
+#[test]
+fn long_texts_keep_their_end_or_their_beginning() {
+    assert_eq!(shortened("a/very/long/path.md", 10), "…g/path.md");
+    assert_eq!(shortened("short", 10), "short");
+    assert_eq!(begun("a long reason", 8), "a long …");
+    assert_eq!(shortened("世界世界", 5), "…世界");
+}

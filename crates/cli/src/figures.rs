@@ -1,0 +1,70 @@
+//! How figures look: numbers, shares and bars.
+
+/// Returns a number with its thousands apart: `76,938`.
+pub fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Returns a difference with its sign: `+1,204`.
+pub fn signed(before: u64, after: u64) -> String {
+    if after >= before {
+        format!("+{}", number(after - before))
+    } else {
+        format!("-{}", number(before - after))
+    }
+}
+
+/// Returns a share in percent, with one digit after the point; a little is not nothing, and almost
+/// all is not all.
+pub fn percent(part: u64, whole: u64) -> String {
+    let tenths = (part * 1000 + whole / 2).checked_div(whole).unwrap_or(0);
+    match tenths {
+        0 if part > 0 => "<0.1 %".to_owned(),
+        1000 if part < whole => ">99.9 %".to_owned(),
+        tenths => format!("{}.{} %", tenths / 10, tenths % 10),
+    }
+}
+
+/// Returns a bar that is `width` characters long when the part is the whole, in eighths.
+pub fn bar(part: u64, whole: u64, width: u64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (part * width * 8 + whole / 2).checked_div(whole).unwrap_or(0);
+    let full = usize::try_from(eighths / 8).unwrap_or(0);
+    let rest = usize::try_from(eighths % 8).unwrap_or(0);
+    // What is there at all is to be seen.
+    let rest = if part > 0 { EIGHTHS[rest.max(usize::from(full == 0))] } else { "" };
+    format!("{}{rest}", "█".repeat(full))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_easy_to_read() {
+        assert_eq!(
+            [0, 999, 1000, 76938, 1_234_567].map(number),
+            ["0", "999", "1,000", "76,938", "1,234,567"]
+        );
+        assert_eq!(
+            [(1, 3), (0, 0), (5, 5), (1, 9999), (9998, 9999)]
+                .map(|(part, whole)| percent(part, whole)),
+            ["33.3 %", "0.0 %", "100.0 %", "<0.1 %", ">99.9 %"]
+        );
+        assert_eq!([signed(5, 2000), signed(2000, 5), signed(1, 1)], ["+1,995", "-1,995", "+0"]);
+    }
+
+    #[test]
+    fn a_bar_shows_even_the_smallest_part() {
+        let bars = [0, 1, 500, 563, 1000].map(|part| bar(part, 1000, 8));
+        assert_eq!(bars, ["", "▏", "████", "████▌", "████████"]);
+    }
+}

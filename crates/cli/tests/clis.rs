@@ -1,0 +1,254 @@
+//! The real CLIs, at pinned versions, against the rehearsal server. `scripts/install-clis` installs
+//! them; where they are missing these tests say that they are skipped, and fail if `CI` is `true`.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says aloud that it is skipped"
+)]
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use convoke_agent::Vendor;
+use convoke_agent::process::guardian::Guardian;
+use convoke_inspect::Surroundings;
+use convoke_inspect::capture::{Capture, Ended, Order, capture, compare, load, save};
+use convoke_rehearsal::{Anatomy, Answer, Part, PartKind, Script};
+use serde_json::json;
+use tempfile::TempDir;
+
+const CLIS: [&str; 4] = ["claude-2.1.197", "codex-0.98.0", "codex-0.166.0", "gemini-0.61.0"];
+
+/// Returns the program of a CLI, unless it is to be skipped.
+fn installed(cli: &str) -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let cache =
+        std::env::var_os("CONVOKE_CLIS").map_or(root.join("target/clis"), |at| root.join(at));
+    let name = cli.split('-').next().unwrap();
+    let program = cache.join(cli).join("node_modules/.bin").join(name);
+    if program.exists() {
+        return Some(program);
+    }
+    let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+    assert!(!is_ci, "{cli} is not in {}; run scripts/install-clis", cache.display());
+    eprintln!("skipped: {cli} is not installed; run scripts/install-clis");
+    None
+}
+
+/// A project and a user's home, both untouched.
+struct Place {
+    project: TempDir,
+    home: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let place = Self { project: TempDir::new().unwrap(), home: TempDir::new().unwrap() };
+        for name in ["CLAUDE.md", "AGENTS.md", "GEMINI.md"] {
+            let text = format!("# Rules of {name}\n\nAlways answer in whole sentences.\n");
+            std::fs::write(place.project.path().join(name), text).unwrap();
+        }
+        std::fs::write(place.project.path().join("note.txt"), "convoke-was-here\n").unwrap();
+        place
+    }
+
+    fn surroundings(&self) -> Surroundings {
+        let kept = ["PATH", "LANG"].into_iter();
+        let kept = kept.filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
+        let mut environment: std::collections::BTreeMap<OsString, OsString> = kept.collect();
+        // What a user has set must not leak into a capture.
+        environment.insert("ANTHROPIC_API_KEY".into(), "the-user's-own".into());
+        environment.insert("OPENAI_BASE_URL".into(), "http://127.0.0.1:1".into());
+        Surroundings {
+            environment,
+            home: self.home.path().to_owned(),
+            cwd: self.project.path().canonicalize().unwrap(),
+        }
+    }
+
+    /// Returns the names of what lies in the project and in the home.
+    fn files(&self) -> Vec<OsString> {
+        let listed = [self.project.path(), self.home.path()].map(|directory| {
+            let entries = std::fs::read_dir(directory).unwrap();
+            entries.map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>()
+        });
+        let mut files = listed.concat();
+        files.sort();
+        files
+    }
+
+    async fn run(
+        &self,
+        program: &Path,
+        arguments: &[&str],
+        stdin: &str,
+        script: Script,
+    ) -> Capture {
+        let order = order(program, arguments, stdin, script);
+        let before = self.files();
+        let captured = capture(order, &self.surroundings()).await.unwrap();
+        assert_eq!(self.files(), before, "nothing was written into the project or the home");
+        assert!(!captured.home.exists(), "the private home is gone");
+        captured
+    }
+}
+
+/// Describes a run with nothing out of the ordinary.
+fn order(program: &Path, arguments: &[&str], stdin: &str, script: Script) -> Order {
+    let command = std::iter::once(program.into()).chain(arguments.iter().map(Into::into));
+    Order {
+        command: command.collect(),
+        vendor: None,
+        stdin: stdin.into(),
+        environment: Vec::new(),
+        configuration_from: None,
+        script,
+        patience: Duration::from_mins(2),
+        guardian: Guardian::from_program(env!("CARGO_BIN_EXE_convoke")),
+    }
+}
+
+/// Returns what the program wrote, which must have ended well.
+fn output(capture: &Capture) -> &str {
+    match &capture.ended {
+        Ended::Done { output } => output,
+        ended => panic!("{ended:?}"),
+    }
+}
+
+fn parts(capture: &Capture, call: usize) -> Vec<Part> {
+    let calls: Vec<_> = capture.requests.iter().filter(|request| request.is_turn()).collect();
+    let request = calls[call];
+    Anatomy::of(request.model_call().unwrap().wire, &request.body).unwrap().parts
+}
+
+#[tokio::test]
+async fn a_plain_turn_completes_and_its_account_adds_up() {
+    for cli in CLIS {
+        let Some(program) = installed(cli) else {
+            continue;
+        };
+        let place = Place::new();
+        let arguments: &[&str] = match cli {
+            "gemini-0.61.0" => &["-m", "gemini-2.5-pro", "-o", "json", "What is this project?"],
+            _ => &["What is this project?"],
+        };
+        let script = Script::new([Answer::say("A rehearsed answer.")]);
+        let captured = place.run(&program, arguments, "", script).await;
+        assert!(output(&captured).contains("A rehearsed answer."), "{cli}: {}", output(&captured));
+
+        let account = captured.account().unwrap();
+        let whole =
+            account.parts.iter().map(|part| part.bytes).sum::<u64>() + account.envelope_bytes;
+        assert_eq!(whole, account.body_bytes);
+        assert_eq!(account.your_bytes() + account.program_bytes(), account.body_bytes);
+        let yours: Vec<String> = account
+            .yours()
+            .iter()
+            .map(|share| format!("{} {}", share.origin, share.bytes))
+            .collect();
+        let file = match captured.program.agent {
+            Vendor::Claude => "CLAUDE.md",
+            Vendor::Codex => "AGENTS.md",
+            Vendor::Gemini => "GEMINI.md",
+        };
+        assert_eq!(yours.len(), 2, "{cli}: {yours:?}");
+        assert!(yours.iter().any(|share| share == "your argument 21"), "{cli}: {yours:?}");
+        assert!(yours.iter().any(|share| share.contains(file)), "{cli}: {yours:?}");
+        assert!(account.parts.iter().any(|part| part.kind == PartKind::Tool), "{cli}");
+        assert!(cli.ends_with(captured.program.version.as_deref().unwrap()));
+    }
+}
+
+#[tokio::test]
+async fn a_tool_turn_completes() {
+    for (cli, tool, input) in [
+        ("claude-2.1.197", "Bash", json!({"command": "cat note.txt", "description": "x"})),
+        ("codex-0.98.0", "exec_command", json!({"cmd": "cat note.txt"})),
+        (
+            "codex-0.166.0",
+            "exec",
+            json!("text((await tools.exec_command({cmd: 'cat note.txt'})).output)"),
+        ),
+        ("gemini-0.61.0", "read_file", json!({"file_path": "note.txt"})),
+    ] {
+        let Some(program) = installed(cli) else {
+            continue;
+        };
+        let place = Place::new();
+        let arguments: &[&str] = match cli {
+            "gemini-0.61.0" => &["-m", "gemini-2.5-pro", "go"],
+            _ => &["go"],
+        };
+        let script = Script::new([Answer::call(tool, input), Answer::say("Done.")]);
+        let captured = place.run(&program, arguments, "", script).await;
+        output(&captured);
+        let before = parts(&captured, 0);
+        let results = parts(&captured, 1).into_iter();
+        let results =
+            results.filter(|part| part.kind == PartKind::Message && !before.contains(part));
+        let results: String = results.map(|part| part.text).collect();
+        assert!(results.contains("convoke-was-here"), "{cli}: {results}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_prompt_arrives_byte_for_byte() {
+    let mut prompt = "界é👋 \"quoted\" \\ tab\t".repeat(24_000);
+    prompt.truncate(prompt.floor_char_boundary(700 << 10));
+    for cli in CLIS {
+        let Some(program) = installed(cli) else {
+            continue;
+        };
+        let place = Place::new();
+        let arguments: &[&str] = match cli {
+            "gemini-0.61.0" => &["-m", "gemini-2.5-pro"],
+            _ => &[],
+        };
+        let captured = place.run(&program, arguments, &prompt, Script::default()).await;
+        output(&captured);
+        let found = parts(&captured, 0).into_iter().any(|part| part.text == prompt);
+        assert!(found, "{cli}");
+    }
+}
+
+#[tokio::test]
+async fn two_captures_of_one_program_differ_in_what_was_asked() {
+    let Some(program) = installed("codex-0.98.0") else {
+        return;
+    };
+    let place = Place::new();
+    let directory = TempDir::new().unwrap();
+    let [a, b] = ["a", "b"].map(|name| directory.path().join(name));
+    for (at, prompt) in [(&a, "Say one."), (&b, "Say two.")] {
+        let captured = place.run(&program, &[prompt], "", Script::default()).await;
+        save(&captured, at).unwrap();
+    }
+    let (a, b) = (load(&a).unwrap(), load(&b).unwrap());
+    let difference = compare(&a, &b).unwrap();
+    assert_eq!(difference.changes.len(), 1, "{:?}", difference.changes);
+    assert!(compare(&a, &a).unwrap().changes.is_empty());
+}
+
+#[tokio::test]
+async fn a_users_own_configuration_is_copied_and_what_it_says_is_the_users() {
+    let Some(program) = installed("codex-0.98.0") else {
+        return;
+    };
+    let place = Place::new();
+    let configuration = TempDir::new().unwrap();
+    std::fs::create_dir(configuration.path().join(".codex")).unwrap();
+    let file = |name: &str| configuration.path().join(".codex").join(name);
+    std::fs::write(file("config.toml"), "model = \"gpt-5.1\"\n").unwrap();
+    std::fs::write(file("AGENTS.md"), "Be kind.\n").unwrap();
+    let mut order = order(&program, &["Say one."], "", Script::default());
+    order.configuration_from = Some(configuration.path().to_owned());
+    let account = capture(order, &place.surroundings()).await.unwrap().account().unwrap();
+    assert_eq!(account.model, "gpt-5.1");
+    let yours = account.yours();
+    let origins = yours.iter().map(|share| share.origin.to_string());
+    assert!(origins.into_iter().any(|origin| origin == file("AGENTS.md").to_string_lossy()));
+}

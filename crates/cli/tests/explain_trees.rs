@@ -1,0 +1,103 @@
+//! The scenarios of `convoke-explain`'s own harness once more, through the binary and its JSON.
+//!
+//! Skipped, with a word, where `CONVOKE_EXPLAIN` and `CONVOKE_SHARED` do not say where they are.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop, and say so")]
+
+#[expect(dead_code, reason = "shared with the harness of convoke-explain, which uses all of it")]
+#[path = "../../explain/tests/trees/layout.rs"]
+mod layout;
+#[expect(dead_code, reason = "shared with the harness of convoke-explain, which uses all of it")]
+#[path = "../../explain/tests/trees/scenario.rs"]
+mod scenario;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use layout::Laid;
+use scenario::{Expected, Scenario};
+use serde_json::Value;
+
+#[test]
+fn the_binary_reports_what_the_real_programs_were_seen_to_load() {
+    let shared = std::env::var_os("CONVOKE_SHARED").map(|it| PathBuf::from(it).join("explain"));
+    let directory = std::env::var_os("CONVOKE_EXPLAIN").map(PathBuf::from).or(shared);
+    let Some(directory) = directory.filter(|directory| directory.is_dir()) else {
+        println!("skipped: neither CONVOKE_EXPLAIN nor CONVOKE_SHARED names the scenarios");
+        return;
+    };
+    let entries = std::fs::read_dir(directory).unwrap().flatten().map(|entry| entry.path());
+    let mut paths: Vec<_> =
+        entries.filter(|path| path.extension() == Some("json".as_ref())).collect();
+    paths.sort();
+    let mut failures = Vec::new();
+    for path in paths {
+        let Ok(scenario) = Scenario::read(&path) else {
+            continue;
+        };
+        // The order of rule files is the disk's, and of UTF-16 nothing can be recognised.
+        if scenario.order_is_free || scenario.files.iter().any(scenario::Entry::is_utf16) {
+            continue;
+        }
+        let Ok(laid) = layout::on_disk(&scenario) else {
+            continue;
+        };
+        for (agent, expected) in &scenario.results {
+            let report = report(&laid, &scenario, agent);
+            if let Some(difference) = difference(&laid, expected, &report["agents"][0]) {
+                failures.push(format!("{}: {agent}: {difference}", path.display()));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+fn report(laid: &Laid, scenario: &Scenario, agent: &str) -> Value {
+    let home = laid.moved(&scenario.home);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_convoke"));
+    command
+        .args(["explain", "--json", "--agent", agent, "--home", &home])
+        .arg(laid.moved(&scenario.cwd));
+    command
+        .env_clear()
+        .env("GEMINI_CLI_TRUST_WORKSPACE", "true")
+        .env("CODEX_HOME", format!("{home}/.codex"));
+    for file in &scenario.reads {
+        command.arg("--reads").arg(laid.moved(file));
+    }
+    let name = agent.split('@').next().unwrap();
+    for start in [agent, name].iter().filter_map(|name| scenario.settings.get(*name)) {
+        for (name, value) in &start.variables {
+            match value {
+                Some(value) => command.env(name, laid.moved(value)),
+                None => command.env_remove(name),
+            };
+        }
+        command.arg("--").args(start.arguments.iter().map(|argument| laid.moved(argument)));
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn difference(laid: &Laid, expected: &Expected, agent: &Value) -> Option<String> {
+    let loaded = agent["loaded"].as_array().unwrap();
+    if loaded.len() != expected.loaded.len() {
+        return Some(format!("{} files, found {}", expected.loaded.len(), loaded.len()));
+    }
+    expected.loaded.iter().zip(loaded).find_map(|(expected, found)| {
+        let path = Path::new(found["path"].as_str().unwrap());
+        let is_there =
+            [path.to_owned(), path.canonicalize().unwrap()].contains(&laid.path(&expected.path));
+        // What was measured without its outer white space may have a little more; what names a path
+        // has another length here.
+        let seen = found["bytesLoaded"].as_u64().unwrap();
+        let is_right = match (&expected.arrived, expected.is_trimmed) {
+            (Some(_), _) => true,
+            (None, true) => (expected.bytes_seen..=expected.bytes).contains(&seen),
+            (None, false) => seen == expected.bytes_seen,
+        };
+        let is_same = is_there && is_right && found["whole"] == expected.is_whole;
+        (!is_same).then(|| format!("expected {}, found {found}", expected.path))
+    })
+}

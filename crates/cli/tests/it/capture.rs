@@ -1,0 +1,165 @@
+//! `convoke capture`, with a program that stands for an agent and sends what its test says.
+
+use serde_json::{Value, json};
+
+use crate::context::TestContext;
+
+/// Sends `body.json` as Codex would, once for each word in `calls`, after it has tried other hosts.
+const FAKE: &str = r#"#!/bin/bash
+url=${OPENAI_BASE_URL#http://}
+host=${url%%/*}
+send() {
+    exec 3<>"/dev/tcp/${host%:*}/${host#*:}"
+    printf "$1 HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: $(wc -c <"$2")\r\n\r\n" >&3
+    cat "$2" >&3
+    cat <&3 >/dev/null
+    exec 3>&-
+}
+for target in $(cat elsewhere 2>/dev/null); do send "CONNECT $target" /dev/null; done
+if [ -e silent ]; then echo "I would rather not" >&2; exit 7; fi
+if [ -e slow ]; then sleep 60; fi
+send "POST /v1/responses" "${BODY:-body.json}"
+"#;
+
+fn body(prompt: &str, tools: &[&str]) -> String {
+    let tools: Vec<Value> =
+        tools.iter().map(|name| json!({"type": "function", "name": name})).collect();
+    let text = |text: &str| json!([{"type": "input_text", "text": text}]);
+    json!({
+        "model": "gpt-x",
+        "instructions": "You are a program.\nBe useful.\nBe brief.",
+        "input": [
+            {"type": "message", "role": "developer", "content": text("<permissions>read only</permissions>")},
+            {"type": "message", "role": "user", "content": text("<files>\n# Rules of this project\nUse tabs, never spaces.\n</files>")},
+            {"type": "message", "role": "user", "content": text(prompt)},
+        ],
+        "tools": tools,
+        "stream": true,
+    })
+    .to_string()
+}
+
+fn context() -> TestContext {
+    let context = TestContext::new()
+        .file("AGENTS.md", "# Rules of this project\nUse tabs, never spaces.\n")
+        .file("body.json", body("Explain this project to me.", &["shell", "apply_patch"]))
+        .program("codex", FAKE);
+    let home = context.path().join("home");
+    std::fs::create_dir(&home).expect("a home");
+    context.env("HOME", &home.to_string_lossy())
+}
+
+const COMMAND: [&str; 3] = ["--", "codex", "Explain this project to me."];
+
+fn capture<'a>(options: &[&'a str]) -> Vec<&'a str> {
+    [&["capture"], options, &COMMAND[..]].concat()
+}
+
+#[test]
+fn each_part_is_shown_with_its_size_and_its_owner() {
+    insta::assert_snapshot!(context().run(&capture(&[])));
+}
+
+#[test]
+fn json_has_every_request_and_the_whole_account() {
+    let context = context().file("elsewhere", "telemetry.example.com:443");
+    let output = context.output(&capture(&["--json"]), b"");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let mut report: Value = serde_json::from_str(&text).expect("JSON");
+    for request in report["requests"].as_array_mut().expect("requests") {
+        request["headers"] = json!("[HEADERS]");
+    }
+    let text = serde_json::to_string_pretty(&report).expect("JSON");
+    insta::assert_snapshot!(context.masked(&text));
+}
+
+#[test]
+fn what_a_program_wants_from_elsewhere_is_refused_and_shown_and_can_be_denied() {
+    let context =
+        context().file("elsewhere", "a.example.com:443 b.example.com:443 a.example.com:443");
+    insta::assert_snapshot!(context.run(&capture(&["--deny", "capture.elsewhere"])));
+}
+
+#[test]
+fn two_saved_captures_are_compared_by_part() {
+    let other = body("Explain this project to me.", &["shell", "web_search"]);
+    let other = other.replace("Be brief.", "Be thorough.\\nBe kind.");
+    let context = context().file("other.json", other);
+    context.run(&capture(&["--save", "before"]));
+    context.run(&capture(&["--save", "after", "--env", "BODY=other.json"]));
+    let shown = [
+        context.run(&["capture", "--diff", "before", "after"]),
+        context.run(&["capture", "--diff", "before", "after", "--full"]),
+        context.run(&["capture", "--diff", "before", "before"]),
+        context.run(&["capture", "--diff", "before", "after", "--json"]),
+    ];
+    insta::assert_snapshot!(shown.join("\n\n"));
+    let saved = std::fs::read(context.path().join("before/request-1.body")).expect("a body");
+    let sent = std::fs::read(context.path().join("body.json")).expect("a body");
+    assert_eq!(saved, sent);
+}
+
+#[test]
+fn a_program_that_fails_or_calls_no_model_is_told() {
+    let silent = context().file("silent", "").run(&capture(&[]));
+    let slow = context().file("slow", "").run(&capture(&["--timeout", "1"]));
+    let garbled = context().file("body.json", "{").run(&capture(&[]));
+    insta::assert_snapshot!([silent, slow, garbled].join("\n\n"));
+}
+
+#[test]
+fn bad_usage_is_named_and_explained() {
+    let context = context()
+        .program("tar", "#!/bin/sh\n")
+        .file("bad.toml", "[[answer]]\nsya = \"a\"\n")
+        .file("latin1", b"\xe9")
+        .file("home/.codex/config.toml", "model =\n")
+        .file("future/capture.json", r#"{"version": 2}"#)
+        .file("odd/capture.json", "[]")
+        .file("climbs/capture.json", climbing_manifest());
+    let shown = [
+        context.run(&["capture"]),
+        context.run(&["capture", "--", "nosuch", "hello"]),
+        context.run(&["capture", "--", "tar", "hello"]),
+        context.run(&capture(&["--as", "copilot"])),
+        context.run(&capture(&["--env", "NAME"])),
+        context.run(&capture(&["--script", "bad.toml"])),
+        context.run(&capture(&["--script", "none.toml"])),
+        context.run(&capture(&["--stdin", "none"])),
+        context.run(&capture(&["--stdin", "latin1"])),
+        context.run(&capture(&["--home", "home"])),
+        context.run(&capture(&["--timeout", "0"])),
+        context.run(&["capture", "--diff", "none", "none"]),
+        context.run(&["capture", "--diff", "future", "odd"]),
+        context.run(&["capture", "--diff", "odd", "future"]),
+        context.run(&["capture", "--diff", "climbs", "climbs"]),
+    ];
+    insta::assert_snapshot!(shown.join("\n\n"));
+}
+
+/// A saved capture whose body lies outside its directory.
+fn climbing_manifest() -> String {
+    json!({
+        "version": 1, "agent": "codex", "path": "/x", "realPath": "/x", "agentVersion": null,
+        "command": [], "cwd": "/", "home": "/", "ended": {"how": "timedOut"}, "yours": [],
+        "requests": [{
+            "number": 1, "afterMs": 0, "method": "POST", "target": "/", "headers": [],
+            "what": {"kind": "probe"}, "answered": {"by": "default"}, "body": "../body.json",
+        }],
+    })
+    .to_string()
+}
+
+#[test]
+fn nothing_is_written_into_the_project_or_the_home() {
+    let context = context();
+    let list = |path: &str| {
+        let entries = std::fs::read_dir(context.path().join(path)).expect("a directory");
+        let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = [list("."), list("home")];
+    context.run(&capture(&[]));
+    assert_eq!([list("."), list("home")], before);
+}

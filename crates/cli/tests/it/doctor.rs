@@ -1,0 +1,143 @@
+//! `convoke doctor`, on machines that the tests make up.
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::Value;
+
+use crate::context::TestContext;
+
+/// A machine with nothing on it but a home.
+fn machine() -> TestContext {
+    let context = TestContext::new().file("home/.keep", "");
+    let home = context.path().join("home").to_string_lossy().into_owned();
+    // Being root is told too, and tests may run as root.
+    context.env("HOME", &home).env("IS_SANDBOX", "1")
+}
+
+/// Installs an agent as npm does: a link to a script in a package.
+fn install(context: TestContext, command: &str, package: &str, version: &str) -> TestContext {
+    let directory = format!("lib/node_modules/{package}");
+    let manifest = format!(r#"{{"name": "{package}", "version": "{version}"}}"#);
+    let context = context
+        .file(&format!("{directory}/package.json"), manifest)
+        .program("node", "#!/bin/sh\nexit 1\n")
+        .file(&format!("{directory}/cli.js"), "#!/usr/bin/env node\n");
+    let script = context.path().join(&directory).join("cli.js");
+    let permissions = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&script, permissions).expect("permissions");
+    std::os::unix::fs::symlink(&script, context.path().join("bin").join(command)).expect("a link");
+    context
+}
+
+fn with_all() -> TestContext {
+    let context = install(machine(), "claude", "@anthropic-ai/claude-code", "2.1.197");
+    let context = install(context, "codex", "@openai/codex", "0.98.0");
+    install(context, "gemini", "@google/gemini-cli", "0.61.0")
+}
+
+/// The limits of the machine that the tests run on are nobody's business.
+fn examine(context: &TestContext, options: &[&str]) -> String {
+    let shown = context.run(&[&["doctor"], options].concat());
+    let lines = shown.lines().map(|line| match line.strip_prefix("  limit") {
+        Some(rest) => {
+            let what =
+                rest.trim_start().trim_start_matches(|of: char| of.is_ascii_digit() || of == ',');
+            format!("  limit     [N]{}", what.trim_start_matches("no limit"))
+        }
+        None => line.to_owned(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_machine_without_agents_is_told_what_to_install() {
+    insta::assert_snapshot!(examine(&machine(), &[]));
+}
+
+#[test]
+fn agents_that_are_installed_and_signed_in_would_run() {
+    let context = with_all()
+        .env("ANTHROPIC_API_KEY", "hunter2")
+        .env("GEMINI_API_KEY", "hunter2")
+        .file("home/.codex/auth.json", "hunter2")
+        .file("CLAUDE.md", "Be brief.\n")
+        .file("AGENTS.md", "Be brief.\n");
+    private(&context, "home/.codex/auth.json");
+    let shown = examine(&context, &[]);
+    assert!(!shown.contains("hunter2"));
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn whatever_would_go_wrong_is_found() {
+    let context = install(machine(), "claude", "@anthropic-ai/claude-code", "2.1.50");
+    let context = install(context, "codex", "@openai/codex", "0.200.0")
+        .program("gemini", "#!/usr/bin/env python9\n")
+        .env("ANTHROPIC_API_KEY", "hunter2")
+        .env("OPENAI_API_KEY", "hunter2")
+        .env("HTTPS_PROXY", "http://me:hunter2@proxy.example.com:3128")
+        .env("https_proxy", "http://other.example.com:3128")
+        .env("ANTHROPIC_BASE_URL", "https://gateway.example.com/v1?key=hunter2")
+        .env("TMPDIR", "/nonexistent")
+        .file("home/.claude/.credentials.json", "hunter2");
+    let shown = examine(&context, &[]);
+    assert!(!shown.contains("hunter2"));
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn a_program_that_is_asked_is_believed_by_its_exact_words() {
+    for (answer, code) in [("Not logged in", 1), ("Logged in using ChatGPT", 0), ("logged in?", 1)]
+    {
+        let script = format!(
+            "#!/bin/sh\n[ \"$1\" = login ] && echo '{answer}' >&2 && exit {code}\necho 'codex-cli 0.98.0'\n"
+        );
+        let context = machine().program("codex", &script).file("home/.codex/auth.json", "x");
+        private(&context, "home/.codex/auth.json");
+        let shown = examine(&context, &["--agent", "codex", "--ask"]);
+        insta::assert_snapshot!(
+            format!(
+                "asked_{code}_{}",
+                answer.split(' ').next().unwrap_or_default().trim_end_matches('?')
+            ),
+            shown
+        );
+    }
+}
+
+#[test]
+fn json_has_it_all() {
+    let context = with_all().env("CODEX_API_KEY", "hunter2").env("HTTPS_PROXY", "http://proxy:1");
+    let output = context.output(&["doctor", "--json", "--agent", "codex"], b"");
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let mut report: Value = serde_json::from_str(&text).expect("JSON");
+    for limit in report["limits"].as_array_mut().expect("limits") {
+        limit["most"] = Value::Null;
+    }
+    insta::assert_snapshot!(context.masked(&serde_json::to_string_pretty(&report).expect("JSON")));
+}
+
+#[test]
+fn a_finding_can_be_denied_and_a_name_can_be_wrong() {
+    let context = with_all().env("CODEX_API_KEY", "x").env("ANTHROPIC_API_KEY", "x");
+    let shown = [
+        examine(&context, &["--agent", "codex,gemini", "--deny", "doctor.not-signed-in"]),
+        examine(&context, &["--agent", "copilot"]),
+        examine(&context, &["--deny", "doctor.not-signed-inn"]),
+    ];
+    insta::assert_snapshot!(shown.join("\n\n"));
+}
+
+#[test]
+fn nothing_is_written_into_the_home() {
+    let context = with_all();
+    examine(&context, &[]);
+    let entries = std::fs::read_dir(context.path().join("home")).expect("a home");
+    assert_eq!(entries.count(), 1);
+}
+
+fn private(context: &TestContext, path: &str) {
+    let permissions = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(context.path().join(path), permissions).expect("permissions");
+}

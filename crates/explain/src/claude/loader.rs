@@ -1,0 +1,276 @@
+//! Loads one file the way Claude Code does: once, cleaned, and then what it imports.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use convoke_core::diagnostic::Code;
+use convoke_core::whitespace::{is_blank, trim};
+use convoke_thread::files::Files;
+
+use super::front_matter::{self, Scope};
+use super::imports::{self, Importing};
+use super::markdown::{self, Scan};
+use super::settings::Settings;
+use crate::report::{AgentReport, Loaded, Rule, Why};
+use crate::session::Session;
+use crate::text::{line_at, looks_like_utf16};
+
+/// The largest file that is loaded; one byte more and it is dropped whole.
+pub(super) const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
+
+/// What is dropped from the top of a file.
+const FRONT_MATTER: &str = "its front matter";
+
+/// Whose file it is, which decides what may be excluded and what it may import.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Level {
+    Managed,
+    User,
+    Project,
+    Local,
+}
+
+/// A rule that waits for a file that matches it.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub path: PathBuf,
+    pub level: Level,
+    /// The directory that its patterns are relative to.
+    pub base: PathBuf,
+    pub patterns: Vec<String>,
+}
+
+/// What has been loaded so far.
+pub(super) struct Loader<'a> {
+    pub files: &'a dyn Files,
+    pub session: &'a Session,
+    pub settings: Settings,
+    pub report: AgentReport,
+    pub waiting: Vec<Waiting>,
+    /// Files that were loaded, by every path that leads to them.
+    seen: HashMap<OsString, PathBuf>,
+}
+
+/// A file that was read and cleaned.
+pub(super) struct Cleaned {
+    pub text: String,
+    pub scope: Scope,
+    pub has_cursor_keys: bool,
+    scan: Scan,
+    real_path: PathBuf,
+    size: u64,
+    dropped: Option<&'static str>,
+    is_utf16: bool,
+}
+
+impl<'a> Loader<'a> {
+    pub(super) fn new(
+        files: &'a dyn Files,
+        session: &'a Session,
+        settings: Settings,
+        report: AgentReport,
+    ) -> Self {
+        Self { files, session, settings, report, waiting: Vec::new(), seen: HashMap::new() }
+    }
+
+    /// Loads a file and what it imports, if it is there and nothing keeps it out.
+    pub(super) fn load(&mut self, path: &Path, why: Why, level: Level) {
+        self.load_at(path, why, level, 0);
+    }
+
+    /// Loads a file that so many imports lead to.
+    pub(super) fn load_at(&mut self, path: &Path, why: Why, level: Level, depth: usize) {
+        if let Some(cleaned) = self.open(path, level) {
+            self.take(path, cleaned, why, level, depth);
+        }
+    }
+
+    /// Reads and cleans a file unless something keeps it out.
+    pub(super) fn open(&mut self, path: &Path, level: Level) -> Option<Cleaned> {
+        if self.files.entry_kind(path).is_err() {
+            return None;
+        }
+        match self.try_open(path, level) {
+            Ok(cleaned) => Some(cleaned),
+            Err(rule) => {
+                // A file that is met again under its own name is no news.
+                if !matches!(&rule, Rule::Duplicate(first) if first == path) {
+                    self.report.ignore(path, rule);
+                }
+                None
+            }
+        }
+    }
+
+    fn try_open(&mut self, path: &Path, level: Level) -> Result<Cleaned, Rule> {
+        let real_path = self.files.canonicalize(path).map_err(|error| unreadable(&error))?;
+        let first = self.seen.get(path.as_os_str());
+        let first = first.or_else(|| self.seen.get(real_path.as_os_str()));
+        if let Some(first) = first {
+            return Err(Rule::Duplicate(first.clone()));
+        }
+        if level != Level::Managed
+            && let Some(exclude) = self.settings.exclude(path)
+        {
+            if level == Level::User && exclude.by_project {
+                let message = format!(
+                    "{} excludes your own {} by `{}`",
+                    exclude.from.display(),
+                    path.display(),
+                    exclude.pattern
+                );
+                self.report.warn(Code::ExcludesUserFile, path, message);
+            }
+            return Err(Rule::Excluded(exclude.pattern.clone()));
+        }
+        let head = match self.files.read_head(path, MAX_FILE_BYTES + 1) {
+            Ok(head) => head,
+            Err(error) => {
+                let rule = unreadable(&error);
+                if let Rule::Unreadable(error) = &rule {
+                    let message = format!("{} is left out: {error}", path.display());
+                    self.report.warn(Code::FileUnreadable, path, message);
+                }
+                return Err(rule);
+            }
+        };
+        if head.size > MAX_FILE_BYTES {
+            let message = format!(
+                "{} has {} bytes; files over {MAX_FILE_BYTES} bytes are dropped in silence",
+                path.display(),
+                head.size
+            );
+            self.report.warn(Code::FileTooLarge, path, message);
+            return Err(Rule::TooLarge(MAX_FILE_BYTES));
+        }
+        let raw = String::from_utf8_lossy(&head.bytes);
+        let split = front_matter::split(&raw);
+        let without_comments = markdown::without_comments(split.body);
+        let dropped = match (split.front, without_comments.len() < split.body.len()) {
+            (Some(_), false) => Some(FRONT_MATTER),
+            (None, true) => Some("its block comments"),
+            (Some(_), true) => Some("its front matter and block comments"),
+            (None, false) => None,
+        };
+        let front = split.front.unwrap_or_default();
+        let mut scan = markdown::scan(split.body);
+        let lines_before = line_at(&raw, raw.len() - split.body.len()) - 1;
+        for import in scan.imports.iter_mut().chain(&mut scan.near_misses) {
+            import.line += lines_before;
+        }
+        let cursor_keys = ["globs", "alwaysApply"];
+        let cleaned = Cleaned {
+            text: trim(&without_comments).to_owned(),
+            scope: front_matter::scope(front),
+            has_cursor_keys: cursor_keys.iter().any(|key| front_matter::has_key(front, key)),
+            scan,
+            real_path,
+            size: head.size,
+            dropped,
+            is_utf16: looks_like_utf16(&head.bytes),
+        };
+        if is_blank(&cleaned.text) {
+            return Err(Rule::Blank);
+        }
+        Ok(cleaned)
+    }
+
+    /// Adds a file to what is loaded, and then its imports.
+    pub(super) fn take(
+        &mut self,
+        path: &Path,
+        mut cleaned: Cleaned,
+        why: Why,
+        level: Level,
+        depth: usize,
+    ) {
+        let scan = std::mem::take(&mut cleaned.scan);
+        let importing = Importing {
+            path: path.to_owned(),
+            directory: cleaned.real_path.parent().map(Path::to_owned),
+            level,
+            depth,
+        };
+        self.admit(path, cleaned, why, depth);
+        imports::follow(self, &importing, &scan.imports);
+        imports::report_near_misses(self, &importing, &scan.near_misses);
+    }
+
+    /// Adds a file to what is loaded, and nothing that it imports.
+    pub(super) fn admit(&mut self, path: &Path, cleaned: Cleaned, why: Why, depth: usize) {
+        let report = &mut self.report;
+        self.seen.insert(path.into(), path.to_owned());
+        if cleaned.real_path != path {
+            self.seen.insert(cleaned.real_path.clone().into(), path.to_owned());
+        }
+        report.unignore(path);
+        // In a rule, front matter is no text that anybody would miss.
+        let is_rule = matches!(why, Why::Rule | Why::MatchingRule(_));
+        let dropped = cleaned.dropped.filter(|dropped| !is_rule || *dropped != FRONT_MATTER);
+        if let Some(dropped) = dropped {
+            let message = format!("{} arrives without {dropped}", path.display());
+            report.warn(Code::TextDropped, path, message);
+        }
+        if cleaned.is_utf16 {
+            let message = format!("{} is UTF-16 and arrives as garbage", path.display());
+            report.warn(Code::FileUtf16, path, message);
+        }
+        report.loaded.push(Loaded {
+            path: path.to_owned(),
+            bytes: cleaned.size,
+            bytes_loaded: cleaned.text.len() as u64,
+            whole: true,
+            why,
+            text: cleaned.text,
+            real_path: cleaned.real_path,
+            depth,
+            is_pasted: false,
+        });
+    }
+
+    /// Adds the text that stands in the administrator's settings.
+    pub(super) fn take_managed_text(&mut self, path: &Path, text: &str) {
+        let text = trim(text);
+        if !text.is_empty() {
+            let size = self.files.read_head(path, 0).map_or(0, |head| head.size);
+            self.report.loaded.push(Loaded {
+                path: path.to_owned(),
+                bytes: size,
+                bytes_loaded: text.len() as u64,
+                whole: true,
+                why: Why::Managed,
+                text: text.to_owned(),
+                real_path: path.to_owned(),
+                depth: 0,
+                is_pasted: false,
+            });
+        }
+    }
+
+    /// Returns whether a file is loaded already, under this path or another.
+    pub(super) fn is_seen(&self, path: &Path) -> bool {
+        let is_seen = |path: &Path| self.seen.contains_key(path.as_os_str());
+        is_seen(path) || self.files.canonicalize(path).is_ok_and(|real| is_seen(&real))
+    }
+
+    /// Notes a file that is kept out, if it is there; returns whether it is.
+    pub(super) fn ignore_if_there(&mut self, path: &Path, rule: Rule) -> bool {
+        let there =
+            self.files.entry_kind(path).is_ok() && !self.seen.contains_key(path.as_os_str());
+        if there {
+            self.report.ignore(path, rule);
+        }
+        there
+    }
+}
+
+/// The rule behind an error: a file that cannot be opened is left out by itself.
+pub(super) fn unreadable(error: &io::Error) -> Rule {
+    match error.kind() {
+        io::ErrorKind::NotFound => Rule::Dangling,
+        io::ErrorKind::IsADirectory => Rule::Directory,
+        _ => Rule::Unreadable(error.to_string()),
+    }
+}

@@ -1,0 +1,345 @@
+//! Claude Code reads its files as Markdown: comments go, and `@path` counts in running text only.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::ops::Range;
+
+use convoke_core::whitespace::{is_blank, is_space};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+
+use crate::text::LineCounter;
+
+/// The most mentions of one file that are followed: more is no text that anybody wrote.
+const MAX_MENTIONS: usize = 10_000;
+
+/// An `@path` that counts as an import.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Import {
+    /// The path as it is meant: without fragment, with its spaces.
+    pub path: String,
+    /// The 1-based line of the text.
+    pub line: u64,
+}
+
+/// Removes block-level HTML comments; those within a line or in code stay.
+pub(crate) fn without_comments(text: &str) -> Cow<'_, str> {
+    if !text.contains("<!--") {
+        return Cow::Borrowed(text);
+    }
+    // The Markdown reader that rebuilds the text knows one kind of line end.
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    let mut kept = String::with_capacity(text.len());
+    let mut at = 0;
+    for block in html_blocks(&text) {
+        let block = whole_lines(&text, block);
+        if block.start < at {
+            continue;
+        }
+        let raw = &text[block.clone()];
+        if !raw.trim_start().starts_with("<!--") || !raw.contains("-->") {
+            continue;
+        }
+        kept.push_str(&text[at..block.start]);
+        let rest = without_comment_marks(raw);
+        if !is_blank(&rest) {
+            kept.push_str(&rest);
+        }
+        at = block.end;
+    }
+    kept.push_str(&text[at..]);
+    Cow::Owned(kept)
+}
+
+/// What a text says about other files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Scan {
+    /// The imports in the order in which they stand, each path once.
+    pub imports: Vec<Import>,
+    /// What is written like an import but for the character before its `@`: `(@a.md)`.
+    pub near_misses: Vec<Import>,
+}
+
+/// Finds the imports of a text.
+pub(crate) fn scan(text: &str) -> Scan {
+    let mut found = Scan::default();
+    if memchr::memchr(b'@', text.as_bytes()).is_none() {
+        return found;
+    }
+    let mut once = HashSet::new();
+    let mut lines = LineCounter::new(text);
+    for run in runs(text) {
+        for (at, path) in mentions(&run.text) {
+            if found.imports.len() < MAX_MENTIONS && once.insert(path.clone()) {
+                let line = lines.line(run.source_of(at));
+                found.imports.push(Import { path, line });
+            }
+        }
+        for (at, path) in enclosed_mentions(&run.text) {
+            if found.near_misses.len() < MAX_MENTIONS {
+                let line = lines.line(run.source_of(at));
+                found.near_misses.push(Import { path, line });
+            }
+        }
+    }
+    found
+}
+
+/// The ranges of the HTML blocks that stand at the top level.
+fn html_blocks(text: &str) -> Vec<Range<usize>> {
+    let mut blocks = Vec::new();
+    let mut depth = 0_usize;
+    for (event, range) in Parser::new_ext(text, Options::empty()).into_offset_iter() {
+        match event {
+            Event::Start(Tag::HtmlBlock) if depth == 0 => {
+                blocks.push(range);
+                depth += 1;
+            }
+            Event::Start(_) => depth += 1,
+            Event::End(_) => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    blocks
+}
+
+/// Widens a block to its line's start and takes the line ends after it.
+fn whole_lines(text: &str, block: Range<usize>) -> Range<usize> {
+    let start = text[..block.start].rfind('\n').map_or(0, |at| at + 1);
+    let mut end = block.end;
+    if !text[..end].ends_with('\n') {
+        end += text[end..].find('\n').unwrap_or(text.len() - end);
+    }
+    end += text[end..].bytes().take_while(|byte| *byte == b'\n').count();
+    start..end
+}
+
+fn without_comment_marks(raw: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = raw;
+    while let Some(start) = rest.find("<!--") {
+        let Some(length) = rest[start..].find("-->") else {
+            break;
+        };
+        kept.push_str(&rest[..start]);
+        rest = &rest[start + length + "-->".len()..];
+    }
+    kept.push_str(rest);
+    kept
+}
+
+/// A stretch of running text, with the places in the source that it was taken from.
+#[derive(Debug, Default)]
+struct Run {
+    text: String,
+    pieces: Vec<(usize, usize)>,
+}
+
+impl Run {
+    fn push(&mut self, piece: &str, source: usize) {
+        self.pieces.push((self.text.len(), source));
+        self.text.push_str(piece);
+    }
+
+    fn source_of(&self, at: usize) -> usize {
+        let behind = self.pieces.partition_point(|(start, _)| *start <= at);
+        let piece = behind.checked_sub(1).and_then(|index| self.pieces.get(index));
+        piece.map_or(0, |(start, source)| source + (at - start))
+    }
+}
+
+/// The running text of a document: no code, no HTML, cut wherever inline markup begins or ends.
+fn runs(text: &str) -> Vec<Run> {
+    let mut runs = vec![Run::default()];
+    let mut in_code = false;
+    let mut end_of_last = 0;
+    for (event, range) in Parser::new_ext(text, Options::empty()).into_offset_iter() {
+        match event {
+            Event::Start(Tag::CodeBlock(_)) => in_code = true,
+            Event::End(TagEnd::CodeBlock) => in_code = false,
+            Event::Text(_) if in_code => {}
+            Event::Text(_) => {
+                // A backslash takes the meaning from the character behind it.
+                let escaped = range.start > end_of_last
+                    && text[..range.start].ends_with('\\')
+                    && !range.is_empty();
+                let skipped = match text[range.clone()].chars().next() {
+                    Some(first) if escaped => first.len_utf8(),
+                    _ => 0,
+                };
+                if escaped {
+                    begin(&mut runs);
+                }
+                let start = range.start + skipped;
+                if let Some(run) = runs.last_mut() {
+                    run.push(&text[start..range.end], start);
+                }
+                end_of_last = range.end;
+                continue;
+            }
+            Event::SoftBreak => {
+                if let Some(run) = runs.last_mut() {
+                    run.push("\n", range.start);
+                }
+                end_of_last = range.end;
+                continue;
+            }
+            Event::Html(_) => {
+                // What stands behind a comment on its line is text after all.
+                let raw = &text[range.clone()];
+                if raw.trim_start().starts_with("<!--") && raw.contains("-->") {
+                    begin(&mut runs);
+                    if let Some(run) = runs.last_mut() {
+                        run.push(&without_comment_marks(raw), range.start);
+                    }
+                }
+            }
+            _ => {}
+        }
+        end_of_last = end_of_last.max(range.start);
+        begin(&mut runs);
+    }
+    runs.retain(|run| run.text.contains('@'));
+    runs
+}
+
+/// Begins another run; one that is empty or mentions nothing is used again.
+fn begin(runs: &mut Vec<Run>) {
+    match runs.last_mut() {
+        Some(run) if !run.text.contains('@') => *run = Run::default(),
+        _ => runs.push(Run::default()),
+    }
+}
+
+/// The `@path`s of a stretch of text with their offsets: at its start or after white space.
+fn mentions(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut after_space = true;
+    let mut characters = text.char_indices().peekable();
+    while let Some((at, character)) = characters.next() {
+        if character != '@' || !after_space {
+            after_space = is_space(character);
+            continue;
+        }
+        after_space = false;
+        let mut path = String::new();
+        while let Some(&(offset, next)) = characters.peek() {
+            if next == '\\' && text[offset + 1..].starts_with(' ') {
+                path.push(' ');
+                characters.next();
+            } else if next == '\\' || is_space(next) {
+                break;
+            } else {
+                path.push(next);
+            }
+            characters.next();
+        }
+        if let Some(fragment) = path.find('#') {
+            path.truncate(fragment);
+        }
+        if is_importable(&path) {
+            found.push((at, path));
+        }
+    }
+    found
+}
+
+/// The `@path`s that stand directly behind a bracket or a quotation mark.
+fn enclosed_mentions(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices(['(', '"', '\'', '[']) {
+        let Some(rest) = text[at + 1..].strip_prefix('@') else {
+            continue;
+        };
+        let end = rest.find(|next| is_space(next) || matches!(next, ')' | ']' | '"' | '\''));
+        let path = &rest[..end.unwrap_or(rest.len())];
+        if is_importable(path) {
+            found.push((at, path.to_owned()));
+        }
+    }
+    found
+}
+
+fn is_importable(path: &str) -> bool {
+    let plain = |first: char| first.is_ascii_alphanumeric() || matches!(first, '.' | '_' | '-');
+    path.starts_with("~/") || (path.starts_with('/') && path != "/") || path.starts_with(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(text: &str) -> Vec<String> {
+        scan(text).imports.into_iter().map(|import| import.path).collect()
+    }
+
+    #[test]
+    fn an_import_follows_white_space_or_begins_a_piece_of_text() {
+        let cases: [(&str, &[&str]); 22] = [
+            ("see @./a.md and @b/c.md", &["./a.md", "b/c.md"]),
+            ("@/abs.md @~/home.md", &["/abs.md", "~/home.md"]),
+            ("mid@sentence.md", &[]),
+            ("(@paren.md) \"@quote.md\"", &[]),
+            ("@dot.md. @comma.md, x", &["dot.md.", "comma.md,"]),
+            ("@frag.md#part", &["frag.md"]),
+            ("@with\\ space.md", &["with space.md"]),
+            ("@back\\slash.md", &["back"]),
+            ("`@span.md`", &[]),
+            ("```\n@fence.md\n```", &[]),
+            ("~~~\n@fence.md", &[]),
+            ("a\n\n    @indented.md", &[]),
+            ("a\n    @lazy.md", &["lazy.md"]),
+            ("<!-- @comment.md -->", &[]),
+            ("x <!-- @inline.md --> y", &[]),
+            ("<!-- c --> @behind.md", &["behind.md"]),
+            ("<div>\n@html.md\n</div>", &[]),
+            ("- @list.md\n- **@bold.md**", &["list.md", "bold.md"]),
+            ("> @quoted.md\n> @two.md", &["quoted.md", "two.md"]),
+            ("# @heading.md", &["heading.md"]),
+            ("@dup.md @dup.md", &["dup.md"]),
+            ("\\@escaped.md @ @@twice @#x", &[]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(paths(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_import_knows_its_line() {
+        let lines: Vec<_> = scan("# t\n\nx\ny @a.md\n\n- z\n- @b.md")
+            .imports
+            .into_iter()
+            .map(|import| import.line)
+            .collect();
+        assert_eq!(lines, [4, 7]);
+    }
+
+    #[test]
+    fn what_stands_behind_a_bracket_or_quotation_mark_is_a_near_miss() {
+        let found = scan("see (@docs/a.md) and \"@b.md\" but not `(@c.md)` or x(@)");
+        let paths: Vec<_> = found.near_misses.iter().map(|it| &*it.path).collect();
+        assert_eq!(paths, ["docs/a.md", "b.md"]);
+    }
+
+    #[test]
+    fn comments_that_are_blocks_go_with_the_blank_lines_below_them() {
+        let cases = [
+            ("a\n\n<!-- c -->\n\nb\n", "a\n\nb\n"),
+            ("a <!-- c --> b\n", "a <!-- c --> b\n"),
+            ("```\n<!-- c -->\n```\n", "```\n<!-- c -->\n```\n"),
+            ("<!-- one\n\ntwo -->\nb\n", "b\n"),
+            ("a\n<!-- c -->\nb\n", "a\nb\n"),
+            ("<!-- a --><!-- b -->\nc\n", "c\n"),
+            ("<!-- a --> kept\nc\n", " kept\nc\n"),
+            ("<!-- never closed\nb\n", "<!-- never closed\nb\n"),
+            ("- item\n  <!-- in a list -->\n", "- item\n  <!-- in a list -->\n"),
+            ("<div>\n<!-- c -->\n</div>\n", "<div>\n<!-- c -->\n</div>\n"),
+            ("<!-- only -->", ""),
+            ("  <!-- a -->\n<!-- b -->\n\nx", "x"),
+            ("no comment\r\n", "no comment\r\n"),
+            ("a\r\n<!-- c -->\r\nb\r\n", "a\nb\n"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(without_comments(text), expected, "{text:?}");
+        }
+    }
+}

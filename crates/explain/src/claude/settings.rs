@@ -1,0 +1,177 @@
+//! The settings of Claude Code that decide what it loads.
+
+use std::path::{Path, PathBuf};
+
+use convoke_core::diagnostic::Code;
+use convoke_thread::files::{Files, absolute};
+use serde_json::Value;
+
+use crate::config;
+use crate::glob;
+use crate::report::AgentReport;
+use crate::session::Session;
+
+/// Whose files and settings count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sources {
+    pub user: bool,
+    pub project: bool,
+    pub local: bool,
+}
+
+/// What the settings files say.
+#[derive(Debug)]
+pub(super) struct Settings {
+    /// `~/.claude`, or where `CLAUDE_CONFIG_DIR` points.
+    pub config_dir: PathBuf,
+    pub sources: Sources,
+    /// A switch that turns all instruction files off.
+    pub off: Option<&'static str>,
+    pub excludes: Vec<Exclude>,
+    /// Instructions that stand in the administrator's settings themselves.
+    pub managed_text: Option<String>,
+    pub reads_added_directories: bool,
+    pub has_memory: bool,
+    /// Whether imports from outside of the working directory were approved.
+    pub outside_approved: bool,
+}
+
+/// A pattern of `claudeMdExcludes`.
+#[derive(Debug)]
+pub(super) struct Exclude {
+    pub pattern: String,
+    /// The settings file that it stands in.
+    pub from: PathBuf,
+    /// Whether the repository, not the user, put it there.
+    pub by_project: bool,
+}
+
+impl Settings {
+    pub(super) fn read(
+        files: &dyn Files,
+        session: &Session,
+        repository: Option<&Path>,
+        report: &mut AgentReport,
+    ) -> Self {
+        let config_dir = session.directory("CLAUDE_CONFIG_DIR", ".claude");
+        let sources = Sources::given(session);
+        let mut settings = Self {
+            outside_approved: outside_approved(files, session, repository),
+            sources,
+            off: switched_off(session),
+            excludes: Vec::new(),
+            managed_text: None,
+            reads_added_directories: session.is_on("CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD"),
+            has_memory: !session.is_on("CLAUDE_CODE_DISABLE_AUTO_MEMORY"),
+            config_dir,
+        };
+        let project = session.cwd.join(".claude");
+        let managed = session.etc.join("claude-code/managed-settings.json");
+        let layers = [
+            (sources.user, settings.config_dir.join("settings.json"), false),
+            (sources.project, project.join("settings.json"), true),
+            (sources.local, project.join("settings.local.json"), false),
+            (true, managed.clone(), false),
+        ];
+        for (counts, path, by_project) in layers {
+            if !counts {
+                continue;
+            }
+            if let Some(value) = config::json(files, &path, report) {
+                if path == managed {
+                    let text = value.get("claudeMd").and_then(Value::as_str);
+                    settings.managed_text = text.map(str::to_owned);
+                }
+                settings.take(&value, &path, by_project);
+            }
+        }
+        for given in session.values("--settings") {
+            let inline = serde_json::from_str::<Value>(given).ok();
+            let path = absolute(&session.cwd, Path::new(given));
+            let value = inline.or_else(|| config::json(files, &path, report));
+            if let Some(value) = value {
+                settings.take(&value, Path::new("--settings"), false);
+            }
+        }
+        settings.report_idle_patterns(report);
+        settings
+    }
+
+    fn take(&mut self, value: &Value, from: &Path, by_project: bool) {
+        let patterns = value.get("claudeMdExcludes").map(config::strings);
+        for pattern in patterns.unwrap_or_default() {
+            let from = from.to_owned();
+            self.excludes.push(Exclude { pattern, from, by_project });
+        }
+        if value.get("autoMemoryEnabled") == Some(&Value::Bool(false)) {
+            self.has_memory = false;
+        }
+    }
+
+    /// Returns the pattern that excludes a file, if one does.
+    pub(super) fn exclude(&self, path: &Path) -> Option<&Exclude> {
+        let path = path.to_str()?;
+        let mut excludes = self.excludes.iter();
+        excludes.find(|exclude| glob::matches(&exclude.pattern, path))
+    }
+
+    fn report_idle_patterns(&self, report: &mut AgentReport) {
+        for exclude in &self.excludes {
+            if exclude.pattern.starts_with(['/', '*', '{']) {
+                continue;
+            }
+            let message = format!(
+                "`{}` in claudeMdExcludes of {} matches nothing: patterns are compared with absolute paths",
+                exclude.pattern,
+                exclude.from.display()
+            );
+            report.warn(Code::ExcludesNothing, &exclude.from, message);
+        }
+    }
+}
+
+impl Sources {
+    fn given(session: &Session) -> Self {
+        match session.values("--setting-sources").last() {
+            None => Self { user: true, project: true, local: true },
+            Some(list) => {
+                let has = |name| list.split(',').any(|given| given.trim() == name);
+                Self { user: has("user"), project: has("project"), local: has("local") }
+            }
+        }
+    }
+}
+
+fn switched_off(session: &Session) -> Option<&'static str> {
+    if session.is_on("CLAUDE_CODE_DISABLE_CLAUDE_MDS") {
+        Some("CLAUDE_CODE_DISABLE_CLAUDE_MDS")
+    } else if session.has_argument("--bare") || session.is_on("CLAUDE_CODE_SIMPLE") {
+        Some("--bare")
+    } else if session.has_argument("--safe-mode") {
+        Some("--safe-mode")
+    } else {
+        None
+    }
+}
+
+/// Looks the approval of outside imports up in the state file, which is not ours to judge: what is
+/// wrong with it is passed over.
+fn outside_approved(files: &dyn Files, session: &Session, repository: Option<&Path>) -> bool {
+    const ENOUGH: u64 = 16 * 1024 * 1024;
+    let path = match session.variable("CLAUDE_CONFIG_DIR") {
+        Some(directory) => absolute(&session.cwd, Path::new(directory)).join(".claude.json"),
+        None => session.home.join(".claude.json"),
+    };
+    let Ok(head) = files.read_head(&path, ENOUGH) else {
+        return false;
+    };
+    let Ok(state) = serde_json::from_slice::<Value>(&head.bytes) else {
+        return false;
+    };
+    let approved = |project: &Path| {
+        let project = state.get("projects")?.get(project.to_str()?)?;
+        project.get("hasClaudeMdExternalIncludesApproved")?.as_bool()
+    };
+    let places = [Some(session.cwd.as_path()), repository];
+    places.into_iter().flatten().any(|place| approved(place) == Some(true))
+}

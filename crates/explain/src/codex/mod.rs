@@ -1,0 +1,156 @@
+//! Codex 0.98 and 0.166: one AGENTS.md for each directory from the root down, within a budget.
+//!
+//! The rules themselves are those of [`convoke_thread::project_doc`]; here they are asked for a place
+//! and a configuration.
+
+mod config;
+
+use std::path::{Path, PathBuf};
+
+use convoke_core::diagnostic::Code;
+use convoke_thread::files::{Files, absolute};
+use convoke_thread::project_doc::{self, Document, Ignored, Reason, Rules, discover, user_doc};
+
+use crate::edition::Edition;
+use crate::report::{AgentReport, Limit, Loaded, Rule, Why};
+use crate::session::Session;
+use crate::text::looks_like_utf16;
+
+use config::Config;
+
+const NAMES: [&str; 2] = ["AGENTS.override.md", "AGENTS.md"];
+
+/// Finds what Codex loads; the session's directory must be free of links.
+pub(crate) fn explain(files: &dyn Files, session: &Session, edition: Edition) -> AgentReport {
+    let rules = match edition {
+        Edition::Codex098 => Rules::V0_98,
+        _ => Rules::V0_166,
+    };
+    let mut report = AgentReport::new(edition);
+    let cwd = working_directory(files, session);
+    let codex_home = session.directory("CODEX_HOME", ".codex");
+    let config = Config::read(files, session, &codex_home, &cwd, &mut report);
+    report.limit = Some(Limit::Shared(config.max_bytes));
+    let fallbacks = config.fallback_names.iter().map(|name| name.trim().to_owned());
+    let names = NAMES.map(str::to_owned).into_iter().chain(fallbacks);
+    report.search.names = names.filter(|name| !name.is_empty()).collect();
+
+    let user = user_doc(files, &codex_home, rules);
+    report.diagnose_all(user.diagnostics);
+    take_ignored(&mut report, user.ignored);
+    if let Some(document) = user.document {
+        let why = Why::User;
+        take(files, &mut report, document, why);
+    }
+
+    let settings = project_doc::Settings {
+        rules,
+        cwd: &cwd,
+        max_bytes: config.max_bytes,
+        fallback_names: &config.fallback_names,
+        root_markers: &config.root_markers,
+        trust: config.trust,
+    };
+    let project = discover(files, &settings);
+    report.search.top =
+        project.chain.first().filter(|_| config.has_root(files, &cwd, rules)).cloned();
+    report.diagnose_all(project.diagnostics);
+    report_blank(&mut report, &project.ignored);
+    take_ignored(&mut report, project.ignored);
+    for document in project.documents {
+        let name = document.path.file_name().and_then(|name| name.to_str());
+        let is_default = name.is_some_and(|name| NAMES.contains(&name));
+        let why = if is_default { Why::Project } else { Why::Fallback };
+        take(files, &mut report, document, why);
+    }
+    report_added_directories(files, session, &mut report);
+    report
+}
+
+/// The directory that `-C` names, or the session's.
+fn working_directory(files: &dyn Files, session: &Session) -> PathBuf {
+    let given = ["-C", "--cd"].into_iter().find_map(|name| session.values(name).pop());
+    match given {
+        None => session.cwd.clone(),
+        Some(given) => {
+            let given = absolute(&session.cwd, Path::new(given));
+            files.canonicalize(&given).unwrap_or(given)
+        }
+    }
+}
+
+fn take(files: &dyn Files, report: &mut AgentReport, document: Document, why: Why) {
+    let path = &document.path;
+    if files.read_head(path, 64).is_ok_and(|head| looks_like_utf16(&head.bytes)) {
+        let message = format!("{} is UTF-16 and arrives as garbage", path.display());
+        report.warn(Code::FileUtf16, path, message);
+    }
+    report.loaded.push(Loaded {
+        real_path: files.canonicalize(path).unwrap_or_else(|_| path.clone()),
+        bytes: document.size,
+        bytes_loaded: document.text.len() as u64,
+        whole: document.is_whole(),
+        why,
+        text: document.text,
+        path: document.path,
+        depth: 0,
+        is_pasted: false,
+    });
+}
+
+fn take_ignored(report: &mut AgentReport, ignored: Vec<Ignored>) {
+    for Ignored { path, reason } in ignored {
+        report.ignore(&path, rule(reason));
+    }
+}
+
+fn rule(reason: Reason) -> Rule {
+    match reason {
+        Reason::Shadowed { by } => Rule::Shadowed(by),
+        Reason::Blank => Rule::Blank,
+        Reason::OverBudget => Rule::OverBudget,
+        Reason::Dangling => Rule::Dangling,
+        Reason::Directory => Rule::Directory,
+        Reason::Unreadable { error } => Rule::Unreadable(error),
+        Reason::LostWith { unreadable } => Rule::LostWith(unreadable),
+        Reason::SwitchedOff => Rule::SwitchedOff("project_doc_max_bytes = 0"),
+        Reason::Untrusted => Rule::Untrusted,
+        Reason::NotUtf8 => Rule::NotUtf8,
+        Reason::NotAFileName => Rule::NotAFileName,
+    }
+}
+
+/// Says when a blank file is all that its directory gives, though others stand beside it.
+fn report_blank(report: &mut AgentReport, ignored: &[Ignored]) {
+    let blank = ignored.iter().filter(|file| file.reason == Reason::Blank);
+    for blank in blank {
+        let shadowed = ignored.iter().find(|file| match &file.reason {
+            Reason::Shadowed { by } => *by == blank.path,
+            _ => false,
+        });
+        if let Some(shadowed) = shadowed {
+            let message = format!(
+                "{} is blank and still keeps {} out",
+                blank.path.display(),
+                shadowed.path.display()
+            );
+            report.warn(Code::AgentsMdBlank, &blank.path, message);
+        }
+    }
+}
+
+fn report_added_directories(files: &dyn Files, session: &Session, report: &mut AgentReport) {
+    for directory in session.directories("--add-dir") {
+        let paths = NAMES.map(|name| directory.join(name));
+        for path in paths {
+            if files.entry_kind(&path).is_ok() && !report.mentions(&path) {
+                report.ignore(&path, Rule::AddedDirectory);
+                let message = format!("the instructions in {} are not read", directory.display());
+                report.warn(Code::AddedDirectoryUnread, &directory, message);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

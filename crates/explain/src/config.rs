@@ -1,0 +1,166 @@
+//! Settings files of the agents: JSON with or without comments, and TOML.
+
+use std::io;
+use std::path::Path;
+
+use convoke_core::diagnostic::Code;
+use convoke_thread::files::Files;
+use serde_json::Value;
+
+use crate::report::AgentReport;
+
+/// The most bytes of a settings file that are looked at.
+const MAX_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Reads a JSON object; comments are skipped. What is wrong with it is reported once.
+pub(crate) fn json(files: &dyn Files, path: &Path, report: &mut AgentReport) -> Option<Value> {
+    let text = text(files, path, report)?;
+    if text.trim().is_empty() {
+        return None;
+    }
+    match serde_json::from_str::<Value>(&without_comments(&text)) {
+        Ok(value) if value.is_object() => Some(value),
+        Ok(_) => {
+            malformed(report, path, "it is not a JSON object");
+            None
+        }
+        Err(error) => {
+            malformed(report, path, &error.to_string());
+            None
+        }
+    }
+}
+
+/// Reads a TOML table. What is wrong with it is reported once.
+pub(crate) fn toml(
+    files: &dyn Files,
+    path: &Path,
+    report: &mut AgentReport,
+) -> Option<toml::Table> {
+    let text = text(files, path, report)?;
+    match text.parse::<toml::Table>() {
+        Ok(table) => Some(table),
+        Err(error) => {
+            let mut place = String::new();
+            if let Some(span) = error.span() {
+                place = format!(" on line {}", crate::text::line_at(&text, span.start));
+            }
+            malformed(report, path, &format!("{}{place}", error.message()));
+            None
+        }
+    }
+}
+
+fn text(files: &dyn Files, path: &Path, report: &mut AgentReport) -> Option<String> {
+    match files.read_head(path, MAX_BYTES) {
+        Ok(head) if head.size > MAX_BYTES => {
+            malformed(report, path, "it is too large");
+            None
+        }
+        Ok(head) => Some(String::from_utf8_lossy(&head.bytes).into_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => None,
+        Err(error) => {
+            malformed(report, path, &error.to_string());
+            None
+        }
+    }
+}
+
+fn malformed(report: &mut AgentReport, path: &Path, what: &str) {
+    let message = format!("{}: {what}", path.display());
+    report.warn(Code::SettingsMalformed, path, message);
+}
+
+/// Replaces `//` and `/* */` outside of strings by spaces, so that places stay what they are.
+fn without_comments(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.trim_start_matches('\u{feff}');
+    while let Some(character) = rest.chars().next() {
+        let length = match character {
+            '"' => string_length(rest),
+            '/' if rest.starts_with("//") => {
+                let length = rest.find('\n').unwrap_or(rest.len());
+                rest = &rest[length..];
+                continue;
+            }
+            '/' if rest.starts_with("/*") => {
+                let length = rest.find("*/").map_or(rest.len(), |at| at + 2);
+                out.extend(rest[..length].chars().filter(|it| *it == '\n'));
+                rest = &rest[length..];
+                continue;
+            }
+            other => other.len_utf8(),
+        };
+        out.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    out
+}
+
+/// The bytes of the string literal at the start of a text.
+fn string_length(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// Returns the strings of a value that is a string or a list of strings.
+pub(crate) fn strings(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(text) => vec![text.clone()],
+        Value::Array(values) => {
+            values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use convoke_thread::files::MemoryTree;
+
+    use super::*;
+    use crate::edition::Edition;
+
+    #[test]
+    fn comments_go_and_strings_stay() {
+        let cases = [
+            (r#"{"a": 1} // x"#, r#"{"a": 1} "#),
+            ("{/* x\ny */\"a\": 1}", "{\n\"a\": 1}"),
+            (r#"{"a": "http://x", "b": "\"//"}"#, r#"{"a": "http://x", "b": "\"//"}"#),
+            ("/* never closed", ""),
+            ("\"never closed // x", "\"never closed // x"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(without_comments(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_said_with_its_place() {
+        let mut tree = MemoryTree::default();
+        tree.write("/bad.json", "{\n  \"a\": ,\n}");
+        tree.write("/list.json", "[]");
+        tree.write("/bad.toml", "a = 1\nb = \n");
+        tree.create_directory("/dir.json");
+        let mut report = AgentReport::new(Edition::Claude);
+        assert!(json(&tree, "/bad.json".as_ref(), &mut report).is_none());
+        assert!(json(&tree, "/list.json".as_ref(), &mut report).is_none());
+        assert!(toml(&tree, "/bad.toml".as_ref(), &mut report).is_none());
+        assert!(json(&tree, "/dir.json".as_ref(), &mut report).is_none());
+        assert!(json(&tree, "/missing.json".as_ref(), &mut report).is_none());
+        let messages: Vec<_> = report.diagnostics.iter().map(|it| &*it.message).collect();
+        assert_eq!(messages.len(), 4, "{messages:?}");
+        assert!(messages[0].starts_with("/bad.json: expected value at line 2"));
+        assert_eq!(messages[1], "/list.json: it is not a JSON object");
+        assert!(messages[2].ends_with("on line 2"), "{}", messages[2]);
+    }
+}

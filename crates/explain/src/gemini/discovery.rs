@@ -1,0 +1,195 @@
+//! Where Gemini CLI looks for files: the user's directory, extensions, and up to the marker.
+
+use std::cmp::Ordering;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use convoke_thread::files::{Files, Kind};
+use serde_json::Value;
+
+use super::memory;
+use super::settings::{DEFAULT_NAME, Settings};
+use crate::config;
+use crate::place;
+use crate::report::{AgentReport, Rule, Why};
+use crate::session::Session;
+
+const MEMORY_NAME: &str = "MEMORY.md";
+
+/// A file that was found, before it is read.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub path: PathBuf,
+    pub why: Why,
+    group: Group,
+    /// Its place among the files of its group that are not sorted by path.
+    place: usize,
+}
+
+/// The groups in the order in which they arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Group {
+    User,
+    Memory,
+    Extension,
+    Project,
+}
+
+impl Found {
+    /// Compares by arrival: groups first, then the path as JavaScript sorts strings.
+    pub(super) fn arrival(&self, other: &Self) -> Ordering {
+        self.group.cmp(&other.group).then_with(|| match self.group {
+            Group::User | Group::Memory => self.place.cmp(&other.place),
+            Group::Extension | Group::Project => by_utf16(&self.path, &other.path),
+        })
+    }
+}
+
+fn by_utf16(left: &Path, right: &Path) -> Ordering {
+    let (left, right) = (left.to_string_lossy(), right.to_string_lossy());
+    left.encode_utf16().cmp(right.encode_utf16())
+}
+
+/// Finds the files of a start, in the order in which duplicates are decided.
+pub(super) fn at_start(
+    files: &dyn Files,
+    session: &Session,
+    settings: &Settings,
+    report: &mut AgentReport,
+) -> Vec<Found> {
+    let mut found = Vec::new();
+    let user = |name: &String| settings.directory.join(name);
+    push_all(files, settings.names.iter().map(user), Group::User, &Why::User, report, &mut found);
+
+    for (name, path) in extension_files(files, settings, report) {
+        let why = Why::Extension(name);
+        push_all(files, [path].into_iter(), Group::Extension, &why, report, &mut found);
+    }
+
+    for root in workspace(session, settings) {
+        let is_own = root == session.cwd;
+        let why = if is_own { Why::Project } else { Why::ExtraDirectory };
+        let top = place::nearest_with(files, &root, &settings.markers);
+        let paths = upward(settings, &root, top.as_deref().unwrap_or(&root));
+        push_all(files, paths.into_iter(), Group::Project, &why, report, &mut found);
+    }
+
+    let notes = memory::directory(files, &settings.directory, &session.cwd);
+    let index = notes.join(MEMORY_NAME);
+    let paths: Vec<PathBuf> = match files.kind(&index) {
+        Ok(_) => vec![index],
+        Err(_) => settings.names.iter().map(|name| notes.join(name)).collect(),
+    };
+    push_all(files, paths.into_iter(), Group::Memory, &Why::Memory, report, &mut found);
+    found
+}
+
+/// Finds the files that come with a tool's access to a path: those of the directories from there up.
+pub(super) fn on_read(
+    files: &dyn Files,
+    session: &Session,
+    settings: &Settings,
+    file: &Path,
+) -> Vec<Found> {
+    let mut roots = workspace(session, settings);
+    roots.retain(|root| file.starts_with(root));
+    let Some(root) = roots.into_iter().max_by_key(|root| root.components().count()) else {
+        return Vec::new();
+    };
+    let top = place::nearest_with(files, &root, &settings.markers).unwrap_or(root);
+    let is_directory = files.kind(file).is_ok_and(|kind| kind == Kind::Directory);
+    let start = if is_directory { file } else { file.parent().unwrap_or(file) };
+    let why = Why::Read(file.to_owned());
+    let mut found = Vec::new();
+    let mut unread = AgentReport::new(crate::edition::Edition::Gemini);
+    let paths = upward(settings, start, &top);
+    push_all(files, paths.into_iter(), Group::Project, &why, &mut unread, &mut found);
+    found
+}
+
+/// The directories of the workspace.
+fn workspace(session: &Session, settings: &Settings) -> Vec<PathBuf> {
+    let mut roots = vec![session.cwd.clone()];
+    roots.extend(settings.include_directories.iter().cloned());
+    roots
+}
+
+/// The paths from the top directory down to the start; the user's own directory is not walked.
+fn upward(settings: &Settings, start: &Path, top: &Path) -> Vec<PathBuf> {
+    let mut directories: Vec<_> = start
+        .ancestors()
+        .take_while(|directory| *directory != settings.directory && directory.starts_with(top))
+        .collect();
+    directories.reverse();
+    let names = |directory: &&Path| {
+        let directory = directory.to_path_buf();
+        settings.names.iter().map(move |name| directory.join(name))
+    };
+    directories.iter().flat_map(names).collect()
+}
+
+fn push_all(
+    files: &dyn Files,
+    paths: impl Iterator<Item = PathBuf>,
+    group: Group,
+    why: &Why,
+    report: &mut AgentReport,
+    found: &mut Vec<Found>,
+) {
+    for path in paths {
+        match files.kind(&path) {
+            Ok(Kind::File) => {
+                found.push(Found { place: found.len(), path, why: why.clone(), group });
+            }
+            Ok(_) => report.ignore(&path, Rule::Directory),
+            Err(error) => {
+                if files.entry_kind(&path).is_ok() {
+                    report.ignore(&path, unreadable(&error));
+                }
+            }
+        }
+    }
+}
+
+/// The files that the installed extensions name.
+fn extension_files(
+    files: &dyn Files,
+    settings: &Settings,
+    report: &mut AgentReport,
+) -> Vec<(String, PathBuf)> {
+    let base = settings.directory.join("extensions");
+    let mut found = Vec::new();
+    for name in files.names(&base).unwrap_or_default() {
+        let directory = base.join(&name);
+        let manifest = directory.join("gemini-extension.json");
+        let Some(manifest) = config::json(files, &manifest, report) else {
+            continue;
+        };
+        let title = manifest.get("name").and_then(Value::as_str);
+        let title = title.map_or_else(|| name.to_string_lossy().into_owned(), str::to_owned);
+        let named = manifest.get("contextFileName").map(config::strings);
+        let named = named.filter(|named| !named.is_empty());
+        let default = directory.join(DEFAULT_NAME);
+        match named {
+            None => found.push((title, default)),
+            Some(named) => {
+                let paths = named.iter().map(|name| directory.join(name));
+                let paths: Vec<_> = paths.collect();
+                if !paths.contains(&default) && files.kind(&default).is_ok() {
+                    report.ignore(&default, Rule::ExtensionNamesOthers);
+                }
+                found.extend(paths.into_iter().map(|path| (title.clone(), path)));
+            }
+        }
+    }
+    found
+}
+
+/// The rule behind an error: a file that cannot be opened is left out by itself.
+pub(super) fn unreadable(error: &io::Error) -> Rule {
+    match error.kind() {
+        io::ErrorKind::NotFound => Rule::Dangling,
+        io::ErrorKind::IsADirectory => Rule::Directory,
+        _ => Rule::Unreadable(error.to_string()),
+    }
+}

@@ -1,0 +1,157 @@
+//! The settings of Gemini CLI that decide what it loads.
+
+use std::path::{Component, Path, PathBuf};
+
+use convoke_core::diagnostic::Code;
+use convoke_thread::files::{Files, absolute};
+use serde_json::Value;
+
+use crate::config;
+use crate::place;
+use crate::report::AgentReport;
+use crate::session::Session;
+
+/// The name that is always looked for.
+pub(super) const DEFAULT_NAME: &str = "GEMINI.md";
+
+/// How imports are written into the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ImportFormat {
+    /// In place of the `@path`.
+    Tree,
+    /// As further blocks behind the file.
+    Flat,
+}
+
+/// What the settings files say.
+#[derive(Debug)]
+pub(super) struct Settings {
+    /// `~/.gemini`.
+    pub directory: PathBuf,
+    /// The names that are looked for, configured ones first.
+    pub names: Vec<String>,
+    /// What marks the top of a project.
+    pub markers: Vec<String>,
+    /// Further directories of the workspace.
+    pub include_directories: Vec<PathBuf>,
+    pub import_format: ImportFormat,
+    pub folder_trust: bool,
+}
+
+impl Settings {
+    pub(super) fn read(files: &dyn Files, session: &Session, report: &mut AgentReport) -> Self {
+        let home = match session.variable("GEMINI_CLI_HOME") {
+            Some(home) => absolute(&session.cwd, Path::new(home)),
+            None => session.home.clone(),
+        };
+        let directory = home.join(".gemini");
+        let mut settings = Self {
+            names: vec![DEFAULT_NAME.to_owned()],
+            markers: vec![".git".to_owned()],
+            include_directories: Vec::new(),
+            import_format: ImportFormat::Tree,
+            folder_trust: true,
+            directory,
+        };
+        let system = session.etc.join("gemini-cli");
+        let user = settings.directory.join("settings.json");
+        let workspace = session.cwd.join(".gemini/settings.json");
+        let is_user = workspace == user;
+        let mut layers = vec![(system.join("system-defaults.json"), true), (user, true)];
+        if !is_user {
+            layers.push((workspace, false));
+        }
+        layers.push((system.join("settings.json"), true));
+        for (path, is_trusted) in layers {
+            if let Some(value) = config::json(files, &path, report) {
+                settings.take(&value, session, is_trusted);
+            }
+        }
+        let given = session.directories("--include-directories");
+        settings.include_directories.extend(given);
+        report_settings_above(files, session, report);
+        settings
+    }
+
+    fn take(&mut self, value: &Value, session: &Session, is_trusted: bool) {
+        // A project cannot switch the question of its own trust off.
+        if is_trusted {
+            let enabled = value.pointer("/security/folderTrust/enabled");
+            self.folder_trust = enabled.and_then(Value::as_bool).unwrap_or(self.folder_trust);
+        }
+        let Some(context) = value.get("context") else {
+            return;
+        };
+        if let Some(names) = context.get("fileName") {
+            self.names = names_with_default(&config::strings(names));
+        }
+        if let Some(markers) = context.get("memoryBoundaryMarkers") {
+            let usable = |marker: &String| {
+                !marker.is_empty() && !marker.starts_with('/') && !marker.contains("..")
+            };
+            self.markers = config::strings(markers).into_iter().filter(usable).collect();
+        }
+        if let Some(directories) = context.get("includeDirectories") {
+            let paths = config::strings(directories);
+            let paths = paths.iter().map(|path| expand(session, path));
+            self.include_directories.extend(paths);
+        }
+        match context.get("importFormat").and_then(Value::as_str) {
+            Some("flat") => self.import_format = ImportFormat::Flat,
+            Some("tree") => self.import_format = ImportFormat::Tree,
+            _ => {}
+        }
+    }
+
+    /// Returns whether a name beside the default is looked for.
+    pub(super) fn has_further_names(&self) -> bool {
+        self.names.len() > 1
+    }
+}
+
+/// The configured names, normalized and once each, and the default behind them.
+fn names_with_default(configured: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    let default = [DEFAULT_NAME.to_owned()];
+    for name in configured.iter().chain(&default) {
+        let name = normalized(name.trim());
+        if !name.is_empty() && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn normalized(name: &str) -> String {
+    let pieces = Path::new(name).components();
+    let pieces = pieces.filter(|piece| !matches!(piece, Component::CurDir));
+    pieces.collect::<PathBuf>().to_string_lossy().into_owned()
+}
+
+fn expand(session: &Session, path: &str) -> PathBuf {
+    match path.strip_prefix("~/") {
+        Some(below_home) => session.home.join(below_home),
+        None => absolute(&session.cwd, Path::new(path)),
+    }
+}
+
+/// Says when the settings of the repository's root are passed over, because the start is below it.
+fn report_settings_above(files: &dyn Files, session: &Session, report: &mut AgentReport) {
+    let Some(root) = place::git_root(files, &session.cwd) else {
+        return;
+    };
+    if root == session.cwd || root == session.home {
+        return;
+    }
+    let path = root.join(".gemini/settings.json");
+    let mut unread = AgentReport::new(report.edition);
+    let has_context = config::json(files, &path, &mut unread)
+        .is_some_and(|value| value.get("context").is_some_and(Value::is_object));
+    if has_context {
+        let message = format!(
+            "{} is not read from here: only the working directory's .gemini and the user's own count",
+            path.display()
+        );
+        report.warn(Code::SettingsElsewhere, &path, message);
+    }
+}

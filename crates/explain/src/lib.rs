@@ -1,0 +1,82 @@
+//! Which instruction files Claude Code, Gemini CLI and Codex load in a directory, in which order, how
+//! much of them, and why the others are left out.
+//!
+//! ```
+//! use convoke_explain::{Edition, Session, explain};
+//! use convoke_thread::files::MemoryTree;
+//!
+//! let mut tree = MemoryTree::default();
+//! tree.create_directory("/repo/.git");
+//! tree.write("/repo/AGENTS.md", "Use tabs.");
+//! let session = Session::new("/repo", "/home/me");
+//! let report = explain(&tree, &session, &[Edition::Claude, Edition::Codex0166]);
+//! assert!(report.agents[0].loaded.is_empty());
+//! assert_eq!(report.agents[0].diagnostics[0].code.name(), "names.unread");
+//! assert_eq!(report.agents[1].loaded[0].bytes_loaded, 9);
+//! ```
+//!
+//! The rules were measured on the real programs. The library reads files through
+//! [`Files`] and asks the system nothing else: same files, same session, same report.
+
+mod claude;
+mod codex;
+mod config;
+mod edition;
+mod gemini;
+mod glob;
+mod place;
+mod report;
+mod session;
+mod survey;
+mod text;
+mod traps;
+
+use std::path::PathBuf;
+
+use convoke_thread::files::Files;
+
+pub use edition::{Edition, UnknownEdition};
+pub use report::{AgentReport, Ignored, Limit, Loaded, Report, Rule, Why};
+pub use session::{Session, VARIABLES};
+pub use text::tokens_estimate;
+
+use place::Listed;
+use survey::Survey;
+
+/// The version of the report's format.
+const FORMAT: u32 = 1;
+
+/// Finds what each edition loads in the session's directory.
+///
+/// Costs one listing for each directory up to the root of the file system, and the reading of the
+/// files that are found; nothing below the working directory is walked.
+pub fn explain(files: &dyn Files, session: &Session, editions: &[Edition]) -> Report {
+    let mut session = session.clone();
+    if let Ok(physical) = files.canonicalize(&session.cwd) {
+        session.cwd = physical;
+    }
+    if let Ok(physical) = files.canonicalize(&session.home) {
+        session.home = physical;
+    }
+    let chain = place::chain(&session.cwd);
+    let directories = chain.iter().chain([&session.home]);
+    let listed = Listed::new(files, directories.map(PathBuf::as_path));
+
+    let survey = Survey::new(&listed, &session, &chain);
+    let mut agents: Vec<AgentReport> =
+        editions.iter().map(|edition| explain_one(&listed, &session, *edition)).collect();
+    for report in &mut agents {
+        survey.account(&session, report);
+    }
+    traps::report(&listed, &session, &survey, &mut agents);
+    let repository = place::git_root(&listed, &session.cwd);
+    Report { version: FORMAT, cwd: session.cwd, repository, agents }
+}
+
+fn explain_one(files: &dyn Files, session: &Session, edition: Edition) -> AgentReport {
+    match edition {
+        Edition::Claude => claude::explain(files, session),
+        Edition::Gemini => gemini::explain(files, session),
+        Edition::Codex098 | Edition::Codex0166 => codex::explain(files, session, edition),
+    }
+}

@@ -1,0 +1,255 @@
+//! The directories around a working directory, each listed once, and the repository they lie in.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use convoke_thread::files::{Files, Head, Kind, absolute};
+
+/// The largest file whose text is kept for the next agent that asks for it.
+const MAX_KEPT: u64 = 256 * 1024;
+
+/// Files of which some directories are listed once, and of which nothing is asked twice.
+///
+/// Every agent asks for a dozen names in every directory up to the root, and almost none exist; a
+/// listing answers all of them. Only the given directories are listed, so that a large one that
+/// nobody looks into costs nothing.
+pub(crate) struct Listed<'a> {
+    files: &'a dyn Files,
+    heads: RefCell<HashMap<OsString, Head>>,
+    /// The watched directories, found by the length of their path: of a chain no two are equally
+    /// long, and comparing once is cheaper than hashing a long path.
+    listings: HashMap<usize, Vec<Listing>>,
+}
+
+struct Listing {
+    directory: PathBuf,
+    entries: Vec<(OsString, Kind)>,
+}
+
+impl<'a> Listed<'a> {
+    /// Lists directories, which must be free of links; one that cannot be listed is asked name by
+    /// name.
+    pub(crate) fn new<'d>(
+        files: &'a dyn Files,
+        directories: impl IntoIterator<Item = &'d Path>,
+    ) -> Self {
+        let mut listings: HashMap<usize, Vec<Listing>> = HashMap::new();
+        for directory in directories {
+            if let Ok(entries) = files.entries(directory) {
+                let listing = Listing { directory: directory.to_owned(), entries };
+                listings.entry(directory.as_os_str().len()).or_default().push(listing);
+            }
+        }
+        Self { files, heads: RefCell::default(), listings }
+    }
+
+    /// Returns what stands in a directory, sorted by name, if it was listed.
+    pub(crate) fn listed(&self, directory: &Path) -> Option<&[(OsString, Kind)]> {
+        let listings = self.listings.get(&directory.as_os_str().len())?;
+        let same = |listing: &&Listing| listing.directory.as_os_str() == directory.as_os_str();
+        listings.iter().find(same).map(|listing| listing.entries.as_slice())
+    }
+
+    /// Returns what the listings tell about a path: an error when nothing stands there, a kind when
+    /// it is an entry of a listed directory, and nothing when the system must be asked.
+    fn known(&self, path: &Path) -> io::Result<Option<Kind>> {
+        // Names are looked for at most a few levels below a directory of the chain.
+        let mut below = path;
+        for (level, directory) in path.ancestors().skip(1).take(4).enumerate() {
+            if let (Some(entries), Some(name)) = (self.listed(directory), below.file_name()) {
+                let found = entries.binary_search_by(|(other, _)| other.as_os_str().cmp(name));
+                let index = found.map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
+                return Ok((level == 0).then(|| entries[index].1));
+            }
+            below = directory;
+        }
+        Ok(None)
+    }
+}
+
+impl Files for Listed<'_> {
+    fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
+        match self.known(path)? {
+            Some(kind) => Ok(kind),
+            None => self.files.entry_kind(path),
+        }
+    }
+
+    fn kind(&self, path: &Path) -> io::Result<Kind> {
+        match self.known(path)? {
+            None | Some(Kind::Symlink) => self.files.kind(path),
+            Some(kind) => Ok(kind),
+        }
+    }
+
+    fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
+        self.known(path)?;
+        if let Some(head) = self.heads.borrow().get(path.as_os_str()) {
+            let end = usize::try_from(limit).unwrap_or(usize::MAX).min(head.bytes.len());
+            return Ok(Head { bytes: head.bytes[..end].to_vec(), size: head.size });
+        }
+        let head = self.files.read_head(path, limit)?;
+        if head.size <= MAX_KEPT && head.size == head.bytes.len() as u64 {
+            let path = path.as_os_str().to_owned();
+            self.heads.borrow_mut().insert(path, head.clone());
+        }
+        Ok(head)
+    }
+
+    fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        self.known(directory)?;
+        self.files.names(directory)
+    }
+
+    fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
+        // Listed directories are free of links, so only the last name can be one. Asking the system
+        // would look at every directory of the path again.
+        match self.known(path)? {
+            Some(Kind::File | Kind::Directory) => Ok(path.to_owned()),
+            _ => self.files.canonicalize(path),
+        }
+    }
+}
+
+/// Returns the directories from just below the file system's root down to this one.
+pub(crate) fn chain(directory: &Path) -> Vec<PathBuf> {
+    let above = directory.ancestors().filter(|it| it.parent().is_some());
+    let mut chain: Vec<_> = above.map(Path::to_owned).collect();
+    chain.reverse();
+    chain
+}
+
+/// Returns the nearest directory, going up, in which one of the markers stands.
+pub(crate) fn nearest_with(
+    files: &dyn Files,
+    directory: &Path,
+    markers: &[String],
+) -> Option<PathBuf> {
+    let holds = |directory: &&Path| {
+        let mut markers = markers.iter();
+        markers.any(|marker| files.kind(&directory.join(marker)).is_ok())
+    };
+    directory.ancestors().find(holds).map(Path::to_owned)
+}
+
+/// Returns the root of the git repository around a directory: the nearest with a `.git`.
+pub(crate) fn git_root(files: &dyn Files, directory: &Path) -> Option<PathBuf> {
+    nearest_with(files, directory, &[".git".to_owned()])
+}
+
+/// What stands at the `.git` of a repository's root.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum GitKind {
+    /// A repository of its own.
+    Repository,
+    /// A linked worktree of the repository at this root.
+    Worktree(PathBuf),
+    /// A submodule of another repository.
+    Submodule,
+    /// A `.git` that no repository lies behind.
+    Stray,
+}
+
+/// Finds out what kind of repository has its root in a directory.
+pub(crate) fn git_kind(files: &dyn Files, root: &Path) -> GitKind {
+    let dot_git = root.join(".git");
+    if files.kind(&dot_git).is_ok_and(|kind| kind == Kind::Directory) {
+        return match files.kind(&dot_git.join("HEAD")) {
+            Ok(_) => GitKind::Repository,
+            Err(_) => GitKind::Stray,
+        };
+    }
+    let Some(git_dir) = linked_git_dir(files, root, &dot_git) else {
+        return GitKind::Stray;
+    };
+    match main_root(files, &git_dir) {
+        Some(main) => GitKind::Worktree(main),
+        None if files.kind(&git_dir.join("HEAD")).is_ok() => GitKind::Submodule,
+        None => GitKind::Stray,
+    }
+}
+
+/// The directory that a `.git` file names.
+fn linked_git_dir(files: &dyn Files, root: &Path, dot_git: &Path) -> Option<PathBuf> {
+    let text = small_text(files, dot_git)?;
+    let named = text.trim().strip_prefix("gitdir:")?.trim();
+    Some(absolute(root, Path::new(named)))
+}
+
+/// The root of the main checkout that a worktree's git directory belongs to.
+fn main_root(files: &dyn Files, git_dir: &Path) -> Option<PathBuf> {
+    let common = small_text(files, &git_dir.join("commondir"))?;
+    let common = absolute(git_dir, Path::new(common.trim()));
+    if git_dir.parent()? != common.join("worktrees") {
+        return None;
+    }
+    let main = common.parent()?;
+    Some(files.canonicalize(main).unwrap_or_else(|_| main.to_owned()))
+}
+
+fn small_text(files: &dyn Files, path: &Path) -> Option<String> {
+    const ENOUGH: u64 = 16 * 1024;
+    let head = files.read_head(path, ENOUGH).ok()?;
+    String::from_utf8(head.bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use convoke_thread::files::MemoryTree;
+
+    use super::*;
+
+    #[test]
+    fn a_listing_answers_for_names_that_are_absent() {
+        let mut tree = MemoryTree::default();
+        tree.write("/r/a.md", "a");
+        let listed = Listed::new(&tree, [Path::new("/r")]);
+        assert!(listed.kind("/r/a.md".as_ref()).is_ok());
+        let absent = ["/r/b.md", "/r/.claude/CLAUDE.md", "/r/.claude/rules"];
+        for path in absent {
+            let failed = listed.kind(path.as_ref()).unwrap_err();
+            assert_eq!(failed.kind(), io::ErrorKind::NotFound, "{path}");
+        }
+        assert!(listed.kind("/elsewhere".as_ref()).is_err());
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_listed_is_asked_name_by_name() {
+        let mut tree = MemoryTree::default();
+        tree.write("/r/a.md", "a");
+        let listed = Listed::new(&tree, ["/r/a.md", "/missing"].map(Path::new));
+        assert!(listed.kind("/r/a.md".as_ref()).is_ok());
+    }
+
+    #[test]
+    fn repositories_worktrees_submodules_and_strays_are_told_apart() {
+        let mut tree = MemoryTree::default();
+        tree.write("/main/.git/HEAD", "ref: refs/heads/main");
+        tree.write("/main/.git/worktrees/w/commondir", "../..\n");
+        tree.write("/main/.git/worktrees/w/HEAD", "x");
+        tree.write("/main/w/.git", "gitdir: /main/.git/worktrees/w\n");
+        tree.write("/main/.git/modules/s/HEAD", "x");
+        tree.write("/main/s/.git", "gitdir: ../.git/modules/s\n");
+        tree.write("/broken/.git", "nonsense");
+        tree.create_directory("/empty/.git");
+        let cases = [
+            ("/main", GitKind::Repository),
+            ("/main/w", GitKind::Worktree("/main".into())),
+            ("/main/s", GitKind::Submodule),
+            ("/broken", GitKind::Stray),
+            ("/empty", GitKind::Stray),
+        ];
+        for (root, expected) in cases {
+            assert_eq!(git_kind(&tree, root.as_ref()), expected, "{root}");
+        }
+    }
+
+    #[test]
+    fn the_chain_leaves_the_root_of_the_file_system_out() {
+        let expected: Vec<PathBuf> = vec!["/a".into(), "/a/b".into()];
+        assert_eq!(chain("/a/b".as_ref()), expected);
+    }
+}

@@ -1,0 +1,394 @@
+//! What is found for each agent: the files that it loads, those that it does not, and what to know.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use convoke_core::diagnostic::{Code, Diagnostic};
+use serde::{Serialize, Serializer};
+
+use crate::edition::Edition;
+
+/// What every agent loads in one directory.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// The version of this format.
+    pub version: u32,
+    /// The directory, without links.
+    #[serde(serialize_with = "as_text")]
+    pub cwd: PathBuf,
+    /// The root of the repository around it.
+    #[serde(skip)]
+    pub repository: Option<PathBuf>,
+    /// One entry for each agent that was asked about.
+    pub agents: Vec<AgentReport>,
+}
+
+/// What one agent loads.
+#[derive(Debug, Clone, Serialize)]
+pub struct AgentReport {
+    /// The agent's name.
+    pub agent: &'static str,
+    /// The version whose rules were applied.
+    pub version: &'static str,
+    /// The files that reach the model, in order.
+    pub loaded: Vec<Loaded>,
+    /// The files that stand here and do not.
+    pub ignored: Vec<Ignored>,
+    /// What a user should know.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The edition behind `agent` and `version`.
+    #[serde(skip)]
+    pub edition: Edition,
+    /// The most bytes that the agent takes, and of which files.
+    #[serde(skip)]
+    pub limit: Option<Limit>,
+    /// Where the agent looks.
+    #[serde(skip)]
+    pub(crate) search: Search,
+    /// The paths of `ignored`, so that none is noted twice however many there are.
+    #[serde(skip)]
+    ignored_paths: HashSet<OsString>,
+    #[serde(skip)]
+    given: HashMap<(Code, Option<String>), Given>,
+}
+
+/// The most diagnostics of one kind about one file.
+const MAX_ALIKE: usize = 20;
+
+/// What was noted of one kind about one file.
+#[derive(Debug, Clone, Default)]
+struct Given {
+    first: Option<usize>,
+    once: HashSet<(Option<u64>, String)>,
+}
+
+/// Where an agent looks for project files.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Search {
+    /// The names that it reads.
+    pub names: Vec<String>,
+    /// The top directory of the search, if a marker decides it.
+    pub top: Option<PathBuf>,
+}
+
+/// A limit on the size of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// All project files together.
+    Shared(u64),
+    /// Each file by itself.
+    EachFile(u64),
+    /// Everything together.
+    Total(u64),
+}
+
+/// A file that reaches the model.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Loaded {
+    /// The path under which it was found.
+    #[serde(serialize_with = "as_text")]
+    pub path: PathBuf,
+    /// The bytes of the file.
+    pub bytes: u64,
+    /// The bytes that stand for it in the request, imports that are pasted into it included.
+    pub bytes_loaded: u64,
+    /// Whether all of it arrives, outer white space aside.
+    pub whole: bool,
+    /// Why it is loaded.
+    pub why: Why,
+    /// The text that arrives.
+    #[serde(skip)]
+    pub text: String,
+    /// The file without links.
+    #[serde(skip)]
+    pub real_path: PathBuf,
+    /// How many imports lead to it.
+    #[serde(skip)]
+    pub depth: usize,
+    /// Whether its text stands inside that of the file that imports it.
+    #[serde(skip)]
+    pub is_pasted: bool,
+}
+
+/// Why a file is loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// The administrator's instructions.
+    Managed,
+    /// The user's own instructions.
+    User,
+    /// A rule in a rules directory.
+    Rule,
+    /// A rule whose `paths:` match a file that was read.
+    MatchingRule(PathBuf),
+    /// The instructions of a directory from the root to the working directory.
+    Project,
+    /// A person's own instructions for a project.
+    Local,
+    /// The instructions of a further directory of the workspace.
+    ExtraDirectory,
+    /// What the agent noted for itself.
+    Memory,
+    /// An extension's instructions.
+    Extension(String),
+    /// Another file imports it on this line.
+    Import {
+        /// That file.
+        by: PathBuf,
+        /// The 1-based line.
+        line: u64,
+    },
+    /// A file in or below its directory was read.
+    Read(PathBuf),
+    /// A configured name that stands in for AGENTS.md.
+    Fallback,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Why::Managed => f.write_str("managed instructions of this machine"),
+            Why::User => f.write_str("user instructions"),
+            Why::Rule => f.write_str("rule"),
+            Why::MatchingRule(path) => {
+                write!(f, "rule whose paths match {}, which was read", path.display())
+            }
+            Why::Project => f.write_str("project instructions"),
+            Why::Local => f.write_str("local project instructions"),
+            Why::ExtraDirectory => f.write_str("instructions of a further workspace directory"),
+            Why::Memory => f.write_str("memory that the agent wrote"),
+            Why::Extension(name) => write!(f, "instructions of the extension {name}"),
+            Why::Import { by, line } => write!(f, "imported by {}:{line}", by.display()),
+            Why::Read(path) => write!(f, "{} was read", path.display()),
+            Why::Fallback => f.write_str("fallback name in place of AGENTS.md"),
+        }
+    }
+}
+
+impl Serialize for Why {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A file that stands here and does not reach the model.
+#[derive(Debug, Clone, Serialize)]
+pub struct Ignored {
+    /// Where it stands.
+    #[serde(serialize_with = "as_text")]
+    pub path: PathBuf,
+    /// The rule that keeps it out.
+    pub rule: Rule,
+}
+
+/// The rule that keeps a file out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rule {
+    /// Another agent's file.
+    OtherAgent(&'static str),
+    /// A name that is right but for its case.
+    WrongCase(&'static str),
+    /// The right name in a place where it is not looked for.
+    WrongPlace,
+    /// It lies above the directory where the search stops.
+    AboveRoot(PathBuf),
+    /// It lies above the working directory, and no marker says where the project begins.
+    NoRoot,
+    /// A file of the same directory comes before it.
+    Shadowed(PathBuf),
+    /// Nothing is left of it once white space and comments are gone.
+    Blank,
+    /// The shared budget was used up.
+    OverBudget,
+    /// It is larger than the agent accepts.
+    TooLarge(u64),
+    /// It is a link that leads nowhere.
+    Dangling,
+    /// It is a directory, or a link to one.
+    Directory,
+    /// It could not be read.
+    Unreadable(String),
+    /// Another file could not be read, which loses this one too.
+    LostWith(PathBuf),
+    /// The same file is loaded under another path.
+    Duplicate(PathBuf),
+    /// A setting excludes it.
+    Excluded(String),
+    /// A setting or switch turns files of its kind off.
+    SwitchedOff(&'static str),
+    /// The project is not trusted.
+    Untrusted,
+    /// The agent makes no request at all.
+    NoRequest(&'static str),
+    /// It counts only once a matching file is read.
+    Conditional(String),
+    /// It belongs to the main checkout of a nested worktree.
+    MainCheckout(PathBuf),
+    /// An import that leads out of the directory that the agent allows.
+    OutsideImport {
+        /// The importing file.
+        by: PathBuf,
+        /// The directory that it may import from.
+        allowed: PathBuf,
+    },
+    /// An import below the deepest level.
+    ImportTooDeep(PathBuf),
+    /// An import of a kind of file that is not taken as text.
+    ImportType(PathBuf),
+    /// It is written like an import, but not in a way that counts.
+    ImportForm(PathBuf),
+    /// It is not valid UTF-8.
+    NotUtf8,
+    /// A fallback name that is a path.
+    NotAFileName,
+    /// An extension that names other files.
+    ExtensionNamesOthers,
+    /// Directories that were added bring no instructions.
+    AddedDirectory,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rule::OtherAgent(whose) => write!(f, "a file for {whose}"),
+            Rule::WrongCase(name) => write!(f, "names are case-sensitive: it is not {name}"),
+            Rule::WrongPlace => f.write_str("not looked for in this place"),
+            Rule::AboveRoot(root) => write!(f, "above the project root {}", root.display()),
+            Rule::NoRoot => f.write_str("above the working directory, which has no project root"),
+            Rule::Shadowed(by) => write!(f, "shadowed by {}", by.display()),
+            Rule::Blank => f.write_str("blank"),
+            Rule::OverBudget => f.write_str("the byte budget was used up by files before it"),
+            Rule::TooLarge(limit) => write!(f, "larger than {limit} bytes"),
+            Rule::Dangling => f.write_str("a link that leads nowhere"),
+            Rule::Directory => f.write_str("a directory"),
+            Rule::Unreadable(error) => write!(f, "unreadable: {error}"),
+            Rule::LostWith(other) => write!(f, "lost because {} is unreadable", other.display()),
+            Rule::Duplicate(other) => write!(f, "the same file as {}", other.display()),
+            Rule::Excluded(pattern) => write!(f, "excluded by claudeMdExcludes {pattern}"),
+            Rule::SwitchedOff(what) => write!(f, "switched off by {what}"),
+            Rule::Untrusted => f.write_str("the project is not trusted"),
+            Rule::NoRequest(why) => write!(f, "no request is made: {why}"),
+            Rule::Conditional(paths) => write!(f, "only when a file that matches {paths} is read"),
+            Rule::MainCheckout(root) => {
+                write!(f, "of the main checkout {}, outside this worktree", root.display())
+            }
+            Rule::OutsideImport { by, allowed } => write!(
+                f,
+                "imported by {}, which may import from {} only",
+                by.display(),
+                allowed.display()
+            ),
+            Rule::ImportTooDeep(by) => {
+                write!(f, "imported by {}, too many levels deep", by.display())
+            }
+            Rule::ImportType(by) => {
+                write!(f, "imported by {}, but not a kind of text file", by.display())
+            }
+            Rule::ImportForm(by) => {
+                write!(f, "named in {}, but not in a way that imports it", by.display())
+            }
+            Rule::NotUtf8 => f.write_str("not valid UTF-8"),
+            Rule::NotAFileName => f.write_str("a fallback name may not be a path"),
+            Rule::ExtensionNamesOthers => f.write_str("the extension names other files"),
+            Rule::AddedDirectory => f.write_str("added directories bring no instructions"),
+        }
+    }
+}
+
+impl Serialize for Rule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl AgentReport {
+    pub(crate) fn new(edition: Edition) -> Self {
+        Self {
+            agent: edition.agent(),
+            version: edition.version(),
+            loaded: Vec::new(),
+            ignored: Vec::new(),
+            diagnostics: Vec::new(),
+            edition,
+            limit: None,
+            search: Search::default(),
+            ignored_paths: HashSet::new(),
+            given: HashMap::new(),
+        }
+    }
+
+    /// Returns the bytes that reach the model; what is pasted into another file counts there.
+    pub fn bytes_loaded(&self) -> u64 {
+        let counted = self.loaded.iter().filter(|file| !file.is_pasted);
+        counted.map(|file| file.bytes_loaded).sum()
+    }
+
+    /// Returns whether a path is accounted for already.
+    pub(crate) fn mentions(&self, path: &Path) -> bool {
+        self.ignored_paths.contains(path.as_os_str())
+            || self.loaded.iter().any(|file| file.path == path || file.real_path == path)
+    }
+
+    /// Notes a file that is not loaded, once.
+    pub(crate) fn ignore(&mut self, path: &Path, rule: Rule) {
+        if self.ignored_paths.insert(path.as_os_str().to_owned()) {
+            let path = path.to_owned();
+            self.ignored.push(Ignored { path, rule });
+        }
+    }
+
+    /// Forgets that a file was not loaded, because now it is.
+    pub(crate) fn unignore(&mut self, path: &Path) {
+        if self.ignored_paths.remove(path.as_os_str()) {
+            self.ignored.retain(|file| file.path != path);
+        }
+    }
+
+    /// Notes something that the user should know about a file.
+    pub(crate) fn warn(&mut self, code: Code, path: &Path, message: impl Into<String>) {
+        self.diagnose(Diagnostic::new(code, message).at_path(path.to_string_lossy()));
+    }
+
+    /// Notes something that the user should know, once. Of one kind about one file so many are noted
+    /// that a person sees the pattern; the first then says how many there are.
+    pub(crate) fn diagnose(&mut self, diagnostic: Diagnostic) {
+        let kind = (diagnostic.code, diagnostic.path.clone());
+        let given = self.given.entry(kind).or_default();
+        if !given.once.insert((diagnostic.line, diagnostic.message.clone())) {
+            return;
+        }
+        if given.once.len() <= MAX_ALIKE {
+            given.first.get_or_insert(self.diagnostics.len());
+            self.diagnostics.push(diagnostic);
+        } else if let Some(first) = given.first.and_then(|at| self.diagnostics.get_mut(at)) {
+            first.count = Some(given.once.len() as u64);
+        }
+    }
+
+    /// Notes several things.
+    pub(crate) fn diagnose_all(&mut self, diagnostics: impl IntoIterator<Item = Diagnostic>) {
+        for diagnostic in diagnostics {
+            self.diagnose(diagnostic);
+        }
+    }
+
+    /// Takes back what was noted.
+    pub(crate) fn clear_diagnostics(&mut self) {
+        self.diagnostics.clear();
+        self.given.clear();
+    }
+
+    /// Takes back everything that would have been loaded, because no request is made.
+    pub(crate) fn withhold(&mut self, rule: &Rule) {
+        for file in std::mem::take(&mut self.loaded) {
+            self.ignore(&file.path, rule.clone());
+        }
+    }
+}
+
+fn as_text<P: AsRef<Path>, S: Serializer>(path: &P, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.as_ref().display())
+}

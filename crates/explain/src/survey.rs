@@ -1,0 +1,155 @@
+//! The instruction files that stand around a working directory, whoever they are for.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use convoke_thread::files::Files;
+
+use crate::place::Listed;
+use crate::report::{AgentReport, Loaded, Rule};
+use crate::session::Session;
+
+/// Names of instruction files, and the program that each is for.
+const NAMES: [(&str, &str); 12] = [
+    ("CLAUDE.md", "Claude Code"),
+    ("CLAUDE.local.md", "Claude Code"),
+    ("AGENTS.md", "Codex"),
+    ("AGENTS.override.md", "Codex"),
+    ("GEMINI.md", "Gemini CLI"),
+    ("AGENTS.local.md", "no agent"),
+    ("GEMINI.local.md", "no agent"),
+    ("CODEX.md", "no agent"),
+    (".cursorrules", "Cursor"),
+    (".windsurfrules", "Windsurf"),
+    (".clinerules", "Cline"),
+    (".aider.conf.yml", "Aider"),
+];
+
+/// Directories that belong to one program, and names that people put there.
+const PLACES: [(&str, &str, &[&str]); 6] = [
+    (".claude", "claude", &["CLAUDE.local.md", "AGENTS.md"]),
+    (".gemini", "gemini", &["GEMINI.md", "AGENTS.md"]),
+    (".codex", "codex", &["AGENTS.md", "AGENTS.override.md"]),
+    (".agents", "", &["AGENTS.md"]),
+    (".github", "", &["copilot-instructions.md"]),
+    (".config", "", &["AGENTS.md"]),
+];
+
+/// A file that was found.
+#[derive(Debug)]
+struct Candidate {
+    path: PathBuf,
+    name: Name,
+}
+
+#[derive(Debug)]
+enum Name {
+    /// A known name in a directory of the chain.
+    Plain(&'static str, &'static str),
+    /// A known name but for its case.
+    OtherCase(&'static str, &'static str),
+    /// In a directory that belongs to one program.
+    InPlaceOf(&'static str),
+}
+
+/// What stands around a working directory.
+pub(crate) struct Survey {
+    candidates: Vec<Candidate>,
+}
+
+impl Survey {
+    /// Looks for known names in the directories of the chain and in the home directory.
+    pub(crate) fn new(files: &Listed<'_>, session: &Session, chain: &[PathBuf]) -> Self {
+        let mut candidates = Vec::new();
+        let mut directories: Vec<&Path> = chain.iter().map(PathBuf::as_path).collect();
+        if !directories.contains(&&*session.home) {
+            directories.push(&session.home);
+        }
+        for directory in directories {
+            let entries = files.listed(directory).unwrap_or_default();
+            for found in entries.iter().filter_map(|(name, _)| name.to_str()) {
+                let path = || directory.join(found);
+                if let Some((name, whose, is_exact)) = known(found) {
+                    let name = if is_exact {
+                        Name::Plain(name, whose)
+                    } else {
+                        Name::OtherCase(name, whose)
+                    };
+                    candidates.push(Candidate { path: path(), name });
+                }
+                let place = PLACES.iter().find(|(place, ..)| *place == found);
+                let names = place
+                    .into_iter()
+                    .flat_map(|(_, whose, names)| names.iter().map(move |name| (*whose, *name)));
+                for (whose, name) in names {
+                    let path = path().join(name);
+                    if files.entry_kind(&path).is_ok() {
+                        let name = Name::InPlaceOf(whose);
+                        candidates.push(Candidate { path, name });
+                    }
+                }
+            }
+        }
+        Self { candidates }
+    }
+
+    /// Accounts for every file that the agent's own rules did not mention.
+    pub(crate) fn account(&self, session: &Session, report: &mut AgentReport) {
+        let paths = |file: &Loaded| [file.path.clone().into(), file.real_path.clone().into()];
+        let loaded: HashSet<OsString> = report.loaded.iter().flat_map(paths).collect();
+        for candidate in &self.candidates {
+            if !loaded.contains(candidate.path.as_os_str()) {
+                let rule = self.rule(candidate, session, report);
+                report.ignore(&candidate.path, rule);
+            }
+        }
+    }
+
+    fn rule(&self, candidate: &Candidate, session: &Session, report: &AgentReport) -> Rule {
+        let reads = |name: &str| report.search.names.iter().any(|read| read == name);
+        match &candidate.name {
+            Name::Plain(name, _) if reads(name) => {
+                let directory = candidate.path.parent().unwrap_or(&candidate.path);
+                match &report.search.top {
+                    _ if !session.cwd.starts_with(directory) => Rule::WrongPlace,
+                    Some(top) => Rule::AboveRoot(top.clone()),
+                    None => Rule::NoRoot,
+                }
+            }
+            Name::OtherCase(name, _) if reads(name) && !self.has_exact(candidate, name) => {
+                Rule::WrongCase(name)
+            }
+            Name::Plain(_, whose) | Name::OtherCase(_, whose) => Rule::OtherAgent(whose),
+            Name::InPlaceOf(agent) if *agent == report.agent => Rule::WrongPlace,
+            Name::InPlaceOf("claude") => Rule::OtherAgent("Claude Code"),
+            Name::InPlaceOf("gemini") => Rule::OtherAgent("Gemini CLI"),
+            Name::InPlaceOf("codex") => Rule::OtherAgent("Codex"),
+            Name::InPlaceOf(_) => Rule::OtherAgent("another tool"),
+        }
+    }
+
+    fn has_exact(&self, candidate: &Candidate, name: &str) -> bool {
+        let exact = candidate.path.with_file_name(name);
+        self.candidates.iter().any(|other| other.path == exact)
+    }
+
+    /// Returns the main instruction file of another agent at or below a directory, nearest first.
+    pub(crate) fn other_main_file(&self, report: &AgentReport, top: &Path) -> Option<&Path> {
+        let mains = ["AGENTS.md", "CLAUDE.md", "GEMINI.md"];
+        let mut candidates = self.candidates.iter().rev().filter(|candidate| {
+            matches!(&candidate.name, Name::Plain(name, _) if mains.contains(name))
+                && candidate.path.parent().is_some_and(|it| it.starts_with(top))
+        });
+        candidates
+            .find(|candidate| !report.loaded.iter().any(|file| file.real_path == candidate.path))
+            .map(|candidate| candidate.path.as_path())
+    }
+}
+
+/// The known name that a name is, at least but for its case.
+fn known(found: &str) -> Option<(&'static str, &'static str, bool)> {
+    let same = |(name, _): &&(&str, &str)| name.eq_ignore_ascii_case(found);
+    let (name, whose) = NAMES.iter().find(same)?;
+    Some((name, whose, *name == found))
+}

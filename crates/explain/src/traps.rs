@@ -1,0 +1,262 @@
+//! Traps that no single agent's rules show: where agents, versions or places disagree.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_thread::files::Files;
+
+use crate::codex;
+use crate::edition::Edition;
+use crate::place::{self, GitKind};
+use crate::report::{AgentReport, Loaded, Rule, Why};
+use crate::session::Session;
+use crate::survey::Survey;
+
+/// Copies of fewer bytes than this are no waste worth a word.
+const WORTH_MENTIONING: usize = 32;
+
+/// Adds what only a look at the whole shows.
+pub(crate) fn report(
+    files: &dyn Files,
+    session: &Session,
+    survey: &Survey,
+    agents: &mut [AgentReport],
+) {
+    let root = place::git_root(files, &session.cwd);
+    let kind = root.as_deref().map(|root| place::git_kind(files, root));
+    let versions = versions_differ(files, session, agents);
+    for agent in agents {
+        names(agent);
+        unread(agent, session, survey, root.as_deref());
+        match agent.edition {
+            Edition::Claude => parents(agent, session, root.as_deref(), kind.as_ref()),
+            _ => roots(agent, session, root.as_deref(), kind.as_ref()),
+        }
+        closed_wrappers(agent);
+        repeated_text(agent);
+        if agent.agent == "codex" {
+            agent.diagnose_all(versions.clone());
+        }
+    }
+}
+
+/// Names that are right but for their case or their place.
+fn names(agent: &mut AgentReport) {
+    let found: Vec<(Code, PathBuf, String)> = agent
+        .ignored
+        .iter()
+        .filter_map(|file| {
+            let path = file.path.display();
+            match &file.rule {
+                Rule::WrongCase(name) => {
+                    let message = format!("{path} is not loaded: the name must be {name}");
+                    Some((Code::NamesCase, file.path.clone(), message))
+                }
+                Rule::WrongPlace => {
+                    let message =
+                        format!("{path} is not loaded: it is not looked for in this place");
+                    Some((Code::NamesPlace, file.path.clone(), message))
+                }
+                _ => None,
+            }
+        })
+        .collect();
+    for (code, path, message) in found {
+        agent.warn(code, &path, message);
+    }
+}
+
+/// Nothing of the project is loaded, and instructions for another agent stand in it.
+fn unread(agent: &mut AgentReport, session: &Session, survey: &Survey, root: Option<&Path>) {
+    let is_own = |file: &Loaded| {
+        matches!(
+            file.why,
+            Why::Project | Why::Local | Why::Rule | Why::Fallback | Why::Import { .. }
+        ) && session.cwd.starts_with(root.unwrap_or(&session.cwd))
+            && file.path.starts_with(root.unwrap_or(&session.cwd))
+    };
+    let withheld = |rule: &Rule| {
+        !matches!(rule, Rule::OtherAgent(_) | Rule::AboveRoot(_) | Rule::NoRoot | Rule::WrongPlace)
+    };
+    // What another rule keeps out has its own diagnostic.
+    let has_own =
+        agent.loaded.iter().any(is_own) || agent.ignored.iter().any(|file| withheld(&file.rule));
+    if has_own {
+        return;
+    }
+    let top = root.unwrap_or(&session.cwd);
+    if let Some(other) = survey.other_main_file(agent, top) {
+        let message = format!(
+            "{} loads nothing of this project: it does not read {}",
+            agent.edition.title(),
+            other.display()
+        );
+        agent.warn(Code::NamesUnread, other, message);
+    }
+}
+
+/// Claude Code goes on above the directory where the other agents stop.
+fn parents(
+    agent: &mut AgentReport,
+    session: &Session,
+    root: Option<&Path>,
+    kind: Option<&GitKind>,
+) {
+    let top = root.unwrap_or(&session.cwd);
+    let is_above = |file: &&Loaded| {
+        let directory = file.path.parent();
+        matches!(file.why, Why::Project | Why::Local)
+            && directory.is_some_and(|directory| directory != top && top.starts_with(directory))
+    };
+    let above: Vec<_> = agent.loaded.iter().filter(is_above).collect();
+    let Some(first) = above.first().map(|file| file.path.clone()) else {
+        return;
+    };
+    let count = above.len();
+    let which = match count {
+        1 => format!("{} is", first.display()),
+        _ => format!("{} and {} more are", first.display(), count - 1),
+    };
+    let (code, message) = match (root, kind) {
+        (Some(_), Some(GitKind::Submodule)) => {
+            (Code::SubmoduleOuter, format!("{which} loaded from outside this submodule"))
+        }
+        (Some(_), _) => (
+            Code::ParentsAboveRoot,
+            format!("{which} loaded from above the repository {}", top.display()),
+        ),
+        (None, _) => (
+            Code::ParentsWithoutRoot,
+            format!("{which} loaded from above, which no other agent does here"),
+        ),
+    };
+    let diagnostic = Diagnostic::new(code, message).with_count(count as u64);
+    agent.diagnose(diagnostic.at_path(first.to_string_lossy()));
+}
+
+/// A `.git` in the wrong place moves the top of what Gemini CLI and Codex look at.
+fn roots(agent: &mut AgentReport, session: &Session, root: Option<&Path>, kind: Option<&GitKind>) {
+    let Some(root) = root.filter(|root| agent.search.top.as_deref() == Some(root)) else {
+        return;
+    };
+    let cut_off = agent.ignored.iter().find(|file| matches!(file.rule, Rule::AboveRoot(_)));
+    if let (Some(GitKind::Stray), Some(cut_off)) = (kind, cut_off) {
+        let message = format!(
+            "{} is no repository, and still cuts {} off",
+            root.join(".git").display(),
+            cut_off.path.display()
+        );
+        let path = root.join(".git");
+        agent.warn(Code::RootStray, &path, message);
+    }
+    if root == session.home && session.cwd != session.home {
+        let leaked = agent.loaded.iter().find(|file| {
+            matches!(file.why, Why::Project | Why::Fallback) && file.path.parent() == Some(root)
+        });
+        if let Some(path) = leaked.map(|file| file.path.clone()) {
+            let message =
+                format!("{} is loaded because the home directory is a repository", path.display());
+            agent.warn(Code::RootIsHome, &path, message);
+        }
+    }
+}
+
+/// A file that ends the wrapper which the agent puts around it.
+fn closed_wrappers(agent: &mut AgentReport) {
+    let marks: &[&str] = match agent.edition {
+        Edition::Claude => &["</system-reminder>"],
+        Edition::Gemini => &[
+            "</loaded_context>",
+            "</project_context>",
+            "</extension_context>",
+            "--- End of Context from:",
+        ],
+        Edition::Codex098 | Edition::Codex0166 => &["</INSTRUCTIONS>"],
+    };
+    let mut found = Vec::new();
+    for file in agent.loaded.iter().filter(|file| !file.is_pasted) {
+        let mark = marks.iter().find_map(|mark| Some((*mark, file.text.find(mark)?)));
+        if let Some((mark, at)) = mark {
+            let message =
+                format!("{} holds `{mark}`, which ends the instructions", file.path.display());
+            let line = crate::text::line_at(&file.text, at);
+            let diagnostic = Diagnostic::new(Code::TextClosesWrapper, message);
+            found.push(diagnostic.at_path(file.path.to_string_lossy()).at_line(line));
+        }
+    }
+    agent.diagnose_all(found);
+}
+
+/// The same file, or a copy of it, arrives more than once.
+fn repeated_text(agent: &mut AgentReport) {
+    let mut by_file: HashMap<&OsStr, Vec<&Loaded>> = HashMap::new();
+    let mut by_text: HashMap<&str, &Loaded> = HashMap::new();
+    let mut found: Vec<(PathBuf, String)> = Vec::new();
+    for file in &agent.loaded {
+        let same_file = by_file.entry(file.real_path.as_os_str()).or_default();
+        same_file.push(file);
+        if same_file.len() == 1
+            && file.text.len() >= WORTH_MENTIONING
+            && let Some(first) = by_text.insert(&file.text, file)
+        {
+            let message =
+                format!("{} repeats {} word for word", file.path.display(), first.path.display());
+            found.push((file.path.clone(), message));
+        }
+    }
+    for file in &agent.loaded {
+        let Some(same) = by_file.get(file.real_path.as_os_str()).filter(|same| same.len() > 1)
+        else {
+            continue;
+        };
+        if std::ptr::eq(same[0], file) {
+            let message = format!("{} arrives {} times", file.path.display(), same.len());
+            found.push((file.path.clone(), message));
+        }
+    }
+    for (path, message) in found {
+        agent.warn(Code::TextTwice, &path, message);
+    }
+}
+
+/// The files that the two versions of Codex treat differently here.
+fn versions_differ(
+    files: &dyn Files,
+    session: &Session,
+    agents: &[AgentReport],
+) -> Option<Diagnostic> {
+    if !agents.iter().any(|agent| agent.agent == "codex") {
+        return None;
+    }
+    let loaded = |edition| {
+        let sizes = |report: &AgentReport| {
+            let files = report.loaded.iter();
+            files.map(|file| (file.path.clone(), file.bytes_loaded)).collect::<Vec<_>>()
+        };
+        match agents.iter().find(|agent| agent.edition == edition) {
+            Some(report) => sizes(report),
+            None => sizes(&codex::explain(files, session, edition)),
+        }
+    };
+    let (old, new) = (loaded(Edition::Codex098), loaded(Edition::Codex0166));
+    if old == new {
+        return None;
+    }
+    let only = |left: &[(PathBuf, u64)], right: &[(PathBuf, u64)]| {
+        let mut files = left.iter().filter(|file| !right.contains(file));
+        files.next().map(|(path, _)| path.clone())
+    };
+    let (path, old_has_it) = match (only(&old, &new), only(&new, &old)) {
+        (Some(path), _) => (path, true),
+        (None, Some(path)) => (path, false),
+        (None, None) => return None,
+    };
+    let (has, has_not) = if old_has_it { ("0.98", "0.166") } else { ("0.166", "0.98") };
+    let message = format!(
+        "{} is loaded by Codex {has} and not, or not alike, by Codex {has_not}",
+        path.display()
+    );
+    Some(Diagnostic::new(Code::VersionsDiffer, message).at_path(path.to_string_lossy()))
+}

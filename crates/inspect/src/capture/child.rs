@@ -1,0 +1,81 @@
+//! One run of a program, by the supervision that agents have: fed, drained, bounded in time, and ended
+//! with everything that it started.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use convoke_agent::adapter::{Host, agent};
+use convoke_agent::config::{Definition, Kind};
+use convoke_agent::process::guardian::Guardian;
+use convoke_agent::{Delivery, Verdict};
+use serde::{Deserialize, Serialize};
+
+pub(super) struct Child<'a> {
+    pub program: &'a str,
+    pub arguments: Vec<String>,
+    pub environment: Vec<(OsString, OsString)>,
+    pub cwd: &'a Path,
+    /// Where its temporary files lie.
+    pub temporary: &'a Path,
+    pub stdin: String,
+    pub patience: Duration,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "how")]
+pub enum Ended {
+    /// With exit code 0.
+    Done {
+        /// What it wrote to its standard output.
+        output: String,
+    },
+    /// In another way.
+    Failed {
+        /// The end of what it said about it.
+        reason: String,
+    },
+    /// By us, because it took too long.
+    TimedOut,
+    /// By us, because the user wanted so.
+    Interrupted,
+}
+
+/// The output is shown to nobody, and kept only to tell what went wrong.
+const OUTPUT_KEPT: usize = 64 << 10;
+
+pub(super) async fn run(child: Child<'_>, guardian: Guardian) -> Ended {
+    let definition = Definition {
+        command: Some(child.program.to_owned()),
+        args: child.arguments,
+        ..Definition::built_in(Kind::Plain)
+    };
+    let host = Host {
+        guardian,
+        env: child.environment,
+        temp_root: child.temporary.to_owned(),
+        state_dir: child.temporary.to_owned(),
+    };
+    let mut delivery = Delivery::new(child.stdin, child.cwd);
+    delivery.limits.turn = child.patience;
+    delivery.limits.silence = child.patience;
+    delivery.limits.reply_bytes = OUTPUT_KEPT;
+    let turn = agent(definition, host).start(delivery);
+    let canceller = turn.canceller();
+    let outcome = turn.outcome();
+    let mut outcome = std::pin::pin!(outcome);
+    let outcome = tokio::select! {
+        outcome = &mut outcome => outcome,
+        _ = tokio::signal::ctrl_c() => {
+            canceller.cancel();
+            outcome.await
+        }
+    };
+    match outcome.verdict {
+        Verdict::Done => Ended::Done { output: outcome.reply },
+        Verdict::Failed(failure) => Ended::Failed { reason: failure.message },
+        Verdict::TimedOut => Ended::TimedOut,
+        Verdict::Cancelled => Ended::Interrupted,
+    }
+}

@@ -1,0 +1,216 @@
+//! Two captures, compared part by part.
+//!
+//! Parts are paired by their text first, then by what they are called; what is left was removed or
+//! added. The path of the private home differs from run to run and is no difference.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use convoke_core::ledger::estimate_tokens;
+use convoke_rehearsal::{Anatomy, Part, PartKind};
+use serde::Serialize;
+use similar::{ChangeTag, TextDiff};
+
+use super::{Capture, CaptureError};
+
+/// What differs between two captures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Difference {
+    /// The version of the report's format.
+    pub version: u32,
+    /// The first capture.
+    pub a: Side,
+    /// The second capture.
+    pub b: Side,
+    /// What was added, removed or changed: first in the order of `b`, then what only `a` has.
+    pub changes: Vec<Change>,
+    /// The number of parts that are the same.
+    pub same_parts: usize,
+    /// Their bytes.
+    pub same_bytes: u64,
+    /// The bytes of the first capture that belong to no part, and of the second.
+    pub envelope_bytes: (u64, u64),
+}
+
+/// One of two captures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Side {
+    /// The CLI.
+    pub agent: String,
+    /// Its version.
+    pub version: Option<String>,
+    /// The model that it calls.
+    pub model: String,
+    /// The bytes of the body.
+    pub body_bytes: u64,
+    /// Its estimated tokens.
+    pub tokens_estimate: u64,
+}
+
+/// A part that differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "change")]
+pub enum Change {
+    /// Only the second capture has it.
+    Added {
+        /// What it is.
+        part: PartKind,
+        /// Where it stands.
+        place: String,
+        /// What to call it.
+        title: String,
+        /// Its bytes.
+        bytes: u64,
+    },
+    /// Only the first capture has it.
+    Removed {
+        /// What it is.
+        part: PartKind,
+        /// Where it stood.
+        place: String,
+        /// What to call it.
+        title: String,
+        /// Its bytes.
+        bytes: u64,
+    },
+    /// Both have it, with another text.
+    Changed {
+        /// What it is.
+        part: PartKind,
+        /// Where it stands in the second.
+        place: String,
+        /// What to call it.
+        title: String,
+        /// Its bytes in the first.
+        bytes_before: u64,
+        /// Its bytes in the second.
+        bytes: u64,
+        /// The lines that only the second has.
+        lines_added: usize,
+        /// The lines that only the first has.
+        lines_removed: usize,
+        /// The change itself, as a unified diff.
+        diff: String,
+    },
+}
+
+/// Compares the turns of two captures.
+pub fn compare(a: &Capture, b: &Capture) -> Result<Difference, CaptureError> {
+    let (side_a, old, envelope_a) = take_apart(a)?;
+    let (side_b, new, envelope_b) = take_apart(b)?;
+    let pairs = pair(&old, &new);
+    let mut difference = Difference {
+        version: 1,
+        a: side_a,
+        b: side_b,
+        changes: Vec::new(),
+        same_parts: 0,
+        same_bytes: 0,
+        envelope_bytes: (envelope_a, envelope_b),
+    };
+    let mut is_left = vec![true; old.len()];
+    for (part, before) in new.iter().zip(pairs) {
+        let before = before.map(|index| {
+            is_left[index] = false;
+            &old[index]
+        });
+        match before {
+            Some(before) if before.text == part.text => {
+                difference.same_parts += 1;
+                difference.same_bytes += part.text.len() as u64;
+            }
+            Some(before) => difference.changes.push(changed(before, part)),
+            None => difference.changes.push(Change::Added {
+                part: part.kind,
+                place: part.place.clone(),
+                title: part.title.clone(),
+                bytes: part.text.len() as u64,
+            }),
+        }
+    }
+    let removed = old.iter().zip(is_left).filter(|(_, is_left)| *is_left);
+    difference.changes.extend(removed.map(|(part, _)| Change::Removed {
+        part: part.kind,
+        place: part.place.clone(),
+        title: part.title.clone(),
+        bytes: part.text.len() as u64,
+    }));
+    Ok(difference)
+}
+
+fn take_apart(capture: &Capture) -> Result<(Side, Vec<Part>, u64), CaptureError> {
+    let account = capture.account()?;
+    let side = Side {
+        agent: capture.program.agent.to_string(),
+        version: capture.program.version.clone(),
+        model: account.model,
+        body_bytes: account.body_bytes,
+        tokens_estimate: estimate_tokens(account.body_bytes),
+    };
+    let body = capture.turn().map(|request| &request.body[..]).unwrap_or_default();
+    let anatomy = Anatomy::of(account.wire, body)
+        .map_err(|source| CaptureError::NotJson { number: account.request, source })?;
+    let home = capture.home.to_string_lossy();
+    let parts = anatomy.parts.into_iter().map(|mut part| {
+        part.text = part.text.replace(&*home, "~");
+        part.title = part.title.replace(&*home, "~");
+        part
+    });
+    Ok((side, parts.collect(), account.envelope_bytes))
+}
+
+/// Returns, for each new part, the old one that it continues.
+fn pair(old: &[Part], new: &[Part]) -> Vec<Option<usize>> {
+    let mut pairs =
+        Pairs { old, new, is_free: vec![true; old.len()], found: vec![None; new.len()] };
+    pairs.by(|part| Some((part.kind, part.text.clone())));
+    pairs.by(|part| Some((part.kind, part.title.clone())));
+    // Tools have names; of other parts, those at the same place belong together.
+    pairs.by(|part| (part.kind != PartKind::Tool).then(|| (part.kind, part.place.clone())));
+    pairs.found
+}
+
+struct Pairs<'a> {
+    old: &'a [Part],
+    new: &'a [Part],
+    is_free: Vec<bool>,
+    found: Vec<Option<usize>>,
+}
+
+impl Pairs<'_> {
+    /// Pairs the parts that are left and have the same key, in order.
+    fn by<K: Hash + Eq>(&mut self, key: impl Fn(&Part) -> Option<K>) {
+        let mut by_key: HashMap<K, Vec<usize>> = HashMap::new();
+        for index in (0..self.old.len()).rev().filter(|index| self.is_free[*index]) {
+            if let Some(key) = key(&self.old[index]) {
+                by_key.entry(key).or_default().push(index);
+            }
+        }
+        for (part, found) in self.new.iter().zip(&mut self.found) {
+            if found.is_none() {
+                let fitting = key(part).and_then(|key| by_key.get_mut(&key));
+                *found = fitting.and_then(Vec::pop);
+                if let Some(index) = *found {
+                    self.is_free[index] = false;
+                }
+            }
+        }
+    }
+}
+
+fn changed(before: &Part, after: &Part) -> Change {
+    let diff = TextDiff::from_lines(&before.text, &after.text);
+    let count = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count();
+    Change::Changed {
+        part: after.kind,
+        place: after.place.clone(),
+        title: after.title.clone(),
+        bytes_before: before.text.len() as u64,
+        bytes: after.text.len() as u64,
+        lines_added: count(ChangeTag::Insert),
+        lines_removed: count(ChangeTag::Delete),
+        diff: diff.unified_diff().context_radius(1).to_string(),
+    }
+}

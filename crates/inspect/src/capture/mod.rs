@@ -1,0 +1,245 @@
+//! What a CLI really sends to its model.
+//!
+//! The CLI runs as it is, in the real working directory, but in a home of its own and against a
+//! rehearsal server; so it needs no account, nothing leaves the machine, and the user's own
+//! configuration is not written to.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use convoke_agent::Vendor;
+use convoke_agent::endpoint::{self, EndpointError};
+use convoke_agent::process::guardian::Guardian;
+use convoke_core::{Code, Diagnostic};
+use convoke_rehearsal::{Kind, Recorded, Script, StartError, start};
+
+use crate::installed::Installed;
+use crate::surroundings::Surroundings;
+
+mod account;
+mod child;
+mod diff;
+mod home;
+mod ownership;
+mod saved;
+
+pub use account::{Account, AccountPart, Share};
+pub use child::Ended;
+pub use diff::{Change, Difference, Side, compare};
+pub use home::HomeError;
+pub use ownership::{Origin, Yours};
+pub use saved::{SavedError, load, save};
+
+/// What to capture.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// The command, as the user would type it.
+    pub command: Vec<OsString>,
+    /// Which CLI it is, where its name does not say so.
+    pub vendor: Option<Vendor>,
+    /// What it reads from its standard input.
+    pub stdin: String,
+    /// Variables that it gets beside its own.
+    pub environment: Vec<(OsString, OsString)>,
+    /// A home whose configuration of this CLI is copied into the private one.
+    pub configuration_from: Option<PathBuf>,
+    /// What the model answers.
+    pub script: Script,
+    /// The time that it may take.
+    pub patience: Duration,
+    /// What holds it, so that nothing of it is left behind.
+    pub guardian: Guardian,
+}
+
+/// Everything that a CLI sent.
+#[derive(Debug, Clone)]
+pub struct Capture {
+    /// The program.
+    pub program: Installed,
+    /// The command that was run.
+    pub command: Vec<String>,
+    /// The directory that it ran in.
+    pub cwd: PathBuf,
+    /// The private home that it had; it is gone.
+    pub home: PathBuf,
+    /// How it ended.
+    pub ended: Ended,
+    /// What it sent, in order.
+    pub requests: Vec<Recorded>,
+    /// What of it can be the user's.
+    pub yours: Vec<Yours>,
+}
+
+/// Runs a CLI and captures what it sends.
+pub async fn capture(order: Order, surroundings: &Surroundings) -> Result<Capture, CaptureError> {
+    let (name, arguments) = order.command.split_first().ok_or(CaptureError::NoCommand)?;
+    let not_found = || CaptureError::NotFound(name.to_string_lossy().into_owned());
+    let path = surroundings.program(name).ok_or_else(not_found)?;
+    let vendor = order.vendor.or_else(|| Vendor::of(&path));
+    let vendor = vendor.ok_or_else(|| CaptureError::Unknown(path.clone()))?;
+
+    let home = tempfile::Builder::new().prefix("convoke-").tempdir();
+    let home = home.map_err(CaptureError::Home)?;
+    if let Some(from) = &order.configuration_from {
+        home::copy_configuration(vendor, from, home.path())?;
+    }
+    let server = start(order.script).await?;
+    endpoint::configure(vendor, &server.base_url(), home.path()).map_err(|error| {
+        // The user knows the file by the place that it was copied from.
+        let from = order.configuration_from.as_deref().unwrap_or(home.path());
+        CaptureError::Endpoint(error.seen_from(home.path(), from))
+    })?;
+
+    let arguments = endpoint::headless(vendor, arguments);
+    let arguments = arguments.iter().map(as_text).collect::<Result<Vec<_>, _>>()?;
+    let environment = environment(vendor, &server.base_url(), home.path(), surroundings);
+    let child = child::Child {
+        program: &as_text(&path.clone().into())?,
+        arguments: arguments.clone(),
+        environment: environment.into_iter().chain(order.environment).collect(),
+        cwd: &surroundings.cwd,
+        temporary: &home.path().join("tmp"),
+        stdin: order.stdin.clone(),
+        patience: order.patience,
+    };
+    let ended = child::run(child, order.guardian).await;
+
+    let requests = server.shutdown().await;
+    let given = ownership::Given {
+        arguments: &arguments,
+        stdin: &order.stdin,
+        cwd: &surroundings.cwd,
+        configuration_from: order.configuration_from.as_deref(),
+    };
+    let yours = ownership::candidates(&given, vendor, &requests, home.path());
+    let words = std::iter::once(as_text(name)?).chain(arguments);
+    Ok(Capture {
+        program: Installed::at(&path, vendor, surroundings),
+        command: words.collect(),
+        cwd: surroundings.cwd.clone(),
+        home: home.path().to_owned(),
+        ended,
+        requests,
+        yours,
+    })
+}
+
+fn as_text(word: &OsString) -> Result<String, CaptureError> {
+    let text = word.to_str().map(str::to_owned);
+    text.ok_or_else(|| CaptureError::NotText(word.to_string_lossy().into_owned()))
+}
+
+fn environment(
+    vendor: Vendor,
+    base_url: &str,
+    home: &Path,
+    surroundings: &Surroundings,
+) -> Vec<(OsString, OsString)> {
+    let kept = surroundings.environment.iter();
+    let kept = kept.filter(|(name, _)| endpoint::is_kept(name));
+    let kept = kept.map(|(name, value)| (name.clone(), value.clone()));
+    let own = endpoint::environment(vendor, base_url, home).into_iter();
+    kept.chain(own.map(|(name, value)| (name.into(), value))).collect()
+}
+
+impl Capture {
+    /// Returns the call of the turn itself: of all that are no asides, the largest.
+    pub fn turn(&self) -> Option<&Recorded> {
+        let calls = self.requests.iter().filter(|request| request.is_turn());
+        calls.max_by_key(|request| (request.body.len(), std::cmp::Reverse(request.number)))
+    }
+
+    /// Returns the hosts that the program wanted to reach and did not, with the number of its tries.
+    pub fn elsewhere(&self) -> Vec<(&str, usize)> {
+        let mut hosts: Vec<(&str, usize)> = Vec::new();
+        for request in &self.requests {
+            if let Kind::Elsewhere { host } = &request.kind {
+                match hosts.iter_mut().find(|(known, _)| known == host) {
+                    Some((_, tries)) => *tries += 1,
+                    None => hosts.push((host, 1)),
+                }
+            }
+        }
+        hosts
+    }
+
+    /// Returns what a user should know about the run.
+    pub fn diagnostics(&self) -> Vec<Diagnostic> {
+        let mut diagnostics = Vec::new();
+        match &self.ended {
+            Ended::Done { .. } => {}
+            Ended::TimedOut => diagnostics.push(Diagnostic::new(
+                Code::CaptureTimedOut,
+                "the program did not end in time and was killed",
+            )),
+            Ended::Failed { reason } => {
+                let reason = reason.trim_end();
+                let message = format!("the program ended with an error: {reason}");
+                diagnostics.push(Diagnostic::new(Code::CaptureFailed, message));
+            }
+            Ended::Interrupted => diagnostics
+                .push(Diagnostic::new(Code::CaptureFailed, "the program was interrupted")),
+        }
+        let elsewhere = self.elsewhere();
+        if !elsewhere.is_empty() {
+            let tries = elsewhere.iter().map(|(_, tries)| *tries as u64).sum();
+            let hosts: Vec<&str> = elsewhere.iter().map(|(host, _)| *host).collect();
+            let message = format!("refused: {}", hosts.join(", "));
+            diagnostics.push(Diagnostic::new(Code::CaptureElsewhere, message).with_count(tries));
+        }
+        diagnostics
+    }
+}
+
+/// A capture could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// There is no command.
+    #[error("there is no command; write for example `convoke capture -- claude \"hello\"`")]
+    NoCommand,
+    /// The command's program is not there.
+    #[error("there is no program `{0}`, neither by this path nor on the PATH")]
+    NotFound(String),
+    /// It is not known how to point this program to the server.
+    #[error("{} is none of claude, codex and gemini; if it is one under another name, say so with --as", .0.display())]
+    Unknown(PathBuf),
+    /// No private home could be made.
+    #[error("cannot make a private home")]
+    Home(#[source] std::io::Error),
+    /// The configuration could not be copied into it.
+    #[error(transparent)]
+    Copy(#[from] HomeError),
+    /// The CLI could not be pointed to the server.
+    #[error(transparent)]
+    Endpoint(EndpointError),
+    /// The server could not start.
+    #[error(transparent)]
+    Server(#[from] StartError),
+    /// A word of the command is not UTF-8.
+    #[error("`{0}` is not UTF-8")]
+    NotText(String),
+    /// The program ended and had called no model.
+    #[error("the program called no model{}", because(sent, said))]
+    NoCall {
+        /// What it sent instead.
+        sent: Vec<String>,
+        /// What it said.
+        said: String,
+    },
+    /// What it sent is no JSON.
+    #[error("request {number} is not JSON")]
+    NotJson {
+        /// The request's number.
+        number: usize,
+        /// Why.
+        source: serde_json::Error,
+    },
+}
+
+fn because(sent: &[String], said: &str) -> String {
+    let sent =
+        if sent.is_empty() { String::new() } else { format!("; it sent {}", sent.join(", ")) };
+    let said = said.trim_end().lines().last().map(|line| format!("; it said: {line}"));
+    sent + &said.unwrap_or_default()
+}

@@ -1,0 +1,368 @@
+//! Whose a text is. What the user gave (arguments, standard input, files that the request names or
+//! that instruct an agent) is searched for in the request; what is found is the user's, and the rest
+//! is the program's own.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use convoke_explain::{Edition, Session, explain};
+use convoke_rehearsal::{Anatomy, Part, PartKind, Recorded};
+use convoke_thread::files::Disk;
+use memchr::memmem;
+use serde::{Deserialize, Serialize};
+
+use convoke_agent::Vendor;
+
+/// A text that the user gave.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Yours {
+    /// Where it came from.
+    pub origin: Origin,
+    /// The text.
+    pub text: String,
+}
+
+/// Where a text of the user's came from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "kind")]
+pub enum Origin {
+    /// An argument of the command.
+    Argument,
+    /// The standard input.
+    Stdin,
+    /// A file.
+    File {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Argument => f.write_str("your argument"),
+            Origin::Stdin => f.write_str("your standard input"),
+            Origin::File { path } => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+const LARGEST_FILE: u64 = 8 << 20;
+
+/// What the user gave to a run.
+pub(super) struct Given<'a> {
+    pub arguments: &'a [String],
+    pub stdin: &'a str,
+    pub cwd: &'a Path,
+    /// The home that the configuration was copied from.
+    pub configuration_from: Option<&'a Path>,
+}
+
+/// Returns the texts that can be the user's.
+pub(super) fn candidates(
+    given: &Given<'_>,
+    vendor: Vendor,
+    requests: &[Recorded],
+    private_home: &Path,
+) -> Vec<Yours> {
+    let mut yours = Vec::new();
+    if !given.stdin.is_empty() {
+        let text = given.stdin.to_owned();
+        yours.push(Yours { origin: Origin::Stdin, text });
+    }
+    let mut files = Vec::new();
+    for argument in given.arguments {
+        if !argument.starts_with('-') {
+            let text = argument.clone();
+            yours.push(Yours { origin: Origin::Argument, text });
+        }
+        files.push(given.cwd.join(argument));
+    }
+    let home = given.configuration_from.unwrap_or(private_home);
+    files.extend(instruction_files(given.cwd, home));
+    if let Some(home) = given.configuration_from {
+        let facts = vendor.facts();
+        let names = facts.configuration.iter();
+        files.extend(names.map(|name| home.join(facts.directory).join(name)));
+    }
+    // What lies in the private home is the program's own, or a copy of the user's.
+    let named = requests.iter().flat_map(named_files);
+    files.extend(named.filter_map(|path| match path.strip_prefix(private_home) {
+        Ok(rest) => given.configuration_from.map(|home| home.join(rest)),
+        Err(_) => Some(path),
+    }));
+    files.sort();
+    files.dedup();
+    for path in files {
+        if let Some(text) = read_text(&path) {
+            yours.push(Yours { origin: Origin::File { path }, text });
+        }
+    }
+    yours
+}
+
+/// Returns every instruction file around a directory, whoever reads it.
+fn instruction_files(cwd: &Path, home: &Path) -> impl Iterator<Item = PathBuf> {
+    let report = explain(&Disk, &Session::new(cwd, home), &Edition::ALL);
+    report.agents.into_iter().flat_map(|agent| {
+        let loaded = agent.loaded.into_iter().map(|file| file.path);
+        loaded.chain(agent.ignored.into_iter().map(|file| file.path))
+    })
+}
+
+/// Returns the files that a request names by their whole path, as programs do that quote them.
+fn named_files(request: &Recorded) -> Vec<PathBuf> {
+    let Some(call) = request.model_call() else {
+        return Vec::new();
+    };
+    let Ok(anatomy) = Anatomy::of(call.wire, &request.body) else {
+        return Vec::new();
+    };
+    let texts = anatomy.parts.iter().filter(|part| part.kind != PartKind::Tool);
+    let words = texts.flat_map(|part| part.text.split_whitespace());
+    let words = words.map(|word| word.trim_end_matches([':', ',', ')', '.', '`', '"']));
+    let paths = words.filter(|word| word.starts_with('/')).map(PathBuf::from);
+    let texts = paths.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    texts.collect()
+}
+
+fn read_text(path: &Path) -> Option<String> {
+    let metadata = std::fs::metadata(path).ok()?;
+    if !metadata.is_file() || metadata.len() > LARGEST_FILE {
+        return None;
+    }
+    let text = String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned();
+    (!text.trim().is_empty()).then_some(text)
+}
+
+/// A piece of a part that is the user's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Span {
+    pub range: Range<usize>,
+    /// The index of the text that it comes from.
+    pub yours: usize,
+}
+
+/// Returns, for each part, what of it is the user's, in order and without overlap.
+///
+/// Files that arrived whole come first: the lines that they share with others are theirs.
+pub(super) fn attribute(parts: &[Part], yours: &[Yours]) -> Vec<Vec<Span>> {
+    let mut found: Vec<Vec<Span>> = vec![Vec::new(); parts.len()];
+    let mut in_pieces = Vec::new();
+    for (index, given) in yours.iter().enumerate() {
+        match given.origin {
+            Origin::Argument | Origin::Stdin => find_said(&given.text, index, parts, &mut found),
+            Origin::File { .. } if find_whole_file(&given.text, index, parts, &mut found) => {}
+            Origin::File { .. } => in_pieces.push((index, given)),
+        }
+    }
+    for (index, given) in in_pieces {
+        find_pieces(&given.text, index, parts, &mut found);
+    }
+    found
+}
+
+/// An argument or the standard input stands as a whole: it is a part of the conversation, or whole
+/// lines of one, or, if it is so long that this can be no accident, stands in any part.
+fn find_said(text: &str, index: usize, parts: &[Part], found: &mut [Vec<Span>]) {
+    const NO_ACCIDENT: usize = 24;
+    let is_message = |part: &Part| part.kind == PartKind::Message;
+    let whole = parts.iter().rposition(|part| is_message(part) && part.text == text);
+    let place = whole.map(|part| (part, 0)).or_else(|| {
+        let mut places = parts.iter().enumerate().rev();
+        places.find_map(|(number, part)| {
+            let start = memmem::rfind(part.text.as_bytes(), text.as_bytes())?;
+            let is_lines = is_message(part) && is_whole_lines(&part.text, start, text.len());
+            (text.len() >= NO_ACCIDENT || is_lines).then_some((number, start))
+        })
+    });
+    if let Some((part, start)) = place {
+        add(&mut found[part], start..start + text.len(), index);
+    }
+}
+
+fn is_whole_lines(part: &str, start: usize, length: usize) -> bool {
+    let (before, after) = (&part[..start], &part[start + length..]);
+    let begins = before.is_empty() || before.ends_with('\n');
+    begins && length > 0 && (after.is_empty() || after.starts_with('\n'))
+}
+
+/// A file that arrives whole may be trimmed. Says whether it was found.
+fn find_whole_file(text: &str, index: usize, parts: &[Part], found: &mut [Vec<Span>]) -> bool {
+    let text = text.trim();
+    let mut is_found = false;
+    for (part, found) in parts.iter().zip(found) {
+        if part.kind != PartKind::Tool {
+            for start in memmem::find_iter(part.text.as_bytes(), text) {
+                add(found, start..start + text.len(), index);
+                is_found = true;
+            }
+        }
+    }
+    is_found
+}
+
+/// A file may arrive cut, or without some of its lines: stretches of it are looked for, each after
+/// the one before. The cost is that of searching a part for [`MOST_MISSES`] lines, at most.
+fn find_pieces(text: &str, index: usize, parts: &[Part], found: &mut [Vec<Span>]) {
+    let text = text.trim();
+    for (part, found) in parts.iter().zip(found) {
+        let (mut from, mut after, mut misses) = (0, 0, 0);
+        while part.kind != PartKind::Tool && misses < MOST_MISSES {
+            let (start, length) = stretch(&text[from..], &part.text, after).unwrap_or_default();
+            if length >= SHORTEST {
+                add(found, start..start + length, index);
+                (from, after, misses) = (from + length, start + length, 0);
+            } else {
+                misses += 1;
+            }
+            let Some(line) = text[from..].find('\n') else {
+                break;
+            };
+            from += line + 1;
+        }
+    }
+}
+
+/// Shorter stretches than this are everywhere.
+const SHORTEST: usize = 24;
+const MOST_MISSES: usize = 200;
+
+/// Returns where the first line of `text` stands in `part`, and how far the two agree from there.
+fn stretch(text: &str, part: &str, after: usize) -> Option<(usize, usize)> {
+    let line = text.lines().next()?.trim_end();
+    if line.len() < 4 {
+        return None;
+    }
+    let start = after + memmem::find(&part.as_bytes()[after..], line.as_bytes())?;
+    let agreeing = text.bytes().zip(part[start..].bytes());
+    let mut length = agreeing.take_while(|(a, b)| a == b).count();
+    while !text.is_char_boundary(length) || !part.is_char_boundary(start + length) {
+        length -= 1;
+    }
+    Some((start, length))
+}
+
+/// Adds a span, unless somebody else's covers it in part.
+fn add(found: &mut Vec<Span>, range: Range<usize>, yours: usize) {
+    let at = found.partition_point(|span| span.range.end <= range.start);
+    if found.get(at).is_none_or(|next| range.end <= next.range.start) && !range.is_empty() {
+        found.insert(at, Span { range, yours });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(kind: PartKind, text: &str) -> Part {
+        Part { kind, place: String::new(), role: None, title: String::new(), text: text.to_owned() }
+    }
+
+    fn found(parts: &[Part], origin: Origin, text: &str) -> Vec<Vec<String>> {
+        let yours = [Yours { origin, text: text.to_owned() }];
+        let spans = attribute(parts, &yours).into_iter().zip(parts);
+        spans
+            .map(|(spans, part)| {
+                let texts = spans.into_iter().map(|span| part.text[span.range].to_owned());
+                texts.collect()
+            })
+            .collect()
+    }
+
+    fn file() -> Origin {
+        Origin::File { path: PathBuf::from("/p/CLAUDE.md") }
+    }
+
+    #[test]
+    fn a_prompt_is_the_part_that_equals_it_not_a_word_of_the_system_text() {
+        let parts = [
+            part(PartKind::System, "Say hello to the user."),
+            part(PartKind::Message, "hello"),
+            part(PartKind::Message, "<reminder>hello</reminder>"),
+        ];
+        assert_eq!(
+            found(&parts, Origin::Argument, "hello"),
+            [vec![], vec!["hello".to_owned()], vec![]]
+        );
+        assert_eq!(found(&parts, Origin::Argument, "Say"), [[""; 0]; 3]);
+    }
+
+    #[test]
+    fn a_short_argument_counts_only_as_whole_lines() {
+        let parts = [
+            part(PartKind::Message, "the exec tool"),
+            part(PartKind::Message, "sum up\nlong input"),
+        ];
+        assert_eq!(found(&parts, Origin::Argument, "exec"), [[""; 0]; 2]);
+        assert_eq!(found(&parts, Origin::Argument, "sum up")[1], ["sum up"]);
+    }
+
+    #[test]
+    fn a_long_argument_is_found_in_the_system_text() {
+        let given = "You are Max, who reviews code.";
+        let parts =
+            [part(PartKind::System, &format!("Base.\n\n{given}")), part(PartKind::Message, "hi")];
+        assert_eq!(found(&parts, Origin::Argument, given)[0], [given]);
+    }
+
+    #[test]
+    fn a_file_is_found_trimmed_cut_and_with_lines_left_out() {
+        let text = "\n# Rules for everybody here\n<!-- a comment of some length -->\nAlways answer in English.\nNever delete 世界 files.\n";
+        for (sent, expected) in [
+            (
+                "Contents:\n# Rules for everybody here\n<!-- a comment of some length -->\nAlways answer in English.\nNever delete 世界 files.\nEnd",
+                vec![text.trim()],
+            ),
+            (
+                "# Rules for everybody here\nAlways answer in English.\nNever delete 世界 files.",
+                vec![
+                    "# Rules for everybody here\n",
+                    "Always answer in English.\nNever delete 世界 files.",
+                ],
+            ),
+            (
+                "# Rules for everybody here\n<!-- a comment of some length -->\nAlways answer in Eng\u{fffd}",
+                vec![
+                    "# Rules for everybody here\n<!-- a comment of some length -->\nAlways answer in Eng",
+                ],
+            ),
+            ("Nothing of it", vec![]),
+        ] {
+            assert_eq!(
+                found(&[part(PartKind::Message, sent)], file(), text)[0],
+                expected,
+                "{sent}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_short_file_counts_only_whole() {
+        let parts = [part(PartKind::Message, "x be brief y"), part(PartKind::Message, "be kind")];
+        assert_eq!(found(&parts, file(), "be brief\n")[0], ["be brief"]);
+        assert_eq!(found(&parts, file(), "be kind\nand brief\n"), [[""; 0]; 2]);
+    }
+
+    #[test]
+    fn lines_that_two_files_share_belong_to_the_one_that_arrived_whole() {
+        let shared = "Always answer in whole sentences.";
+        let parts = [part(PartKind::Message, &format!("<x>\n# B\n{shared}\n</x>"))];
+        let given = |name: &str| Yours {
+            origin: Origin::File { path: name.into() },
+            text: format!("# {name}\n{shared}\n"),
+        };
+        let spans = &attribute(&parts, &[given("A"), given("B")])[0];
+        assert_eq!(spans.iter().map(|span| span.yours).collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn no_text_is_counted_twice() {
+        let parts = [part(PartKind::Message, "the same text of a certain length")];
+        let text = || "the same text of a certain length".to_owned();
+        let yours =
+            [Yours { origin: file(), text: text() }, Yours { origin: Origin::Stdin, text: text() }];
+        assert_eq!(attribute(&parts, &yours)[0].len(), 1);
+    }
+}

@@ -1,0 +1,180 @@
+//! A capture in a directory: `capture.json`, and beside it each body as it was sent.
+//!
+//! The format has a version; a reader refuses one that it does not know.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use convoke_rehearsal::{Answered, Kind, Recorded};
+use serde::{Deserialize, Serialize};
+
+use super::{Capture, Ended, Yours};
+use crate::installed::Installed;
+use convoke_agent::Vendor;
+
+const VERSION: u64 = 1;
+const MANIFEST: &str = "capture.json";
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Manifest {
+    version: u64,
+    agent: String,
+    path: PathBuf,
+    real_path: PathBuf,
+    agent_version: Option<String>,
+    command: Vec<String>,
+    cwd: PathBuf,
+    home: PathBuf,
+    ended: Ended,
+    yours: Vec<Yours>,
+    requests: Vec<Request>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Request {
+    number: usize,
+    after_ms: u64,
+    method: String,
+    target: String,
+    headers: Vec<(String, String)>,
+    what: Kind,
+    answered: Answered,
+    /// The file that holds the body; none when there is no body.
+    body: Option<String>,
+}
+
+/// Writes a capture into a directory, which is made if it is not there.
+pub fn save(capture: &Capture, directory: &Path) -> Result<(), SavedError> {
+    let write = |name: &str, bytes: &[u8]| {
+        let path = directory.join(name);
+        std::fs::write(&path, bytes).map_err(SavedError::at(&path))
+    };
+    std::fs::create_dir_all(directory).map_err(SavedError::at(directory))?;
+    let mut requests = Vec::new();
+    for request in &capture.requests {
+        let body = (!request.body.is_empty()).then(|| format!("request-{}.body", request.number));
+        if let Some(name) = &body {
+            write(name, &request.body)?;
+        }
+        requests.push(Request {
+            number: request.number,
+            after_ms: u64::try_from(request.after.as_millis()).unwrap_or(u64::MAX),
+            method: request.method.clone(),
+            target: request.target.clone(),
+            headers: request.headers.clone(),
+            what: request.kind.clone(),
+            answered: request.answered,
+            body,
+        });
+    }
+    let manifest = Manifest {
+        version: VERSION,
+        agent: capture.program.agent.to_string(),
+        path: capture.program.path.clone(),
+        real_path: capture.program.real_path.clone(),
+        agent_version: capture.program.version.clone(),
+        command: capture.command.clone(),
+        cwd: capture.cwd.clone(),
+        home: capture.home.clone(),
+        ended: capture.ended.clone(),
+        yours: capture.yours.clone(),
+        requests,
+    };
+    let path = directory.join(MANIFEST);
+    let text = serde_json::to_vec_pretty(&manifest);
+    let text = text.map_err(|error| SavedError::invalid(&path, &error))?;
+    write(MANIFEST, &text)
+}
+
+/// Reads a capture from its directory.
+pub fn load(directory: &Path) -> Result<Capture, SavedError> {
+    let path = directory.join(MANIFEST);
+    let text = std::fs::read(&path).map_err(SavedError::at(&path))?;
+    let value: serde_json::Value =
+        serde_json::from_slice(&text).map_err(|error| SavedError::invalid(&path, &error))?;
+    // The version comes first: a later format may differ in everything else.
+    if value["version"] != VERSION {
+        let reason =
+            format!("`version` is {}, and {VERSION} is the one known here", value["version"]);
+        return Err(SavedError::invalid(&path, &reason));
+    }
+    let manifest: Manifest =
+        serde_json::from_value(value).map_err(|error| SavedError::invalid(&path, &error))?;
+    let agent: Vendor =
+        manifest.agent.parse().map_err(|error| SavedError::invalid(&path, &error))?;
+    let mut requests = Vec::new();
+    for request in manifest.requests {
+        let body = match &request.body {
+            Some(name) => read_body(directory, name, &path)?,
+            None => Vec::new(),
+        };
+        requests.push(Recorded {
+            number: request.number,
+            after: Duration::from_millis(request.after_ms),
+            method: request.method,
+            target: request.target,
+            headers: request.headers,
+            body: body.into(),
+            kind: request.what,
+            answered: request.answered,
+        });
+    }
+    Ok(Capture {
+        program: Installed {
+            agent,
+            path: manifest.path,
+            real_path: manifest.real_path,
+            version: manifest.agent_version,
+        },
+        command: manifest.command,
+        cwd: manifest.cwd,
+        home: manifest.home,
+        ended: manifest.ended,
+        requests,
+        yours: manifest.yours,
+    })
+}
+
+/// A body lies beside the manifest; a name that leads elsewhere is not followed.
+fn read_body(directory: &Path, name: &str, manifest: &Path) -> Result<Vec<u8>, SavedError> {
+    if name.contains(['/', '\\']) || name.starts_with('.') {
+        let reason = format!("`body` is {name:?}, and can only be the name of a file beside it");
+        return Err(SavedError::invalid(manifest, &reason));
+    }
+    let path = directory.join(name);
+    std::fs::read(&path).map_err(SavedError::at(&path))
+}
+
+/// A capture could not be saved or read.
+#[derive(Debug, thiserror::Error)]
+pub enum SavedError {
+    /// A file cannot be read or written.
+    #[error("cannot read or write {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is no capture.
+    #[error("{} is no saved capture: {reason}", path.display())]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl SavedError {
+    fn at(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File { path, source }
+    }
+
+    fn invalid(path: &Path, reason: &impl ToString) -> Self {
+        Self::Invalid { path: path.to_owned(), reason: reason.to_string() }
+    }
+}

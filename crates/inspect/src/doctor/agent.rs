@@ -1,0 +1,112 @@
+//! One agent: is it here, which version, would it start.
+
+use convoke_core::Code;
+
+use super::{AgentReport, Depth, Finding, Level};
+use super::{instructions, sign_in};
+use crate::installed::Installed;
+use crate::surroundings::Surroundings;
+use convoke_agent::vendor::{Facts, Vendor};
+
+pub(super) fn examine(vendor: Vendor, surroundings: &Surroundings, depth: Depth) -> AgentReport {
+    let facts = vendor.facts();
+    let programs = surroundings.programs(facts.command).into_iter();
+    let installed: Vec<Installed> =
+        programs.map(|path| Installed::at(&path, vendor, surroundings)).collect();
+    let mut findings = Vec::new();
+    let first = installed.first();
+    match first {
+        Some(program) => {
+            check_version(program, facts, &mut findings);
+            check_interpreter(program, surroundings, &mut findings);
+            check_others(&installed, &mut findings);
+        }
+        None => findings.push(not_installed(facts)),
+    }
+    let ask = first.filter(|_| depth == Depth::Ask);
+    let sign_in = sign_in::examine(vendor, surroundings, ask);
+    // How a program that is not here is signed in is nobody's trouble.
+    if first.is_some() {
+        sign_in::judge(vendor, &sign_in, surroundings, &mut findings);
+    }
+    let version = first.and_then(|program| program.version.as_deref());
+    let instructions = instructions::examine(vendor, version, surroundings);
+    AgentReport { agent: vendor, installed, sign_in, instructions, hosts: facts.hosts, findings }
+}
+
+fn not_installed(facts: &Facts) -> Finding {
+    let message = format!("{} is not on the PATH", facts.command);
+    Finding::new(Level::Note, Code::DoctorNotInstalled, message)
+        .with_fix(format!("Run `npm install -g {}`, or leave it out of the team.", facts.package))
+}
+
+fn check_version(program: &Installed, facts: &Facts, findings: &mut Vec<Finding>) {
+    let Some(version) = &program.version else {
+        let message = format!("{} does not say its version", program.path.display());
+        let fix = format!("Run `{} --version` and see what it says.", program.path.display());
+        findings
+            .push(Finding::new(Level::Warning, Code::DoctorVersionUnknown, message).with_fix(fix));
+        return;
+    };
+    if program.is_measured() {
+        return;
+    }
+    let measured = facts.versions.join(", ");
+    let message = format!("{} {version} is not among those measured: {measured}", facts.command);
+    let newest = facts.versions.last().copied().unwrap_or_default();
+    let fix = format!(
+        "It may well work; if something is odd, run `npm install -g {}@{newest}`.",
+        facts.package
+    );
+    let oldest = facts.versions.first().copied().unwrap_or_default();
+    let level = if numbers(version) < numbers(oldest) { Level::Warning } else { Level::Note };
+    findings.push(Finding::new(level, Code::DoctorVersionUnmeasured, message).with_fix(fix));
+}
+
+fn numbers(version: &str) -> Vec<u64> {
+    let core = version.split(['-', '+']).next().unwrap_or_default();
+    core.split('.').map(|number| number.parse().unwrap_or(0)).collect()
+}
+
+/// A program of an npm package is a script, and nothing without its interpreter.
+fn check_interpreter(
+    program: &Installed,
+    surroundings: &Surroundings,
+    findings: &mut Vec<Finding>,
+) {
+    let Some(interpreter) = program.interpreter() else {
+        return;
+    };
+    if surroundings.programs(&interpreter).is_empty() {
+        let message =
+            format!("{} needs {interpreter}, which is not on the PATH", program.path.display());
+        let fix = format!("Install {interpreter}, or add its directory to the PATH.");
+        findings.push(
+            Finding::new(Level::Problem, Code::DoctorInterpreterMissing, message).with_fix(fix),
+        );
+    }
+}
+
+fn check_others(installed: &[Installed], findings: &mut Vec<Finding>) {
+    let [first, others @ ..] = installed else {
+        return;
+    };
+    let others = others.iter().filter(|other| other.real_path != first.real_path);
+    for other in others {
+        let version = other.version.as_deref().unwrap_or("an unknown version");
+        let message =
+            format!("{} ({version}) is hidden by {}", other.path.display(), first.path.display());
+        findings.push(Finding::new(Level::Note, Code::DoctorShadowed, message));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        assert!(numbers("0.98.0") < numbers("0.166.0"));
+        assert!(numbers("2.1.197") > numbers("2.1.20-beta.3"));
+    }
+}

@@ -1,0 +1,57 @@
+//! A finding: something to say about this machine, how much it matters, and what to do about it.
+
+use convoke_core::{Code, Diagnostic};
+use serde::Serialize;
+use serde::ser::{SerializeStruct, Serializer};
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Level {
+    /// Good to know.
+    Note,
+    /// Something may go wrong.
+    Warning,
+    /// Something will go wrong.
+    Problem,
+}
+
+/// Something to say, with its fix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// How much it matters.
+    pub level: Level,
+    /// What was found.
+    pub diagnostic: Diagnostic,
+    /// What to do about it, here.
+    pub fix: String,
+}
+
+impl Finding {
+    /// Creates a finding with the fix that its code has.
+    pub fn new(level: Level, code: Code, message: impl Into<String>) -> Self {
+        Self { level, diagnostic: Diagnostic::new(code, message), fix: code.fix().to_owned() }
+    }
+
+    /// Says what to do about it, here.
+    #[must_use]
+    pub fn with_fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = fix.into();
+        self
+    }
+}
+
+impl Serialize for Finding {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut finding = serializer.serialize_struct("Finding", 4)?;
+        finding.serialize_field("level", &self.level)?;
+        finding.serialize_field("code", &self.diagnostic.code)?;
+        finding.serialize_field("message", &self.diagnostic.message)?;
+        finding.serialize_field("fix", &self.fix)?;
+        finding.end()
+    }
+}
+
+pub(super) fn no_agent() -> Finding {
+    Finding::new(Level::Problem, Code::DoctorNoAgent, "no agent on this machine would run a turn")
+}

@@ -1,0 +1,64 @@
+//! The instruction files that an agent will read here: a short list. `convoke explain` has the whole
+//! account.
+
+use std::path::PathBuf;
+
+use convoke_agent::Vendor;
+use convoke_core::Diagnostic;
+use convoke_explain::{Edition, Session, VARIABLES, explain};
+use convoke_thread::files::Disk;
+use serde::Serialize;
+
+use crate::surroundings::Surroundings;
+
+/// What an agent will read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Instructions {
+    /// The files, in the order in which they are read.
+    pub files: Vec<InstructionFile>,
+    /// What is odd about them.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A file that an agent will read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InstructionFile {
+    /// The file.
+    pub path: PathBuf,
+    /// The bytes of it that are read.
+    pub bytes: u64,
+    /// Whether that is all of it.
+    pub whole: bool,
+}
+
+pub(super) fn examine(
+    vendor: Vendor,
+    version: Option<&str>,
+    surroundings: &Surroundings,
+) -> Instructions {
+    let edition = match vendor {
+        Vendor::Claude => Edition::Claude,
+        Vendor::Codex => Edition::Codex0166,
+        Vendor::Gemini => Edition::Gemini,
+    };
+    let edition = version.map_or(edition, |version| edition.nearest(version));
+    let mut session = Session::new(&surroundings.cwd, &surroundings.home);
+    let variables = VARIABLES.iter().filter_map(|name| {
+        let value = surroundings.variable(name)?.to_str()?;
+        Some(((*name).to_owned(), value.to_owned()))
+    });
+    session.variables = variables.collect();
+    let report = explain(&Disk, &session, &[edition]);
+    let mut instructions = Instructions { files: Vec::new(), diagnostics: Vec::new() };
+    for agent in report.agents {
+        instructions.files.extend(agent.loaded.into_iter().map(|file| InstructionFile {
+            path: file.path,
+            bytes: file.bytes_loaded,
+            whole: file.whole,
+        }));
+        instructions.diagnostics.extend(agent.diagnostics);
+    }
+    instructions
+}

@@ -1,0 +1,155 @@
+//! How an agent is signed in: what points to it, without a secret being read, and what the program
+//! says of itself if it is asked.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use convoke_agent::Vendor;
+use convoke_agent::vendor::SaysOfItself;
+use convoke_core::Code;
+use serde::Serialize;
+
+use super::{Finding, Level};
+use crate::asking::ask;
+use crate::installed::Installed;
+use crate::surroundings::Surroundings;
+
+/// How an agent is signed in, as far as can be seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SignInReport {
+    /// What points to a sign-in. None of it was tried.
+    pub evidence: Vec<Evidence>,
+    /// What the program says of itself, if it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program_says: Option<SaysOfItself>,
+}
+
+/// Something that points to a sign-in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", tag = "kind")]
+pub enum Evidence {
+    /// A variable that carries a key is set; its value was not looked at.
+    Key {
+        /// The variable.
+        variable: &'static str,
+    },
+    /// A variable sends calls to a cloud provider, which has credentials of its own.
+    Cloud {
+        /// The variable.
+        variable: &'static str,
+    },
+    /// A file that a sign-in leaves behind is there; it was not opened.
+    Credentials {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+pub(super) fn examine(
+    vendor: Vendor,
+    surroundings: &Surroundings,
+    ask: Option<&Installed>,
+) -> SignInReport {
+    let facts = &vendor.facts().sign_in;
+    let is_set = |variable: &&&'static str| surroundings.variable(variable).is_some();
+    let keys = facts.keys.iter().filter(is_set).map(|variable| Evidence::Key { variable });
+    let clouds = facts.clouds.iter().filter(is_set).map(|variable| Evidence::Cloud { variable });
+    let directory = directory(vendor, surroundings);
+    let files = facts.credentials.iter().map(|name| directory.join(name));
+    let files = files.filter(|path| path.metadata().is_ok_and(|file| file.len() > 0));
+    let files = files.map(|path| Evidence::Credentials { path });
+    SignInReport {
+        evidence: keys.chain(clouds).chain(files).collect(),
+        program_says: ask.and_then(|program| self_report(vendor, program, surroundings)),
+    }
+}
+
+fn directory(vendor: Vendor, surroundings: &Surroundings) -> PathBuf {
+    let facts = vendor.facts();
+    let moved = facts.directory_variable.and_then(|name| surroundings.variable(name));
+    moved.map_or_else(|| surroundings.home.join(facts.directory), PathBuf::from)
+}
+
+/// Turns what was found into findings.
+pub(super) fn judge(
+    vendor: Vendor,
+    report: &SignInReport,
+    surroundings: &Surroundings,
+    findings: &mut Vec<Finding>,
+) {
+    let facts = &vendor.facts().sign_in;
+    for variable in facts.ignored_keys {
+        if surroundings.variable(variable).is_some() {
+            let message = format!("{vendor} does not read {variable}, which is set");
+            let fix = facts.how;
+            findings.push(Finding::new(Level::Note, Code::DoctorKeyIgnored, message).with_fix(fix));
+        }
+    }
+    let says_no = report.program_says == Some(SaysOfItself::NotSignedIn);
+    let says_yes = report.program_says == Some(SaysOfItself::SignedIn);
+    if (report.evidence.is_empty() && !says_yes) || (says_no && !has_key(report)) {
+        // The key chain of macOS is closed to us, and may hold what we do not see.
+        let level =
+            if cfg!(target_os = "macos") && !says_no { Level::Warning } else { Level::Problem };
+        let seen =
+            if says_no { "says that it is not signed in" } else { "shows no sign of a sign-in" };
+        let message = format!("{vendor} {seen}");
+        findings.push(Finding::new(level, Code::DoctorNotSignedIn, message).with_fix(facts.how));
+    }
+    check_conflict(vendor, report, findings);
+    for evidence in &report.evidence {
+        if let Evidence::Credentials { path } = evidence {
+            check_privacy(path, findings);
+        }
+    }
+}
+
+fn has_key(report: &SignInReport) -> bool {
+    report.evidence.iter().any(|evidence| matches!(evidence, Evidence::Key { .. }))
+}
+
+/// A key beside a sign-in: both CLIs that were measured take the key, and its owner pays.
+fn check_conflict(vendor: Vendor, report: &SignInReport, findings: &mut Vec<Finding>) {
+    let key = report.evidence.iter().find_map(|evidence| match evidence {
+        Evidence::Key { variable } => Some(*variable),
+        Evidence::Cloud { .. } | Evidence::Credentials { .. } => None,
+    });
+    let file = report.evidence.iter().find_map(|evidence| match evidence {
+        Evidence::Credentials { path } => Some(path),
+        Evidence::Key { .. } | Evidence::Cloud { .. } => None,
+    });
+    if let (Some(variable), Some(path)) = (key, file) {
+        let message = format!(
+            "{vendor} has both {variable} and {}; the key is used, and is billed",
+            path.display()
+        );
+        let fix = format!("Unset {variable}, if your subscription is to pay.");
+        findings
+            .push(Finding::new(Level::Warning, Code::DoctorSignInConflict, message).with_fix(fix));
+    }
+}
+
+fn check_privacy(path: &Path, findings: &mut Vec<Finding>) {
+    let mode = path.metadata().map(|file| file.permissions().mode());
+    if mode.is_ok_and(|mode| mode & 0o077 != 0) {
+        let message = format!("{} can be read by other users", path.display());
+        let fix = format!("Run `chmod 600 {}`.", path.display());
+        findings.push(
+            Finding::new(Level::Warning, Code::DoctorCredentialsExposed, message).with_fix(fix),
+        );
+    }
+}
+
+fn self_report(
+    vendor: Vendor,
+    program: &Installed,
+    surroundings: &Surroundings,
+) -> Option<SaysOfItself> {
+    let arguments = vendor.facts().sign_in.status?;
+    let environment = surroundings.environment.clone();
+    let answer = ask(&program.path, arguments, environment, &surroundings.home);
+    Some(answer.map_or(SaysOfItself::Unclear, |answer| {
+        vendor.understand_status(answer.code, &answer.said)
+    }))
+}

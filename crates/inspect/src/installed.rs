@@ -1,0 +1,107 @@
+//! A CLI that is installed: where it really lies, and which version it is.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::asking::ask;
+use crate::surroundings::Surroundings;
+use convoke_agent::Vendor;
+
+/// A CLI that is installed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Installed {
+    /// Which one it is.
+    pub agent: Vendor,
+    /// Where it was found.
+    pub path: PathBuf,
+    /// The file that this leads to.
+    pub real_path: PathBuf,
+    /// Its version, if it could be found out.
+    pub version: Option<String>,
+}
+
+impl Installed {
+    /// Looks at a program: without running it, where its package says its version.
+    pub fn at(path: &Path, agent: Vendor, surroundings: &Surroundings) -> Self {
+        let real_path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let version = version_of_package(&real_path, agent.facts().package)
+            .or_else(|| version_by_asking(path, surroundings));
+        Self { agent, path: path.to_owned(), real_path, version }
+    }
+
+    /// Says whether Convoke was measured with this very version.
+    pub fn is_measured(&self) -> bool {
+        let version = self.version.as_deref();
+        version.is_some_and(|version| self.agent.facts().versions.contains(&version))
+    }
+
+    /// Returns the interpreter that the program's first line asks for, for example `node`.
+    pub fn interpreter(&self) -> Option<String> {
+        let bytes = read_beginning(&self.real_path)?;
+        let line = bytes.strip_prefix(b"#!")?;
+        let line = line.split(|byte| *byte == b'\n').next()?;
+        let mut words = std::str::from_utf8(line).ok()?.split_whitespace();
+        let name = words.find(|word| !word.starts_with('-') && !word.ends_with("/env"))?;
+        Some(name.rsplit('/').next()?.to_owned())
+    }
+}
+
+fn read_beginning(path: &Path) -> Option<Vec<u8>> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).ok()?;
+    file.take(256).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// A package lies around its program, with a `package.json` that names it.
+fn version_of_package(program: &Path, package: &str) -> Option<String> {
+    program.ancestors().skip(1).take(6).find_map(|directory| {
+        let text = std::fs::read(directory.join("package.json")).ok()?;
+        let manifest: serde_json::Value = serde_json::from_slice(&text).ok()?;
+        let name = manifest["name"].as_str()?;
+        let version = manifest["version"].as_str()?;
+        (name == package || name.starts_with(&format!("{package}-"))).then(|| version.to_owned())
+    })
+}
+
+/// Even `--version` makes some CLIs write into their user's home; so it gets another one.
+fn version_by_asking(program: &Path, surroundings: &Surroundings) -> Option<String> {
+    let home = tempfile::tempdir().ok()?;
+    let path = surroundings.variable("PATH").unwrap_or_default();
+    let environment = [("PATH", path), ("HOME", home.path().as_os_str())];
+    let environment = environment.map(|(name, value)| (name.into(), value.to_owned()));
+    let answer = ask(program, &["--version"], environment, home.path())?;
+    version_in(&answer.said)
+}
+
+/// Returns the first word that is a version: three numbers, with dots between them.
+fn version_in(text: &str) -> Option<String> {
+    let mut words = text.split_whitespace().map(|word| word.trim_start_matches('v'));
+    let is_version = |word: &&str| {
+        let core = word.split(['-', '+']).next().unwrap_or_default();
+        let numbers: Vec<&str> = core.split('.').collect();
+        numbers.len() == 3 && numbers.iter().all(|number| number.parse::<u64>().is_ok())
+    };
+    words.find(is_version).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_found_in_what_programs_say() {
+        for (said, version) in [
+            ("codex-cli 0.98.0\n", Some("0.98.0")),
+            ("2.1.197 (Claude Code)", Some("2.1.197")),
+            ("v0.61.0-nightly.3", Some("0.61.0-nightly.3")),
+            ("Not a version: 1.2 or 1.2.3.4", None),
+            ("", None),
+        ] {
+            assert_eq!(version_in(said).as_deref(), version, "{said}");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Looks at the agent CLIs of a machine: what they send to their models ([`capture`]), and whether
+//! they would work ([`doctor`]).
+//!
+//! Neither reads the environment or the home directory by itself: the caller hands them in as
+//! [`Surroundings`]. Neither writes into a CLI's own configuration.
+
+mod asking;
+pub mod capture;
+pub mod doctor;
+pub mod installed;
+pub mod surroundings;
+
+pub use surroundings::Surroundings;

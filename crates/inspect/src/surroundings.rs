@@ -1,0 +1,48 @@
+//! What a program finds around it: environment, home and working directory.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// What a program finds around it.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    /// The environment.
+    pub environment: BTreeMap<OsString, OsString>,
+    /// The user's home directory.
+    pub home: PathBuf,
+    /// The working directory.
+    pub cwd: PathBuf,
+}
+
+impl Surroundings {
+    /// Returns a variable of the environment that is set and not empty.
+    pub fn variable(&self, name: &str) -> Option<&OsStr> {
+        let value = self.environment.get(OsStr::new(name))?;
+        (!value.is_empty()).then_some(value.as_os_str())
+    }
+
+    /// Returns every executable file of this name on the `PATH`, in its order.
+    pub fn programs(&self, name: &str) -> Vec<PathBuf> {
+        let path = self.variable("PATH").unwrap_or_default();
+        let candidates = std::env::split_paths(path).map(|directory| directory.join(name));
+        let mut found: Vec<PathBuf> = candidates.filter(|path| is_executable(path)).collect();
+        found.dedup();
+        found
+    }
+
+    /// Returns a program as a shell would find it: by its path, or by its name on the `PATH`.
+    pub fn program(&self, name: &OsStr) -> Option<PathBuf> {
+        if Path::new(name).components().count() > 1 {
+            let path = self.cwd.join(name);
+            return is_executable(&path).then_some(path);
+        }
+        self.programs(name.to_str()?).into_iter().next()
+    }
+}
+
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path)
+        .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
