@@ -53,7 +53,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let store = SqliteStore::open(Path::new(state)).await?;
     let crew = Crew::new(team, seats);
-    let mut coordinator = Coordinator::create(store, new, crew, Box::new(show)).await?;
+    let mut coordinator =
+        Coordinator::create(store, new, crew, Box::new(|event| show(&event))).await?;
     coordinator.accept(Saying::new(person.as_str(), text.as_str())).await?;
     let stop = coordinator.run().await?;
     println!("----- {stop:?}");

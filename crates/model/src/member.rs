@@ -274,9 +274,8 @@ impl Prepared<'_> {
         &self,
         task: Task,
     ) -> Result<(ThreadId, Option<Log>, Vec<Diagnostic>), Failure> {
-        let unknown = |name: &str| {
-            Failure::new(Reason::Session, format!("there is no thread `{name}`"))
-        };
+        let unknown =
+            |name: &str| Failure::new(Reason::Session, format!("there is no thread `{name}`"));
         let id = match (&self.delivery.resume, &self.thread) {
             (Some(handle), _) => {
                 ThreadId::parse(&handle.session).ok_or_else(|| unknown(&handle.session))?

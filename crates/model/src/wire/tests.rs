@@ -85,7 +85,8 @@ fn an_error_in_the_middle_of_a_stream_is_told_on_either_wire() {
     let error = json!({"message": "too long for the context window", "code": 400});
     let chat = [chunk(&json!({"content": "x"})), json!({"error": error})];
     let responses = [json!({"type": "error", "message": "boom", "code": "server_error"})];
-    let failed = json!({"type": "response.failed", "response": {"error": {"code": "rate_limit_exceeded"}}});
+    let failed =
+        json!({"type": "response.failed", "response": {"error": {"code": "rate_limit_exceeded"}}});
     for (wire, events, reason) in [
         (Wire::Chat, &chat[..], convoke_agent::verdict::Reason::ContextFull),
         (Wire::Responses, &responses[..], convoke_agent::verdict::Reason::Server),

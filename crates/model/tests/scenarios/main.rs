@@ -12,6 +12,7 @@ mod argv;
 #[allow(dead_code, reason = "shared with the scenarios of convoke-thread")]
 #[path = "../../../thread/tests/scenarios/client.rs"]
 mod client;
+#[allow(dead_code, reason = "shared with the scenarios of convoke-thread")]
 #[path = "../../../thread/tests/scenarios/compare.rs"]
 mod compare;
 #[allow(dead_code, reason = "shared with the scenarios of convoke-thread")]

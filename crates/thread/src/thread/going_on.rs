@@ -29,7 +29,7 @@ impl<'a> Thread<'a> {
         record: &Record,
         told: &Told,
     ) -> Result<Self, ThreadError> {
-        let base = record.base_instructions.clone();
+        let base = record.base_instructions.as_deref();
         let mut thread = Self::new(setup, config, &record.id, base)?;
         let before = thread.diagnostics.len();
         thread.replay(record);

@@ -9,8 +9,8 @@ use convoke_core::name::nearest;
 use convoke_model::ThreadId;
 
 use crate::diagnostics::Deny;
-use crate::outcome::UsageError;
 use crate::machine;
+use crate::outcome::UsageError;
 
 /// Asks one model one question, with this repository's instructions.
 ///

@@ -18,8 +18,8 @@ use convoke_thread::pack::Pack;
 
 pub use self::arguments::Arguments;
 use self::output::{Account, Printer, SentRequest};
-use crate::outcome::{Outcome, UsageError};
 use crate::machine;
+use crate::outcome::{Outcome, UsageError};
 use crate::threads::StoredThreads;
 
 /// Asks, and shows the answer as it comes.
