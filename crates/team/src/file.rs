@@ -167,6 +167,21 @@ fn read_agent(section: &mut Section<'_>, agent: String) -> Result<AgentSettings,
         env: section.string_table("env")?,
         cwd: section.string("cwd")?,
         sandbox: section.string("sandbox")?,
+        base_url: section.string("base-url")?,
+        wire: section.one_of("wire", &["responses", "chat"])?,
+        key_env: read_key_env(section)?,
+        context_window: section.number("context-window")?,
+        tools: section.one_of("tools", &["none", "read"])?,
+    })
+}
+
+/// Reads the name of a variable; a key that stands there by mistake is refused, and not repeated.
+fn read_key_env(section: &mut Section<'_>) -> Result<Option<String>, TeamFileError> {
+    section.read("key-env", "the name of a variable, not the key itself", |value| {
+        let name = value.as_str()?;
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let is_name = !name.is_empty() && name.len() <= 64 && name.bytes().all(fits);
+        is_name.then(|| name.to_owned())
     })
 }
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "this is a test")]
 
+mod ask;
 mod assemble;
 mod capture;
 mod context;

@@ -7,4 +7,5 @@ mod events;
 mod hostile;
 mod stage;
 mod store;
+mod threads;
 mod transfer;
