@@ -5,10 +5,12 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod commands;
+mod conversation;
 mod diagnostics;
 mod figures;
 mod logging;
 mod outcome;
+mod program;
 mod surroundings;
 mod terminal;
 mod tokens;

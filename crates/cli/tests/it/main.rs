@@ -6,9 +6,14 @@ mod assemble;
 mod capture;
 mod context;
 mod doctor;
+mod init;
+mod mask;
 mod prompt;
 mod request;
 mod rpc;
+mod run;
+mod sessions;
+mod trust;
 mod vectors;
 
 use context::TestContext;

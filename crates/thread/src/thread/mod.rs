@@ -340,6 +340,7 @@ impl<'a> Thread<'a> {
                 machine: self.setup.machine,
                 config: &self.config,
                 shape: self.setup.pack.shape,
+                system: &self.setup.pack.skills.system,
             };
             let found = skills::find(self.setup.files, &places, &mut self.diagnostics);
             self.skills.insert(cwd.clone(), found);
