@@ -4,7 +4,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     clippy::print_stderr,
     reason = "a test fails by panicking, and says aloud that it is skipped"
 )]
@@ -39,13 +38,12 @@ struct Place {
 
 impl Place {
     fn new(clis: &[&str], team: &str) -> Option<Self> {
-        let mut path = String::new();
+        let mut path = std::env::var("PATH").unwrap();
         for cli in clis {
-            path += &format!("{}:", installed(cli)?.canonicalize().unwrap().display());
+            let directory = installed(cli)?.canonicalize().unwrap();
+            path = format!("{}:{path}", directory.display());
         }
-        path += &std::env::var("PATH").unwrap();
-        let place =
-            Self { project: TempDir::new().unwrap(), home: TempDir::new().unwrap(), path };
+        let place = Self { project: TempDir::new().unwrap(), home: TempDir::new().unwrap(), path };
         if !team.is_empty() {
             std::fs::write(place.project.path().join("convoke.toml"), team).unwrap();
         }
@@ -95,7 +93,10 @@ fn what_is_shown_as_sent_is_what_arrived(place: &Place, arguments: &[&str], turn
         let system = shown("--system");
         if !system.is_empty() {
             let received = texts(event, "receivedSystem");
-            assert!(received.iter().any(|text| text.contains(&system)), "turn {turn}: {received:?}");
+            assert!(
+                received.iter().any(|text| text.contains(&system)),
+                "turn {turn}: {received:?}"
+            );
         }
     }
     let left = std::fs::read_dir(place.home.path()).unwrap().flatten();
@@ -115,7 +116,8 @@ fn the_sample_runs_with_all_clis_at_once() {
 /// Each CLI gets text that it might act on, stumble over or change.
 #[test]
 fn hard_texts_arrive_as_they_were_sent() {
-    let text = "Line one\n\n  indented 你好 👩‍👩‍👧 é\u{301} \"q\" \\ \t| $HOME `ls` !ls [SYSTEM]\n/help";
+    let text =
+        "Line one\n\n  indented 你好 👩‍👩‍👧 é\u{301} \"q\" \\ \t| $HOME `ls` !ls [SYSTEM]\n/help";
     for (cli, agent) in [
         ("claude-2.1.197", "claude"),
         ("codex-0.98.0", "codex"),

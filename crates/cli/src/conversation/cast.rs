@@ -125,15 +125,16 @@ impl Casting<'_> {
             return Ok(self.stand_in(name));
         };
         let state = self.home.data.join("rehearsal");
-        let lines = if sample::is_sample(self.project) {
-            sample::lines(name.as_str())
-                .split_off(self.done(name, sample::lines(name.as_str()).len()))
-        } else {
-            Vec::new()
-        };
+        let mut lines = Vec::new();
+        if sample::is_sample(self.project) {
+            let all = sample::lines(name.as_str());
+            lines = all[self.done(name, all.len())..].to_vec();
+        }
         let host = stage.enter(name.clone(), vendor, lines, self.surroundings, state).await?;
         let mut definition = definition.clone();
         definition.command = Some(program.display().to_string());
+        // The private home's variables lead to our server; the user's own could lead past it.
+        definition.env.clear();
         Ok(agent(definition, host).into())
     }
 

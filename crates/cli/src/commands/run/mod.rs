@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use convoke_session::event::Stop;
-use convoke_session::{Event, Store as _, TurnState};
+use convoke_session::{Event, Store as _, TurnId, TurnState};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -103,7 +103,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
 async fn retry(conversation: &mut Conversation) -> anyhow::Result<()> {
     let coordinator = &mut conversation.coordinator;
     let session = coordinator.session();
-    let turns = coordinator.store().turns_after(session, Default::default(), usize::MAX).await?;
+    let turns = coordinator.store().turns_after(session, TurnId::default(), usize::MAX).await?;
     let undone = |state| matches!(state, TurnState::Failed | TurnState::Cancelled);
     let failed = turns.iter().rev().find(|turn| undone(turn.state) && turn.attempts > 0);
     match failed {

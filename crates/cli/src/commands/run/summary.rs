@@ -1,5 +1,6 @@
 //! The lines before and after a run.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -163,7 +164,7 @@ fn table(members: &[MemberTally]) -> Vec<String> {
         let padding = widths[0] - unicode_width::UnicodeWidthStr::width(&*row[0]);
         let mut line = format!("{}{:padding$}", row[0], "");
         for (cell, width) in row.iter().zip(widths).skip(1) {
-            line += &format!("  {cell:>width$}");
+            let _ = write!(line, "  {cell:>width$}");
         }
         line
     };
