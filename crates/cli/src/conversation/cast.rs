@@ -20,7 +20,7 @@ use convoke_team::{AgentSettings, MemberKind, Team};
 
 use super::engagement::{Engagement, engage};
 use super::home::Home;
-use super::project::Project;
+use super::project::{Origin, Project};
 use super::stage::{Stage, vendor_of};
 use super::{Players, sample};
 use crate::outcome::UsageError;
@@ -126,7 +126,7 @@ impl Casting<'_> {
         };
         let state = self.home.data.join("rehearsal");
         let mut lines = Vec::new();
-        if sample::is_sample(self.project) {
+        if self.project.origin == Origin::Sample {
             let all = sample::lines(name.as_str());
             lines = all[self.done(name, all.len())..].to_vec();
         }
@@ -139,7 +139,7 @@ impl Casting<'_> {
     }
 
     fn stand_in(&self, name: &MemberName) -> Arc<dyn Agent> {
-        if !sample::is_sample(self.project) {
+        if self.project.origin != Origin::Sample {
             return Arc::new(StandIn::new(Script::default()));
         }
         let mut turns = sample::turns(name.as_str());

@@ -10,7 +10,8 @@ use super::reached::Arrivals;
 use super::tally::{MemberTally, Tally};
 use super::view::{View, seconds};
 use crate::commands::sessions::short;
-use crate::conversation::{Conversation, Players, sample};
+use crate::conversation::project::Origin;
+use crate::conversation::{Conversation, Players};
 use crate::figures::number;
 use crate::program;
 
@@ -28,7 +29,7 @@ pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation)
     ))?;
     let players = match conversation.players {
         Players::Agents => None,
-        Players::StandIns if sample::is_sample(&conversation.project) => {
+        Players::StandIns if conversation.project.origin == Origin::Sample => {
             Some("A rehearsal of the built-in sample: a script answers. No account, no network.")
         }
         Players::StandIns => {

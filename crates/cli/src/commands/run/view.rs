@@ -12,7 +12,7 @@ use convoke_core::marker::Intent;
 use convoke_session::{Event, MemberName, MessageNumber, TurnId, TurnState};
 
 use super::text::FlowingText;
-use crate::figures::number;
+use crate::figures::{count, number};
 use crate::terminal::Paint;
 
 /// The screen that a run is shown on.
@@ -338,12 +338,12 @@ impl AtWork {
         let elapsed = self.since.elapsed();
         let frame = usize::try_from(elapsed.as_millis() / 100).unwrap_or(0) % FRAMES.len();
         let mut line = format!(
-            "{} {} {} · {} · {} events",
+            "{} {} {} · {} · {}",
             FRAMES[frame],
             self.member,
             self.doing.as_deref().unwrap_or("works"),
             seconds(elapsed),
-            number(self.events)
+            count(self.events, "event")
         );
         if let Some(tokens) = self.tokens {
             let _ = write!(line, " · {} tokens", number(tokens));
