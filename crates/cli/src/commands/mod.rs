@@ -1,5 +1,6 @@
 //! The subcommands, one module each.
 
+mod ask;
 mod assemble;
 mod capture;
 mod doctor;
@@ -34,6 +35,8 @@ pub enum Command {
     Prompt(prompt::Arguments),
     /// Show the exact request that a turn here would send to a model; nothing is sent
     Request(Box<request::Arguments>),
+    /// Ask one model one question, with this repository's instructions
+    Ask(Box<ask::Arguments>),
     /// Assemble prompts for other programs: JSON lines in, JSON lines out
     Assemble(assemble::Arguments),
     /// Keep a conversation for another program: JSON-RPC over standard input and output
@@ -59,6 +62,7 @@ pub fn run(command: Command) -> anyhow::Result<Outcome> {
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Prompt(arguments) => prompt::run(&arguments),
         Command::Request(arguments) => request::run(&arguments),
+        Command::Ask(arguments) => ask::run(&arguments),
         Command::Assemble(arguments) => assemble::run(&arguments),
         Command::Rpc(arguments) => rpc::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),

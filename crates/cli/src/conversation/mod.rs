@@ -152,12 +152,22 @@ pub async fn open(
         }
         _ => std::collections::HashMap::new(),
     };
-    let casting = Casting { project: &project, players, done, home: &home, surroundings };
-    let Cast { crew, stage, diagnostics } = casting.fill().await?;
     let is_new = session.is_none();
-    let coordinator = match session {
-        Some(session) => Coordinator::open(store, session.began.id, crew, observer).await?,
-        None => Coordinator::create(store, begin(&project), crew, observer).await?,
+    let began = session.map_or_else(|| begin(&project), |session| session.began);
+    let casting = Casting {
+        project: &project,
+        players,
+        done,
+        session: began.id,
+        store: &store,
+        home: &home,
+        surroundings,
+    };
+    let Cast { crew, stage, diagnostics } = casting.fill().await?;
+    let coordinator = if is_new {
+        Coordinator::create(store, began, crew, observer).await?
+    } else {
+        Coordinator::open(store, began.id, crew, observer).await?
     };
     Ok(Conversation { coordinator, project, players, stage, diagnostics, is_new })
 }

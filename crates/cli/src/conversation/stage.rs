@@ -101,6 +101,6 @@ pub(super) fn vendor_of(kind: Kind) -> Option<Vendor> {
         Kind::Claude => Some(Vendor::Claude),
         Kind::Codex => Some(Vendor::Codex),
         Kind::Gemini => Some(Vendor::Gemini),
-        Kind::Plain | Kind::StandIn => None,
+        Kind::Plain | Kind::Api | Kind::StandIn => None,
     }
 }

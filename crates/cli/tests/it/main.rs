@@ -8,6 +8,7 @@
     reason = "this is a test"
 )]
 
+mod ask;
 mod assemble;
 mod capture;
 mod context;

@@ -8,7 +8,7 @@ mod stored;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use convoke_core::{AgentContext, AssemblerOutput, ContextManager, Hooks};
 
 use self::output::Shown;
@@ -23,6 +23,7 @@ use crate::surroundings;
 ///
 /// Standard output carries the prompt alone, to the byte.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("account").args(["explain", "json"]).multiple(true))]
 pub struct Arguments {
     /// The member that the prompt is for
     #[arg(long = "for", value_name = "NAME")]
@@ -49,7 +50,7 @@ pub struct Arguments {
     #[arg(long)]
     explain: bool,
     /// Count tokens exactly too, with the encoding of OpenAI's current models
-    #[arg(long)]
+    #[arg(long, requires = "account")]
     exact_tokens: bool,
     /// Write the prompt, the system text, the ledger and the diagnostics as JSON
     #[arg(long)]
@@ -100,6 +101,7 @@ fn assemble(arguments: &Arguments) -> anyhow::Result<AssemblerOutput<'static>> {
             .context_for_reply(&id.as_str().into(), &member.name, context)
             .map_err(|error| UsageError(format!("--in-reply-to: {error}")))?,
     };
+    diagnostics.extend(conversation::marker_diagnostics(&manager, &input, team.context.text));
     let mut prompt = manager
         .assemble_prompt(&settings.agent, &input)
         .with_context(|| format!("no prompt for {}", member.name))?
