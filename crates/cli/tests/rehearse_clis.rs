@@ -4,7 +4,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     clippy::print_stderr,
     reason = "a test fails by panicking, and says aloud that it is skipped"
 )]
@@ -39,11 +38,11 @@ struct Place {
 
 impl Place {
     fn new(clis: &[&str], team: &str) -> Option<Self> {
-        let mut path = String::new();
+        let mut path = std::env::var("PATH").unwrap();
         for cli in clis {
-            path += &format!("{}:", installed(cli)?.canonicalize().unwrap().display());
+            let directory = installed(cli)?.canonicalize().unwrap();
+            path = format!("{}:{path}", directory.display());
         }
-        path += &std::env::var("PATH").unwrap();
         let place = Self { project: TempDir::new().unwrap(), home: TempDir::new().unwrap(), path };
         if !team.is_empty() {
             std::fs::write(place.project.path().join("convoke.toml"), team).unwrap();

@@ -80,12 +80,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
     let paint = Paint::for_stream(&out);
     writeln!(out, "wrote {}", path.display())?;
-    match &agents[..] {
-        [] => {
-            writeln!(out, "None of claude, codex and gemini is installed; rehearse until one is.")?
-        }
-        agents => writeln!(out, "installed: {}", agents.join(", "))?,
-    }
+    let installed = match &agents[..] {
+        [] => "None of claude, codex and gemini is installed; rehearse until one is.".to_owned(),
+        agents => format!("installed: {}", agents.join(", ")),
+    };
+    writeln!(out, "{installed}")?;
     let program = program::name();
     writeln!(out)?;
     let mut advice = |what: &str, command: &str| {

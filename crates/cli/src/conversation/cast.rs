@@ -21,7 +21,7 @@ use convoke_team::{AgentSettings, MemberKind, Team};
 
 use super::engagement::{Engagement, engage};
 use super::home::Home;
-use super::project::Project;
+use super::project::{Origin, Project};
 use super::stage::{Stage, vendor_of};
 use super::{Players, sample};
 use crate::machine;
@@ -134,15 +134,16 @@ impl Casting<'_> {
             return Ok(self.stand_in(name));
         };
         let state = self.home.data.join("rehearsal");
-        let lines = if sample::is_sample(self.project) {
-            sample::lines(name.as_str())
-                .split_off(self.done(name, sample::lines(name.as_str()).len()))
-        } else {
-            Vec::new()
-        };
+        let mut lines = Vec::new();
+        if self.project.origin == Origin::Sample {
+            let all = sample::lines(name.as_str());
+            lines = all[self.done(name, all.len())..].to_vec();
+        }
         let host = stage.enter(name.clone(), vendor, lines, self.surroundings, state).await?;
         let mut definition = definition.clone();
         definition.command = Some(program.display().to_string());
+        // The private home's variables lead to our server; the user's own could lead past it.
+        definition.env.clear();
         Ok(agent(definition, host).into())
     }
 
@@ -169,7 +170,7 @@ impl Casting<'_> {
     }
 
     fn stand_in(&self, name: &MemberName) -> Arc<dyn Agent> {
-        if !sample::is_sample(self.project) {
+        if self.project.origin != Origin::Sample {
             return Arc::new(StandIn::new(Script::default()));
         }
         let mut turns = sample::turns(name.as_str());

@@ -143,11 +143,11 @@ pub async fn open(
         Some(Rehearsal::StandIn) => Players::StandIns,
         Some(Rehearsal::Cli) => Players::Clis,
         // The sample is a play: nobody pays for it by going on with it.
-        None if sample::is_sample(&project) => Players::StandIns,
+        None if project.origin == Origin::Sample => Players::StandIns,
         None => Players::Agents,
     };
     let done = match &session {
-        Some(session) if sample::is_sample(&project) => {
+        Some(session) if project.origin == Origin::Sample => {
             sessions::turns_done(&store, session.began.id).await?
         }
         _ => std::collections::HashMap::new(),
@@ -181,6 +181,9 @@ pub fn project_of(
     home: &Home,
     trusted: &TrustedDirectories,
 ) -> anyhow::Result<Project> {
+    if sample::is_of_session(&session.began, home) {
+        return sample::write(home);
+    }
     let NewSession { id, directory, team, .. } = &session.began;
     let directory = PathBuf::from(directory);
     let stands_there =
@@ -189,9 +192,6 @@ pub fn project_of(
     let name = format!("the team file of session {id}");
     let mut project = Project::of(name, team.clone(), directory, trust)?;
     project.origin = Origin::Session;
-    if sample::is_sample(&project) {
-        return sample::write(home);
-    }
     if !project.directory.is_dir() {
         let gone = project.directory.display();
         return Err(UsageError(format!(

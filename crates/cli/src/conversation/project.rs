@@ -35,6 +35,8 @@ pub enum Origin {
     File,
     /// From a session, which keeps a copy.
     Session,
+    /// From this program: the built-in sample.
+    Sample,
 }
 
 impl Project {
@@ -61,7 +63,7 @@ impl Project {
     pub fn how_to_trust(&self) -> String {
         let directory = self.directory.display();
         match self.origin {
-            Origin::File => format!("`convoke trust {directory}` gives it"),
+            Origin::File | Origin::Sample => format!("`convoke trust {directory}` gives it"),
             Origin::Session => format!(
                 "it counts only while it stands in {directory}/{TEAM_FILE} and that directory is trusted"
             ),

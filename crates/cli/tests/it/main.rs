@@ -1,6 +1,12 @@
 //! The command from outside: what it prints, where, and its exit code.
 
-#![expect(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "this is a test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "this is a test"
+)]
 
 mod ask;
 mod assemble;

@@ -1,5 +1,7 @@
 //! Masks for what differs from run to run.
 
+use std::fmt::Write as _;
+
 /// Replaces the ids of sessions, whole or their last eight digits, by their order of appearance.
 pub fn session_ids(text: &str) -> String {
     let mut known: Vec<String> = Vec::new();
@@ -22,7 +24,7 @@ pub fn session_ids(text: &str) -> String {
                 known.len() - 1
             });
             let size = if whole { "SESSION" } else { "session" };
-            masked.push_str(&format!("[{size} {}]", index + 1));
+            let _ = write!(masked, "[{size} {}]", index + 1);
         } else {
             masked.push_str(word);
         }

@@ -220,76 +220,150 @@ fn a_store_of_another_version_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn an_interrupt_cancels_the_turn_and_saves_it() {
-    let project = programs("echo begun; sleep 30; echo never", "true");
+fn an_interrupt_cancels_the_turn_and_a_second_one_leaves_and_both_save() {
+    for (interrupts, reason) in [(1, "cancelled"), (2, "left")] {
+        // An agent that cannot be asked to stop.
+        let project = programs("trap '' INT TERM; echo begun; sleep 30; echo never", "true");
+        let mut child = project
+            .command(&["run", "--json", "Go"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let began = Instant::now();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        lines.find(|line| line.contains("\"begun")).unwrap();
+        for _ in 0..interrupts {
+            let process = nix::unistd::Pid::from_raw(child.id().try_into().unwrap());
+            nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGINT).unwrap();
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let rest: Vec<String> = lines.collect();
+        assert_eq!(child.wait().unwrap().code(), Some(1));
+        assert!(began.elapsed() < Duration::from_secs(20));
+        let stop = format!("\"reason\":\"{reason}\"");
+        assert!(rest.iter().any(|line| line.contains(&stop)), "{rest:?}");
+        let shown = project.run(&["sessions", "show", "last", "--turn", "1"]);
+        assert!(shown.contains("turn 1: max answers message 1: cancelled"), "{shown}");
+        assert!(shown.contains("bytes of its reply"), "{shown}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure_and_everything_is_saved() {
+    let project = TestContext::new();
     let mut child = project
-        .command(&["run", "--json", "Go"])
+        .command(&["run", "--rehearse"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-    lines.find(|line| line.contains("\"turn-started\"")).unwrap();
-    std::thread::sleep(Duration::from_millis(300));
-    nix::sys::signal::kill(
-        nix::unistd::Pid::from_raw(child.id().try_into().unwrap()),
-        nix::sys::signal::Signal::SIGINT,
-    )
-    .unwrap();
-    let rest: Vec<String> = lines.collect();
-    assert_eq!(child.wait().unwrap().code(), Some(1));
-    assert!(rest.iter().any(|line| line.contains("\"reason\":\"cancelled\"")), "{rest:?}");
-    let shown = project.run(&["sessions", "show", "last"]);
-    assert!(shown.contains("turn 1, max: cancelled"), "{shown}");
+    lines.find(|line| line.starts_with("ada  turn 1")).unwrap();
+    drop(lines);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+    let later = events(&project, &["run", "--session", "last", "--retry", "--json"]);
+    assert!(later.iter().any(|event| event["type"] == "stopped" && event["reason"] == "idle"));
 }
+
+fn said(events: &[Value]) -> Vec<(String, String)> {
+    let messages = events.iter().filter(|event| event["type"] == "message");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    messages.map(|event| (text(&event["from"]), text(&event["text"]))).collect()
+}
+
+/// Runs the command and kills it when an event says so. Returns the events before that one, and whether
+/// it was killed.
+fn killed_at(
+    project: &TestContext,
+    arguments: &[&str],
+    mut when: impl FnMut(&Value) -> bool,
+) -> (Vec<Value>, bool) {
+    let mut child = project.command(arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut seen = Vec::new();
+    for line in lines {
+        let event: Value = serde_json::from_str(&line).unwrap();
+        if when(&event) {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return (seen, true);
+        }
+        seen.push(event);
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    (seen, false)
+}
+
+/// Checks that a session of the sample came to its end, and that nothing in it is doubled.
+fn assert_whole(project: &TestContext) {
+    let shown = project.output(&["sessions", "show", "last", "--json"], b"").stdout;
+    let shown: Value = serde_json::from_slice(&shown).unwrap();
+    let states = shown["turns"].as_array().unwrap().iter().map(|turn| &turn["state"]);
+    assert!(states.clone().all(|state| state == "done"), "{shown}");
+    assert_eq!(states.count(), 5);
+    let checked = project.output(&["sessions", "replay", "--verify", "last"], b"");
+    assert!(checked.status.success(), "{checked:?}");
+}
+
+const SAMPLE: [&str; 3] = ["run", "--rehearse", "--json"];
+const GO_ON: [&str; 4] = ["run", "--session", "last", "--json"];
 
 /// The end of the process at any moment loses nothing that was acknowledged.
 #[test]
 fn a_run_that_is_killed_in_the_middle_of_a_turn_comes_to_its_end_later() {
-    let whole = events(&TestContext::new(), &["run", "--rehearse", "--json"]);
-    let said = |events: &[Value]| -> Vec<(String, String)> {
-        let messages = events.iter().filter(|event| event["type"] == "message");
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        messages.map(|event| (text(&event["from"]), text(&event["text"]))).collect()
-    };
-    assert_eq!(said(&whole).len(), 6);
+    let whole = said(&events(&TestContext::new(), &SAMPLE));
+    assert_eq!(whole.len(), 6);
     for turn in [1, 2, 4] {
         let project = TestContext::new();
-        let mut child = project
-            .command(&["run", "--rehearse", "--json"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let mut acknowledged = Vec::new();
         let mut turns = 0;
-        for line in lines {
-            let event: Value = serde_json::from_str(&line).unwrap();
+        let (acknowledged, killed) = killed_at(&project, &SAMPLE, |event| {
             turns += u32::from(event["type"] == "turn-started");
-            // Killed when the agent has begun to speak.
-            if turns == turn
-                && event["type"] == "agent"
-                && event["event"]["event"]["kind"] == "text"
-            {
-                child.kill().unwrap();
-                break;
-            }
-            acknowledged.push(event);
-        }
-        child.wait().unwrap();
-        let later = events(&project, &["run", "--session", "last", "--json"]);
+            // When the agent has begun to speak.
+            turns == turn && event["event"]["event"]["kind"] == "text"
+        });
+        assert!(killed);
+        let later = events(&project, &GO_ON);
         assert_eq!(later[0]["interrupted"].as_array().unwrap().len(), 1, "{}", later[0]);
         let mut all = said(&acknowledged);
         all.extend(said(&later));
-        assert_eq!(all, said(&whole), "killed in turn {turn}");
-        let checked = project.run(&["sessions", "replay", "--verify", "last"]);
-        assert!(checked.contains("6 of 6 prompts"), "{checked}");
-        let turns = project.output(&["sessions", "show", "last", "--json"], b"").stdout;
-        let turns: Value = serde_json::from_slice(&turns).unwrap();
-        let states = turns["turns"].as_array().unwrap().iter().map(|turn| &turn["state"]);
-        assert!(states.clone().all(|state| state == "done"), "{turns}");
-        assert_eq!(states.count(), 5);
+        assert_eq!(all, whole, "killed in turn {turn}");
+        assert_whole(&project);
     }
+}
+
+#[test]
+fn a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been() {
+    let whole = said(&events(&TestContext::new(), &SAMPLE));
+    let project = TestContext::new();
+    let mut seed = 20_261_115_u64;
+    let mut times = 0;
+    let mut arguments = &SAMPLE[..];
+    let mut acknowledged: Vec<(String, String)> = Vec::new();
+    loop {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let mut left = 5 + (seed >> 33) % 200;
+        let (seen, killed) = killed_at(&project, arguments, |_| {
+            left -= 1;
+            left == 0
+        });
+        acknowledged.extend(said(&seen));
+        if !killed {
+            break;
+        }
+        times += 1;
+        arguments = &GO_ON;
+    }
+    assert!(times > 2, "killed only {times} times");
+    // A message may be stored in the moment before its event is written; none is lost or said twice.
+    let mut rest = whole.iter();
+    assert!(acknowledged.iter().all(|one| rest.any(|other| other == one)), "{acknowledged:?}");
+    assert_whole(&project);
+    let shown = project.output(&["sessions", "show", "last", "--json"], b"").stdout;
+    let shown: Value = serde_json::from_slice(&shown).unwrap();
+    assert_eq!(shown["messages"].as_array().unwrap().len(), whole.len());
 }
 
 #[test]

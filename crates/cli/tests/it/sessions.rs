@@ -192,9 +192,10 @@ fn a_prompt_that_does_not_come_out_again_is_named() {
         String::from_utf8(project.output(&["sessions", "export", "last", "--all"], b"").stdout)
             .unwrap();
     // The messages are somebody's text; what was sent is kept by its hash.
-    let change = |line: &str| match line.starts_with("{\"message\":") {
-        true => line.replace("Is the token safe?", "Is the token fine?"),
-        false => line.to_owned(),
+    let change = |line: &str| {
+        let is_message = line.starts_with("{\"message\":");
+        let to = if is_message { "Is the token fine?" } else { "Is the token safe?" };
+        line.replace("Is the token safe?", to)
     };
     let changed = all.lines().map(change).collect::<Vec<_>>().join("\n");
     assert_ne!(all.trim_end(), changed);

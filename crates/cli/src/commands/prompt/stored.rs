@@ -1,5 +1,6 @@
 //! The prompt that a member of a stored session would get now.
 
+use anyhow::Context as _;
 use convoke_core::AssemblerOutput;
 use convoke_session::prompt::{InstructionFile, PromptInput};
 use convoke_session::{MemberName, Store as _};
@@ -45,6 +46,6 @@ pub(super) fn assemble(
         let input = PromptInput::new(&project.team, member, file, task, answers, newest);
         let material = input.read(&store, id).await?;
         let output = input.assemble(&material);
-        Ok(output.map_err(|error| anyhow::anyhow!("no prompt for {}: {error}", member.name))?)
+        output.with_context(|| format!("no prompt for {}", member.name))
     })
 }
