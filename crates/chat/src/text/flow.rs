@@ -1,0 +1,115 @@
+//! A text that grows: only the line that is being written is wrapped again.
+
+use super::wrap::wrap;
+
+/// How much of a text is kept once it is twice as long.
+const KEPT_BYTES: usize = 64 << 10;
+/// A line that is longer than this is broken for good, so that a text without line breaks stays cheap.
+const LONGEST_LINE: usize = 8 << 10;
+
+/// A text that grows, in lines of a width.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Flow {
+    text: String,
+    width: usize,
+    lines: Vec<String>,
+    /// Where in the text the last line begins, and at which wrapped line it does.
+    open: (usize, usize),
+}
+
+impl Flow {
+    /// Creates an empty text.
+    pub(crate) fn new(width: usize) -> Self {
+        Self { width, ..Self::default() }
+    }
+
+    /// Returns the wrapped lines.
+    pub(crate) fn lines(&self) -> &[String] {
+        &self.lines
+    }
+
+    /// Returns the text.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Adds to the end. Costs what is added and the line that it is added to.
+    pub(crate) fn push(&mut self, more: &str) {
+        self.text.push_str(more);
+        if self.text.len() > 2 * KEPT_BYTES {
+            let from = self.text.ceil_char_boundary(self.text.len() - KEPT_BYTES);
+            let from = self.text[from..].find('\n').map_or(from, |at| from + at + 1);
+            self.replace(format!("…\n{}", &self.text[from..]));
+            return;
+        }
+        let (from, line) = self.open;
+        self.lines.truncate(line);
+        self.lines.extend(wrap(&self.text[from..], self.width));
+        if let Some(end) = self.text[from..].rfind('\n') {
+            let last = from + end + 1;
+            let tail = wrap(&self.text[last..], self.width).len();
+            self.open = (last, self.lines.len() - tail);
+        }
+        if self.text.len() - self.open.0 > LONGEST_LINE {
+            self.open = (self.text.len(), self.lines.len());
+        }
+    }
+
+    /// Begins again with another text.
+    pub(crate) fn replace(&mut self, text: String) {
+        self.lines = wrap(&text, self.width);
+        let last = text.rfind('\n').map_or(0, |end| end + 1);
+        let tail = wrap(&text[last..], self.width).len();
+        self.open = (last, self.lines.len() - tail);
+        self.text = text;
+    }
+
+    /// Wraps for another width.
+    pub(crate) fn resize(&mut self, width: usize) {
+        self.width = width;
+        let text = std::mem::take(&mut self.text);
+        self.replace(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_text_that_grew_looks_like_one_that_came_whole(
+            pieces in prop::collection::vec("[ a-z漢\n]{0,12}", 1..20), width in 2_usize..20,
+        ) {
+            let mut flow = Flow::new(width);
+            for piece in &pieces {
+                flow.push(piece);
+            }
+            prop_assert_eq!(flow.lines(), wrap(&pieces.concat(), width));
+            flow.resize(width + 3);
+            prop_assert_eq!(flow.lines(), wrap(&pieces.concat(), width + 3));
+        }
+    }
+
+    #[test]
+    fn only_the_end_of_a_long_text_is_kept() {
+        let mut flow = Flow::new(80);
+        for _ in 0..100_000 {
+            flow.push("a line of text\n");
+        }
+        flow.push("the end");
+        assert!(flow.text().len() <= 2 * KEPT_BYTES);
+        assert!(flow.text().starts_with("…\na line"));
+        assert_eq!(flow.lines().last().map(String::as_str), Some("the end"));
+    }
+
+    #[test]
+    fn a_text_without_line_breaks_stays_cheap() {
+        let mut flow = Flow::new(80);
+        for _ in 0..200_000 {
+            flow.push("word ");
+        }
+        assert!(flow.text().len() <= 2 * KEPT_BYTES + 8);
+    }
+}
