@@ -1,6 +1,34 @@
 //! Runs one turn of one coding agent.
 //!
 //! This crate is the only place that knows a vendor's flags and event formats.
+//!
+//! ```no_run
+//! use convoke_agent::adapter::{Host, agent};
+//! use convoke_agent::config::Catalog;
+//! use convoke_agent::process::guardian::Guardian;
+//! use convoke_agent::{Delivery, Verdict};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let host = Host {
+//!     guardian: Guardian::this_program()?,
+//!     env: std::env::vars_os().collect(),
+//!     temp_root: std::env::temp_dir(),
+//!     state_dir: "/home/me/.local/state/convoke".into(),
+//! };
+//! let definition = Catalog::built_in().get("claude").cloned().ok_or("no such agent")?;
+//! let mut turn = agent(definition, host).start(Delivery::new("What is this?", "/home/me/project"));
+//! while let Some(event) = turn.next().await {
+//!     println!("{event:?}");
+//! }
+//! let outcome = turn.outcome().await;
+//! if outcome.verdict == Verdict::Done {
+//!     println!("{}", outcome.reply);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A program that does this begins its `main` with [`process::guardian::run_if_asked`].
 
 pub mod adapter;
 pub mod config;

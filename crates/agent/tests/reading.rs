@@ -11,7 +11,7 @@ use convoke_agent::stream::lines::Lines;
 use convoke_agent::stream::plain::Plain;
 use convoke_agent::stream::{Account, Reader};
 use convoke_agent::usage::Usage;
-use convoke_agent::verdict::{Ending, Exit, Reason, Verdict};
+use convoke_agent::verdict::{Ending, Exit, Failure, Reason, Verdict};
 use proptest::strategy::Strategy;
 
 fn read(mut reader: impl Reader, lines: &[&[u8]]) -> (Vec<Event<'static>>, Account) {
@@ -166,8 +166,8 @@ fn what_an_app_server_asks_is_told_apart() {
     let mut app = CodexApp::new(1000);
     let mut ask = |line: &str| app.message(line.as_bytes(), &mut |_| {});
     assert_eq!(
-        ask(r#"{"id":2,"result":{"thread":{"id":"t1"}}}"#),
-        Message::Answer { id: 2, thread: Some("t1".into()), turn: None }
+        ask(r#"{"id":2,"result":{"thread":{"id":"t1"},"model":"m"}}"#),
+        Message::Answer { id: 2, thread: Some("t1".into()), model: Some("m".into()), turn: None }
     );
     assert_eq!(
         ask(r#"{"id":3,"error":{"code":-1,"message":"no"}}"#),
@@ -176,6 +176,40 @@ fn what_an_app_server_asks_is_told_apart() {
     assert_eq!(
         ask(r#"{"id":"a","method":"item/fileChange/requestApproval","params":{}}"#),
         Message::Request { id: "\"a\"".into(), method: "item/fileChange/requestApproval".into() }
+    );
+}
+
+#[test]
+fn a_turn_that_ends_early_replies_with_what_was_streamed() {
+    let claude = |text: &str| {
+        format!(
+            r#"{{"type":"stream_event","event":{{"type":"content_block_delta","delta":{{"type":"text_delta","text":"{text}"}}}}}}"#
+        )
+    };
+    let start = r#"{"type":"stream_event","event":{"type":"message_start"}}"#;
+    let (broken, half, more) = (claude("broken off"), claude("I beg"), claude("in"));
+    let lines = [start, &broken, start, &half, &more].map(str::as_bytes);
+    assert_eq!(read(Claude::new(100), &lines).1.reply, "I begin");
+    let app = br#"{"method":"item/agentMessage/delta","params":{"delta":"I begin"}}"#;
+    assert_eq!(read(CodexApp::new(100), &[app]).1.reply, "I begin");
+}
+
+#[test]
+fn events_have_one_json_form() {
+    let event = Event {
+        sub_agent: Some("call_1".into()),
+        kind: EventKind::ToolFinished { id: "t".into(), ok: false, output: "no".into() },
+    };
+    assert_eq!(
+        serde_json::to_value(&event).unwrap(),
+        serde_json::json!({"subAgent": "call_1", "event": {"kind": "toolFinished", "id": "t", "ok": false, "output": "no"}})
+    );
+    let verdict = Verdict::Failed(Failure::new(Reason::RateLimit, "slow down"));
+    let event = Event::own(EventKind::Finished { verdict });
+    assert_eq!(
+        serde_json::to_value(&event).unwrap(),
+        serde_json::json!({"event": {"kind": "finished",
+            "verdict": {"verdict": "failed", "reason": "rate-limit", "message": "slow down"}}})
     );
 }
 

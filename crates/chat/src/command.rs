@@ -155,7 +155,7 @@ mod tests {
             ("/QUIT", "Quit \"\""),
             ("/ledger", "Ledger \"\""),
             ("/task", "write /task TEXT"),
-            ("/qiut", "there is no command /qiut; did you mean /quit?"),
+            ("/quitt", "there is no command /quitt; did you mean /quit?"),
             (
                 "/etc/hosts is odd",
                 "there is no command /etc/hosts; /help shows those there are; a space before it sends it",

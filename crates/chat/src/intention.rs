@@ -64,6 +64,14 @@ impl Company {
         }
     }
 
+    /// Returns who is meant: `all` is everyone but the speaker.
+    pub fn meant(&self, speaker: &MemberName, to: Vec<String>) -> Vec<String> {
+        if to.iter().all(|name| !NameKey::new(name).is_all()) {
+            return to;
+        }
+        self.roster.everyone_but(speaker).iter().map(ToString::to_string).collect()
+    }
+
     fn say(&self, line: &str, to: &[String]) -> Intention {
         let mut named = Vec::new();
         let mut rest = line.trim();

@@ -74,8 +74,8 @@ pub fn reports() -> (Observer, Reports) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let reports = Reports { sender: sender.clone(), receiver };
     // When nobody listens any more, the chat is over.
-    let observer = Box::new(move |event: &Event| {
-        let _ = sender.send(Report::Event(event.clone()));
+    let observer = Box::new(move |event: Event| {
+        let _ = sender.send(Report::Event(event));
     });
     (observer, reports)
 }

@@ -10,6 +10,7 @@ mod diagnostics;
 mod figures;
 mod logging;
 mod outcome;
+mod program;
 mod surroundings;
 mod terminal;
 mod tokens;

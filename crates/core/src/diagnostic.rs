@@ -87,6 +87,57 @@ codes! {
     AgentsMdUntrusted = "agents-md.untrusted",
         "The project is marked as untrusted, so its instruction files are not sent.",
         "Set trust_level = \"trusted\" for the project in config.toml.";
+    ConfigIgnored = "config.ignored",
+        "A key of the configuration has no effect.",
+        "Remove it, or use the key that replaced it.";
+    RulesInvalid = "rules.invalid",
+        "A file of command rules could not be read, so its approved prefixes are not listed.",
+        "Correct the file, or remove it.";
+    RulesTruncated = "rules.truncated",
+        "The list of approved command prefixes was cut.",
+        "Approve fewer and shorter prefixes.";
+    SkillInvalid = "skill.invalid",
+        "A skill's file says too little or too much about itself, so the skill is not listed.",
+        "Give it a name of at most 64 and a description of at most 1024 characters between --- lines.";
+    SkillUnreadable = "skill.unreadable",
+        "A skill could not be read, so its text is not sent.",
+        "Make its SKILL.md readable, or do not mention it.";
+    SkillAmbiguous = "skill.ambiguous",
+        "Several skills have the mentioned name, so none of them is sent.",
+        "Mention it by its path: [$name](path).";
+    SkillsLimited = "skills.limited",
+        "A skills folder holds more folders than are looked at.",
+        "Keep skills in at most 2000 folders, six levels deep.";
+    ImageUnusable = "image.unusable",
+        "An image could not be attached; a text says so in its place.",
+        "Use a readable PNG or JPEG file.";
+    OutputTruncated = "output.truncated",
+        "The middle of a tool's output was cut by the model's policy.",
+        "Raise tool_output_token_limit, or let the tool print less.";
+    OutputOrphaned = "output.orphaned",
+        "An output whose call is not in the history was left out.",
+        "Keep a call together with its output.";
+    OutputMissing = "output.missing",
+        "A call without an output was answered with `aborted`.",
+        "Keep a call together with its output.";
+    ItemDropped = "item.dropped",
+        "An item of a kind that is not sent was left out of the history.",
+        "Nothing: system messages and unknown items never reach the model.";
+    CompactionTruncated = "compaction.truncated",
+        "Compaction left out or cut user messages that did not fit into 20,000 tokens.",
+        "Compact earlier.";
+    ToolsMissing = "tools.missing",
+        "The request offers no tools, because none were named; Codex itself would offer its own.",
+        "Name a file with the tools: --tools FILE.";
+    ThreadCompacts = "thread.compacts",
+        "The thread has reached its limit, so the next request asks for a summary and not for an answer.",
+        "Nothing: the prompt follows with the request after it.";
+    RecordTorn = "record.torn",
+        "The last line of a thread's file was cut off and was left out.",
+        "Nothing: the program that wrote it was stopped while writing.";
+    RecordInvalid = "record.invalid",
+        "A line of a thread's file could not be understood and was left out.",
+        "Use a file of the supported version.";
     AgentsMdBlank = "agents-md.blank",
         "A blank file keeps Codex from the other instruction files of its directory.",
         "Remove the blank file, or write the instructions into it.";

@@ -8,6 +8,7 @@
 pub mod conformance;
 pub mod content;
 pub mod coordinator;
+pub mod diff;
 pub mod event;
 pub mod id;
 pub mod prompt;

@@ -1,1 +1,118 @@
-//! Replay.
+//! Replay: every prompt of a session is assembled once more, and must come out the same.
+
+use serde::Serialize;
+
+use crate::content::{Content, ContentRef};
+use crate::id::{MemberName, MessageNumber, SessionId, TurnId};
+use crate::prompt::PromptInput;
+use crate::store::{Store, StoreError};
+use crate::turn::Attempt;
+
+/// How many turns are read at once.
+const PAGE: usize = 256;
+
+/// One attempt that was assembled once more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Replayed {
+    /// The turn.
+    pub turn: TurnId,
+    /// The attempt.
+    pub attempt: u32,
+    /// Whose turn it was.
+    pub member: MemberName,
+    /// The version that assembled it first.
+    pub engine: String,
+    /// What came out.
+    pub result: ReplayResult,
+}
+
+/// What came out of a replay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "result", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub enum ReplayResult {
+    /// The same bytes.
+    Same,
+    /// Other bytes.
+    Differs {
+        /// Which text.
+        text: &'static str,
+        /// The one that was sent.
+        sent: Option<ContentRef>,
+        /// The one that came out now.
+        rebuilt: Option<ContentRef>,
+    },
+    /// The stored messages give another context than the one that was used.
+    ContextDiffers {
+        /// The messages that were used, newest first.
+        used: Vec<MessageNumber>,
+        /// The messages that are found now.
+        found: Vec<MessageNumber>,
+    },
+    /// It could not be assembled.
+    Failed {
+        /// Why.
+        why: String,
+    },
+}
+
+/// Assembles every prompt of a session once more from its stored input and messages, and compares.
+///
+/// Costs one window of messages and one assembly for each attempt.
+pub async fn verify(store: &impl Store, session: SessionId) -> Result<Vec<Replayed>, StoreError> {
+    store.session(session).await?;
+    let mut replayed = Vec::new();
+    let mut after = TurnId::default();
+    loop {
+        let turns = store.turns_after(session, after, PAGE).await?;
+        let Some(last) = turns.last() else { return Ok(replayed) };
+        after = last.id;
+        for turn in turns {
+            for attempt in store.attempts(session, turn.id).await? {
+                let result = replay(store, session, &attempt).await;
+                replayed.push(Replayed {
+                    turn: turn.id,
+                    attempt: attempt.number,
+                    member: turn.member.clone(),
+                    engine: attempt.engine,
+                    result: result
+                        .unwrap_or_else(|error| ReplayResult::Failed { why: error.to_string() }),
+                });
+            }
+        }
+    }
+}
+
+async fn replay(
+    store: &impl Store,
+    session: SessionId,
+    attempt: &Attempt,
+) -> Result<ReplayResult, StoreError> {
+    let input = store.content(attempt.input.hash).await?;
+    let input: PromptInput = match serde_json::from_str(&input) {
+        Ok(input) => input,
+        Err(error) => return Ok(ReplayResult::Failed { why: error.to_string() }),
+    };
+    // What was sent must be there too, whole.
+    store.content(attempt.prompt.hash).await?;
+    let material = input.read(store, session).await?;
+    let found: Vec<MessageNumber> = material.earlier.iter().map(|message| message.number).collect();
+    if found != input.context {
+        return Ok(ReplayResult::ContextDiffers { used: input.context, found });
+    }
+    let output = match input.assemble(&material) {
+        Ok(output) => output,
+        Err(error) => return Ok(ReplayResult::Failed { why: error.to_string() }),
+    };
+    let prompt = Content::new(output.prompt).reference();
+    let system = output.system_flag.map(|system| Content::new(system).reference());
+    if prompt != attempt.prompt {
+        let (sent, rebuilt) = (Some(attempt.prompt), Some(prompt));
+        return Ok(ReplayResult::Differs { text: "prompt", sent, rebuilt });
+    }
+    if system != attempt.system {
+        let sent = attempt.system;
+        return Ok(ReplayResult::Differs { text: "system", sent, rebuilt: system });
+    }
+    Ok(ReplayResult::Same)
+}

@@ -1,5 +1,108 @@
 //! What a model is sent: from a directory, a configuration and a history to one request, to the
 //! byte.
+//!
+//! The crate assembles requests as Codex does (specification 004), checked against captures of the
+//! real program, and accounts for every byte of them. It is synchronous, sends nothing, reads no clock
+//! and no environment, and reaches files only through [`files::Files`].
+//!
+//! ```no_run
+//! use convoke_thread::config::{Config, Machine, Overrides};
+//! use convoke_thread::files::Disk;
+//! use convoke_thread::pack::Pack;
+//! use convoke_thread::thread::{Setup, Step, Thread, TurnOverrides};
+//! use convoke_thread::user_input::UserInput;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let machine = Machine {
+//!     home: Some("/home/me".into()),
+//!     codex_home: "/home/me/.codex".into(),
+//!     cwd: "/home/me/project".into(),
+//!     shell: "bash".to_owned(),
+//!     tmpdir: None,
+//!     openai_base_url: None,
+//! };
+//! let pack = Pack::load(&Disk, "packs/mine".as_ref())?;
+//! let config = Config::load(&Disk, &machine, pack.shape, &Overrides::default())?;
+//! let setup = Setup {
+//!     files: &Disk,
+//!     pack: &pack,
+//!     machine: &machine,
+//!     listed_models: &[],
+//! };
+//! let mut thread = Thread::start(setup, config, "thread-1")?;
+//! let hello = vec![UserInput::Text("hello".to_owned())];
+//! if let Step::Send(request) = thread.begin_turn(hello, &TurnOverrides::default())? {
+//!     println!("{}", request.body);
+//!     assert_eq!(request.ledger.used_bytes(), request.body.len() as u64);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Where things are
+//!
+//! From the outside in: [`thread`] holds a conversation and says what happens next; [`prompt`] maps
+//! what it wants to say to the Responses and Chat wires and writes the ledger; [`history`] keeps the
+//! [`item`]s, pairs calls with outputs and cuts outputs; [`compaction`] rebuilds a history; [`record`]
+//! reads and writes threads. What goes into the initial context comes from [`permissions`] (with
+//! [`command_rules`]), [`instructions`], [`personality`], [`user_instructions`] (with [`project_doc`] and [`skills`]) and
+//! [`environment`]. [`config`], [`model`] and [`pack`] are what all of it is made from.
+//!
+//! # What is supported
+//!
+//! - Shapes `codex@0.98` and `codex@0.94`. They differ in the default personality, in the texts of
+//!   their packs (a pack without `wrappers/model-switch.md` says nothing when the model changes), in
+//!   `~/.agents/skills`, in how tokens are counted, and in the default wire of a provider.
+//! - Configuration: `config.toml` of the user and of trusted projects, profiles, `-c` overrides, and
+//!   the keys that a prompt depends on. Other keys are not looked at.
+//! - Everything in the request's body: instructions, all items, reasoning, verbosity, schema, storing.
+//!   Tools are passed through; what tools return is reported by the caller.
+//! - Threads: started, resumed, forked, rolled back, interrupted, steered; compacted by hand and by
+//!   token limit, by the model and by the server; retries as the provider is configured.
+//! - Records: Codex's session files and our own; a torn last line is left out and reported.
+//!
+//! # Where the real program differs from specification 004
+//!
+//! The captures win. The initial context is built once for a thread and again on resume, fork and
+//! compaction, not for every turn; on resume and fork it follows the restored history. A mode of
+//! collaboration that the first turn chooses comes after the environment, as a change. Instructions
+//! that are given, or the feature `personality` switched off, end all talk of personality. A schema
+//! travels as `text.format`, and is refused on Chat. Compaction keeps user messages as they were; its
+//! summary is the last thing that the model said.
+//!
+//! # Known differences from the real program
+//!
+//! - HTTP headers are not made here.
+//! - `models_cache.json` is not read: models that a server lists are handed in by the caller.
+//! - Command rules are read only as literal `prefix_rule` calls; a file with anything else is
+//!   reported and ignored, where Codex evaluates it.
+//! - A configuration value of the wrong type is an error that names the key. Keys that a prompt does
+//!   not depend on are never checked.
+//! - The review mode and sub-agents, whose prompts are not in packs, are not supported.
+//! - A pipe or a device in the place of a document or a skill is refused instead of read.
+//! - An image that must be made smaller is encoded by this crate's encoder: same type and size, other
+//!   bytes.
 
+pub mod command_rules;
+pub mod compaction;
+pub mod config;
+pub mod environment;
 pub mod files;
+#[cfg(test)]
+mod fixture;
+pub mod history;
+pub mod images;
+pub mod instructions;
+pub mod item;
+pub mod model;
+pub mod pack;
+pub mod permissions;
+pub mod personality;
 pub mod project_doc;
+pub mod prompt;
+pub mod record;
+pub mod skills;
+pub mod thread;
+pub mod truncate;
+pub mod user_input;
+pub mod user_instructions;

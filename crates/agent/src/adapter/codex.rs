@@ -119,7 +119,6 @@ fn app_server(context: &Context<'_>, mut args: Vec<OsString>) -> Call {
         dialogue: Box::new(Conversation {
             reader: CodexApp::new(delivery.limits.reply_bytes),
             prompt: delivery.prompt.clone(),
-            model: context.model().map(str::to_owned),
             thread,
             resume: context.resume().map(str::to_owned),
             names: None,
@@ -138,7 +137,6 @@ const INTERRUPT: u64 = 4;
 struct Conversation {
     reader: CodexApp,
     prompt: String,
-    model: Option<String>,
     thread: Value,
     resume: Option<String>,
     /// The thread and the turn, once they have begun.
@@ -150,6 +148,7 @@ impl Conversation {
         &mut self,
         id: u64,
         thread: Option<String>,
+        model: Option<String>,
         turn: Option<String>,
         sink: &mut Sink<'_>,
     ) -> Input {
@@ -170,7 +169,7 @@ impl Conversation {
                 let Some(thread) = thread else {
                     return self.give_up(Reason::Other, "codex began no thread");
                 };
-                self.reader.thread_is(&thread, self.model.take(), sink);
+                self.reader.thread_is(&thread, model, sink);
                 let prompt = std::mem::take(&mut self.prompt);
                 let input = json!([{ "type": "text", "text": prompt }]);
                 let params = json!({ "threadId": thread, "input": input });
@@ -203,7 +202,9 @@ impl Dialogue for Conversation {
 
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input {
         let reply = match self.reader.message(line, sink) {
-            Message::Answer { id, thread, turn } => self.answered(id, thread, turn, sink),
+            Message::Answer { id, thread, model, turn } => {
+                self.answered(id, thread, model, turn, sink)
+            }
             Message::Refusal { id: INTERRUPT, .. } | Message::Nothing => Input::nothing(),
             Message::Refusal { message, .. } => {
                 let reason = reason_in_words(&message).unwrap_or(Reason::Other);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -46,7 +47,8 @@ pub enum StartError {
 
 /// Creates a directory for one turn, which only this user can read.
 pub fn private_dir(root: &Path) -> io::Result<tempfile::TempDir> {
-    tempfile::Builder::new().prefix(PREFIX).tempdir_in(root)
+    let owner_only = std::fs::Permissions::from_mode(0o700);
+    tempfile::Builder::new().prefix(PREFIX).permissions(owner_only).tempdir_in(root)
 }
 
 /// Returns whether a directory is one of ours, which may be removed.
@@ -115,6 +117,7 @@ impl Held {
         let mut guardian =
             tokio::process::Command::from(command).spawn().map_err(StartError::Guardian)?;
         let pipes = take_pipes(&mut guardian).ok_or(StartError::Silent)?;
+        platform::widen(&pipes.stdout);
         let connected = tokio::select! {
             connected = timeout(START_LIMIT, listener.accept()) => connected,
             _ = guardian.wait() => return Err(StartError::Silent),
@@ -198,4 +201,17 @@ fn take_pipes(guardian: &mut Child) -> Option<Pipes> {
         stdout: guardian.stdout.take()?,
         stderr: guardian.stderr.take()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_private_directory_is_for_this_user_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = private_dir(root.path()).unwrap();
+        assert!(is_private_dir(dir.path()) && !is_private_dir(root.path()));
+        assert_eq!(dir.path().metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    }
 }

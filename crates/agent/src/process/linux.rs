@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -13,6 +15,13 @@ use nix::unistd::Pid;
 #[expect(clippy::unnecessary_wraps, reason = "other systems may not know")]
 pub fn this_program() -> io::Result<PathBuf> {
     Ok(PathBuf::from("/proc/self/exe"))
+}
+
+/// Makes a pipe hold as much as it may. A program that exits without flushing its output, as some do,
+/// loses less of it when its reader is slow.
+pub fn widen(pipe: impl AsFd) {
+    // A system that grants less leaves the pipe as it was, and that works too.
+    let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(1 << 20));
 }
 
 /// Makes orphans among our descendants our children, whatever session they are in.

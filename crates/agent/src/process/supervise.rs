@@ -23,7 +23,7 @@ use crate::verdict::{Ending, Reason, Stop};
 /// The bytes of error output that are kept: the last ones.
 const STDERR_KEPT: usize = 16 << 10;
 /// Events that wait for a slow reader before the child has to wait too.
-const WAITING_EVENTS: usize = 1024;
+const WAITING_EVENTS: usize = 16 << 10;
 /// Writes that wait for a child which does not read, beside the first one.
 const WAITING_WRITES: usize = 64;
 /// How long a process may go on after its agent has closed the turn.

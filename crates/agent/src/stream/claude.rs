@@ -248,6 +248,9 @@ impl Claude {
         match raw.kind.as_str() {
             "content_block_delta" => {
                 let delta = raw.delta.0.unwrap_or_default();
+                if sub_agent.is_none() && delta.kind.as_str() == "text_delta" {
+                    self.tally.preview(delta.text.as_str());
+                }
                 let kind = match delta.kind.as_str() {
                     "text_delta" => {
                         EventKind::Text { text: delta.text.into_text(), part: Part::Delta }
@@ -263,6 +266,8 @@ impl Claude {
                 };
                 sink(Event::of(sub_agent, kind));
             }
+            // A request that failed half-way is made again, and its answer begins anew.
+            "message_start" if sub_agent.is_none() => self.tally.forget_preview(),
             quiet if QUIET_RAW.contains(&quiet) => {}
             other => {
                 let name = format!("stream_event/{other}");

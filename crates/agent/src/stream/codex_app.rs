@@ -59,6 +59,8 @@ pub enum Message {
         id: u64,
         /// The thread that it named.
         thread: Option<String>,
+        /// The model that it named.
+        model: Option<String>,
         /// The turn that it named.
         turn: Option<String>,
     },
@@ -143,6 +145,9 @@ impl CodexApp {
         };
         match method {
             "item/agentMessage/delta" => {
+                if !foreign {
+                    tally.preview(params.delta.as_str());
+                }
                 emit(sink, EventKind::Text { text: params.delta.into_text(), part: Part::Delta });
             }
             "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta" => emit(
@@ -178,6 +183,9 @@ impl CodexApp {
             "error" if !foreign => {
                 let problem = params.error.0.unwrap_or_default();
                 let message = problem.whole_message();
+                if params.will_retry.0 {
+                    tally.forget_preview();
+                }
                 match codex_item::retry(&message) {
                     Some(retry) => sink(Event::own(retry)),
                     None if params.will_retry.0 => sink(Event::own(EventKind::Retry {
@@ -227,7 +235,12 @@ fn answer(id: &RawValue, result: Option<Answer<'_>>, error: Option<Problem<'_>>)
     }
     let result = result.unwrap_or_default();
     let named = |object: Object<Named<'_>>| object.0.and_then(|o| o.id.0).map(Cow::into_owned);
-    Message::Answer { id, thread: named(result.thread), turn: named(result.turn) }
+    Message::Answer {
+        id,
+        thread: named(result.thread),
+        model: result.model.0.map(Cow::into_owned),
+        turn: named(result.turn),
+    }
 }
 
 fn closing(turn: Turn<'_>) -> Verdict {
@@ -289,6 +302,8 @@ struct Params<'a> {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Answer<'a> {
+    #[serde(borrow)]
+    model: Text<'a>,
     #[serde(borrow)]
     thread: Object<Named<'a>>,
     #[serde(borrow)]

@@ -72,6 +72,8 @@ pub(crate) struct Tally {
     reply_cut: u64,
     /// The next text begins a new reply: what came before a tool call is interim talk.
     reply_over: bool,
+    /// Deltas whose whole has not come; all that there is when the turn ends before it does.
+    preview: String,
     unknown: BTreeSet<String>,
     noise: u64,
     damaged: u64,
@@ -90,6 +92,7 @@ impl Tally {
             reply_limit,
             reply_cut: 0,
             reply_over: false,
+            preview: String::new(),
             unknown: BTreeSet::new(),
             noise: 0,
             damaged: 0,
@@ -97,8 +100,20 @@ impl Tally {
         }
     }
 
+    /// Takes note of a piece of text whose whole is yet to come.
+    pub fn preview(&mut self, delta: &str) {
+        let room = self.reply_limit.saturating_sub(self.preview.len());
+        self.preview.push_str(&delta[..delta.floor_char_boundary(room.min(delta.len()))]);
+    }
+
+    /// Forgets pieces whose whole will not come, because it is begun anew.
+    pub fn forget_preview(&mut self) {
+        self.preview.clear();
+    }
+
     /// Adds text of the agent to its reply.
     pub fn say(&mut self, text: &str) {
+        self.preview.clear();
         if std::mem::take(&mut self.reply_over) {
             self.reply.clear();
             self.reply_cut = 0;
@@ -189,6 +204,10 @@ impl Tally {
             self.warn(cut, sink);
         }
         let verdict = decide(self.closing.take(), ending, explain);
+        if verdict != Verdict::Done && !self.preview.is_empty() {
+            let preview = std::mem::take(&mut self.preview);
+            self.reply_is(&preview);
+        }
         if verdict == Verdict::Done
             && ending.stop.is_none()
             && !matches!(ending.exit, Exit::Code(0) | Exit::Unseen)

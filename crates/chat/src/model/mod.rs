@@ -335,12 +335,7 @@ impl Chat {
     }
 
     fn say(&mut self, text: String, to: Vec<String>) -> Option<Effect> {
-        let others = self.setup.company.roster.everyone_but(&self.speaker);
-        let is_all = |name: &String| name == "all";
-        let to: Vec<String> = match to.iter().any(is_all) {
-            true => others.iter().map(ToString::to_string).collect(),
-            false => to,
-        };
+        let to = self.setup.company.meant(&self.speaker, to);
         let saying = Saying::new(self.speaker.clone(), text.clone()).to(to);
         if self.activity == Activity::Waiting {
             return self.work(Effect::Say(saying));

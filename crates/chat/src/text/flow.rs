@@ -1,11 +1,11 @@
-//! A text that grows: only the line that is being written is wrapped again.
+//! A text that grows: only the row that is being written is wrapped again.
 
-use super::wrap::wrap;
+use super::wrap::wrap_onto;
 
 /// How much of a text is kept once it is twice as long.
 const KEPT_BYTES: usize = 64 << 10;
-/// A line that is longer than this is broken for good, so that a text without line breaks stays cheap.
-const LONGEST_LINE: usize = 8 << 10;
+/// A row of more bytes than this is closed, so that characters without any width stay cheap.
+const LONGEST_ROW: usize = 4 << 10;
 
 /// A text that grows, in lines of a width.
 #[derive(Debug, Clone, Default)]
@@ -13,7 +13,7 @@ pub(crate) struct Flow {
     text: String,
     width: usize,
     lines: Vec<String>,
-    /// Where in the text the last line begins, and at which wrapped line it does.
+    /// Where in the text the last row begins, and which one it is.
     open: (usize, usize),
 }
 
@@ -33,7 +33,7 @@ impl Flow {
         &self.text
     }
 
-    /// Adds to the end. Costs what is added and the line that it is added to.
+    /// Adds to the end. Costs what is added and the row that it is added to.
     pub(crate) fn push(&mut self, more: &str) {
         self.text.push_str(more);
         if self.text.len() > 2 * KEPT_BYTES {
@@ -42,25 +42,20 @@ impl Flow {
             self.replace(format!("…\n{}", &self.text[from..]));
             return;
         }
-        let (from, line) = self.open;
-        self.lines.truncate(line);
-        self.lines.extend(wrap(&self.text[from..], self.width));
-        if let Some(end) = self.text[from..].rfind('\n') {
-            let last = from + end + 1;
-            let tail = wrap(&self.text[last..], self.width).len();
-            self.open = (last, self.lines.len() - tail);
-        }
-        if self.text.len() - self.open.0 > LONGEST_LINE {
+        let (from, row) = self.open;
+        self.lines.truncate(row);
+        let last = wrap_onto(&self.text[from..], self.width, &mut self.lines);
+        self.open = (from + last, self.lines.len() - 1);
+        if self.text.len() - self.open.0 > LONGEST_ROW {
             self.open = (self.text.len(), self.lines.len());
         }
     }
 
     /// Begins again with another text.
     pub(crate) fn replace(&mut self, text: String) {
-        self.lines = wrap(&text, self.width);
-        let last = text.rfind('\n').map_or(0, |end| end + 1);
-        let tail = wrap(&text[last..], self.width).len();
-        self.open = (last, self.lines.len() - tail);
+        self.lines.clear();
+        let last = wrap_onto(&text, self.width, &mut self.lines);
+        self.open = (last, self.lines.len() - 1);
         self.text = text;
     }
 
@@ -74,6 +69,7 @@ impl Flow {
 
 #[cfg(test)]
 mod tests {
+    use super::super::wrap::wrap;
     use super::*;
     use proptest::prelude::*;
 

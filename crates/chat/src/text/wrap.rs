@@ -7,13 +7,23 @@ use unicode_width::UnicodeWidthStr;
 /// anywhere. Costs time linear in the text.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
-    for line in text.split('\n') {
-        wrap_line(line, width.max(2), &mut lines);
-    }
+    wrap_onto(text, width, &mut lines);
     lines
 }
 
-fn wrap_line(line: &str, width: usize, lines: &mut Vec<String>) {
+/// Adds the lines of a text, and returns where in it the last of them begins: only that one changes when
+/// the text goes on.
+pub(crate) fn wrap_onto(text: &str, width: usize, lines: &mut Vec<String>) -> usize {
+    let mut begins = 0;
+    let mut last = 0;
+    for line in text.split('\n') {
+        last = begins + wrap_line(line, width.max(2), lines);
+        begins += line.len() + 1;
+    }
+    last
+}
+
+fn wrap_line(line: &str, width: usize, lines: &mut Vec<String>) -> usize {
     // Where the line begins that is filled now, how wide it is, and the last place to break it with the
     // width up to there.
     let (mut start, mut filled) = (0, 0);
@@ -22,7 +32,7 @@ fn wrap_line(line: &str, width: usize, lines: &mut Vec<String>) {
     for (at, grapheme) in line.grapheme_indices(true) {
         let wide = grapheme.width();
         let is_space = grapheme == " ";
-        if filled + wide > width && !is_space {
+        while filled + wide > width && filled > 0 && !is_space {
             let (cut, before) = last_break.take().unwrap_or((at, filled));
             lines.push(line[start..cut].trim_end_matches(' ').to_owned());
             start = cut;
@@ -35,6 +45,7 @@ fn wrap_line(line: &str, width: usize, lines: &mut Vec<String>) {
         is_indented &= is_space;
     }
     lines.push(line[start..].trim_end_matches(' ').to_owned());
+    start
 }
 
 /// Returns a line that is at most so wide, with a mark where its end is missing.

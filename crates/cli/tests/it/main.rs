@@ -7,6 +7,7 @@ mod capture;
 mod context;
 mod doctor;
 mod prompt;
+mod request;
 mod rpc;
 mod vectors;
 

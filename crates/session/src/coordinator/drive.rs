@@ -76,15 +76,15 @@ impl Drive {
             // The coordinator only stops listening when it is dropped.
             let _ = self.events.send((self.turn, event)).await;
         };
-        let outcome = match given_up {
-            Some(verdict) => log.outcome(verdict),
-            None => tokio::select! {
+        let mut outcome = if let Some(verdict) = given_up {
+            log.outcome(verdict)
+        } else {
+            tokio::select! {
                 outcome = self.agent_turn.outcome() => outcome,
                 () = sleep_until(deadline) => log.outcome(Verdict::TimedOut),
-            },
+            }
         };
         let (events, cut) = log.finish();
-        let mut outcome = outcome;
         outcome.diagnostics.extend(cut);
         Driven { outcome, events, elapsed: began.elapsed() }
     }

@@ -26,7 +26,7 @@ use crate::store::{Commit, Holder, Store, StoreError};
 use crate::turn::{Turn, TurnState};
 
 /// Sees what happens, as it happens. It is called between two steps and should return at once.
-pub type Observer = Box<dyn FnMut(&Event) + Send>;
+pub type Observer = Box<dyn FnMut(Event) + Send>;
 
 /// What a person says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -422,7 +422,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     fn emit(&mut self, event: Event) {
-        (self.observer)(&event);
+        (self.observer)(event);
     }
 
     /// Returns the id of a stored message.

@@ -16,10 +16,14 @@ pub(super) fn redact(mut event: Event<'static>, redactor: &Redactor) -> Event<'s
         | EventKind::Retry { reason: text, .. }
         | EventKind::Unknown { json: text, .. } => clean(text, redactor),
         EventKind::FileChange { changes } => {
-            changes.iter_mut().for_each(|change| clean(&mut change.path, redactor));
+            for change in changes {
+                clean(&mut change.path, redactor);
+            }
         }
         EventKind::Todo { items } => {
-            items.iter_mut().for_each(|item| clean(&mut item.text, redactor));
+            for item in items {
+                clean(&mut item.text, redactor);
+            }
         }
         EventKind::Warning(diagnostic) => redact_text(&mut diagnostic.message, redactor),
         EventKind::Finished { verdict } => redact_verdict(verdict, redactor),

@@ -132,13 +132,11 @@ fn meant(
     if NameKey::new(name).is_all() {
         return roster.everyone_but(speaker);
     }
-    match roster.resolve(name) {
-        Some(member) => vec![member.clone()],
-        None => {
-            diagnostics.push(unresolved(roster, name, marker));
-            Vec::new()
-        }
-    }
+    let Some(member) = roster.resolve(name) else {
+        diagnostics.push(unresolved(roster, name, marker));
+        return Vec::new();
+    };
+    vec![member.clone()]
 }
 
 fn unresolved(roster: &Roster, name: &str, marker: &'static str) -> Diagnostic {
@@ -176,25 +174,27 @@ mod tests {
 
     fn calls(speaker: &str, text: &str) -> String {
         let calls = routed(speaker, text).calls.into_iter();
-        calls.map(|call| format!("{}:{:?} ", call.member, call.intent)).collect()
+        let calls: Vec<String> =
+            calls.map(|call| format!("{}:{:?}", call.member, call.intent)).collect();
+        calls.join(" ")
     }
 
     #[test]
     fn members_are_called_as_written_each_once_and_as_urgently_as_ever_said() {
         let cases = [
-            ("[NEXT: sarah, max]", "sarah:P2 max:P2 "),
-            ("[NEXT: MAX_the-reviewer !p3]", "max:P3 "),
-            ("[NEXT: max!P3, sarah] then [NEXT: max!P1]", "max:P1 sarah:P2 "),
-            ("[NEXT: all]", "max:P2 sarah:P2 lee:P2 "),
-            ("[NEXT: sarah!P1, all]", "sarah:P1 max:P2 lee:P2 "),
+            ("[NEXT: sarah, max]", "sarah:P2 max:P2"),
+            ("[NEXT: MAX_the-reviewer !p3]", "max:P3"),
+            ("[NEXT: max!P3, sarah] then [NEXT: max!P1]", "max:P1 sarah:P2"),
+            ("[NEXT: all]", "max:P2 sarah:P2 lee:P2"),
+            ("[NEXT: sarah!P1, all]", "sarah:P1 max:P2 lee:P2"),
             ("`[NEXT: max]`\n> [NEXT: max]\n```\n[NEXT: max]\n```", ""),
             ("nobody", ""),
         ];
         for (text, expected) in cases {
             assert_eq!(calls("kailai", text), expected, "{text}");
         }
-        assert_eq!(calls("max", "[NEXT: all]"), "sarah:P2 kailai:P2 lee:P2 ");
-        assert_eq!(calls("max", "[NEXT: max]"), "max:P2 ");
+        assert_eq!(calls("max", "[NEXT: all]"), "sarah:P2 kailai:P2 lee:P2");
+        assert_eq!(calls("max", "[NEXT: max]"), "max:P2");
     }
 
     #[test]

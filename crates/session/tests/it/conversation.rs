@@ -143,7 +143,7 @@ async fn more_turns_than_may_wait_are_left_out_with_a_reason() {
 
 #[tokio::test]
 async fn the_first_interrupt_cancels_the_turn_and_the_second_leaves() {
-    let steps = vec![Step::Say("working".to_owned()), Step::Wait(Duration::from_secs(600))];
+    let steps = vec![Step::Say("working".to_owned()), Step::Wait(Duration::from_mins(10))];
     let stage = Stage::new("", &[("max", does(steps)), ("sarah", says(&["b"]))]).await;
     let mut coordinator = stage.begin().await;
     coordinator.accept(Saying::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
@@ -165,7 +165,7 @@ async fn the_first_interrupt_cancels_the_turn_and_the_second_leaves() {
 
 #[tokio::test]
 async fn an_agent_that_takes_too_long_is_a_failed_turn() {
-    let steps = vec![Step::Say("slow".to_owned()), Step::Wait(Duration::from_secs(600))];
+    let steps = vec![Step::Say("slow".to_owned()), Step::Wait(Duration::from_mins(10))];
     let stage = Stage::new("[limits]\nturn-timeout = \"1s\"\n", &[("max", does(steps))]).await;
     let mut coordinator = stage.begin().await;
     coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();

@@ -1,4 +1,9 @@
 //! Conversations from the outside: scripted agents, a real store.
 
+#![expect(clippy::unwrap_used, reason = "the functions of a test")]
+
 mod conversation;
+mod hostile;
 mod stage;
+mod store;
+mod transfer;

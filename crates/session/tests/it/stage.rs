@@ -1,6 +1,7 @@
 //! A stage for tests: a team of scripted agents, a store in a directory of its own, a clock that ticks.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -46,7 +47,8 @@ pub fn does(steps: Vec<Step>) -> Act {
 }
 
 pub struct Stage {
-    pub directory: TempDir,
+    /// Goes when the stage does.
+    _directory: TempDir,
     pub store: SqliteStore,
     pub session: SessionId,
     pub deliveries: HashMap<String, Arc<Mutex<Vec<Delivery>>>>,
@@ -67,12 +69,12 @@ impl Stage {
         .unwrap();
         let mut file = settings.to_owned();
         for person in ["kailai", "lee"] {
-            file += &format!("\n[[member]]\nname = \"{person}\"\nhuman = true\n");
+            let _ = writeln!(file, "\n[[member]]\nname = \"{person}\"\nhuman = true");
         }
         let mut seats = HashMap::new();
         let mut deliveries = HashMap::new();
         for (name, act) in acts {
-            file += &format!("\n[[member]]\nname = \"{name}\"\nagent = \"codex\"\n");
+            let _ = writeln!(file, "\n[[member]]\nname = \"{name}\"\nagent = \"codex\"");
             let list = Arc::new(Mutex::new(Vec::new()));
             let agent = Scripted { act: act.clone(), deliveries: list.clone() };
             deliveries.insert((*name).to_owned(), list);
@@ -82,7 +84,7 @@ impl Stage {
         let ticks = AtomicI64::new(1_000);
         crew.clock = Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed));
         let session = SessionId::generate();
-        Self { directory, store, session, deliveries, crew, events: Arc::default() }
+        Self { _directory: directory, store, session, deliveries, crew, events: Arc::default() }
     }
 
     /// Begins the session.
@@ -107,9 +109,9 @@ impl Stage {
             .unwrap()
     }
 
-    fn observer(&self) -> Box<dyn FnMut(&Event) + Send> {
+    fn observer(&self) -> Box<dyn FnMut(Event) + Send> {
         let events = self.events.clone();
-        Box::new(move |event| events.lock().unwrap().push(event.clone()))
+        Box::new(move |event| events.lock().unwrap().push(event))
     }
 
     /// Returns who said what, message by message.

@@ -25,7 +25,7 @@ impl Files for Disk {
     fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
         // Looked at before it is opened, because opening a pipe waits for its writer.
         let size = match fs::metadata(path)? {
-            found if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            found if found.is_dir() => return Err(is_a_directory()),
             found if found.is_file() => found.len(),
             _ => return Err(not_regular()),
         };
@@ -66,6 +66,14 @@ fn kind_of(found: FileType) -> Kind {
     } else {
         Kind::Special
     }
+}
+
+/// The error of a read, which a caller may show to a model word for word.
+fn is_a_directory() -> io::Error {
+    if cfg!(unix) {
+        return io::Error::from_raw_os_error(21);
+    }
+    io::ErrorKind::IsADirectory.into()
 }
 
 fn not_regular() -> io::Error {

@@ -76,6 +76,19 @@ impl MemoryTree {
         self.put(path.as_ref(), Leaf::Link(target.into()));
     }
 
+    /// Returns where a link points, when one stands at the path.
+    pub fn link_target(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
+        let path = path.as_ref();
+        let parent = self.find(path.parent()?, LastLink::Follow).ok()?;
+        match parent.node {
+            Place::Directory(parent) => match parent.leaves.get(path.file_name()?)? {
+                Leaf::Link(target) => Some(target.clone()),
+                Leaf::File { .. } => None,
+            },
+            Place::File { .. } | Place::Link => None,
+        }
+    }
+
     /// Takes the right to read away from a file or a directory.
     pub fn lock(&mut self, path: impl AsRef<Path>) {
         let path = path.as_ref();

@@ -3,7 +3,9 @@
 //! It holds the user's settings with ours on top, links to the rest of the user's (the sign-in, memory,
 //! extensions), and sessions of its own. The user's files are never written.
 
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -17,7 +19,8 @@ const OWN: &[&str] = &["settings.json", "tmp", "history", "projects.json"];
 pub(super) fn prepare(context: &Context<'_>) -> io::Result<PathBuf> {
     let home = context.host.state_dir.join("gemini");
     let ours = home.join(".gemini");
-    std::fs::create_dir_all(&ours)?;
+    // Sessions are transcripts; nobody else is to read them.
+    DirBuilder::new().recursive(true).mode(0o700).create(&ours)?;
     let mut settings = Value::Null;
     if let Some(users) = users_home(context).map(|home| home.join(".gemini")) {
         link_all(&users, &ours)?;

@@ -1,0 +1,155 @@
+//! What `convoke request` can be told: Codex's own flags, and ours.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use convoke_thread::config::{self, Overrides, parse_override};
+use convoke_thread::files::absolute;
+use convoke_thread::pack::Shape;
+use convoke_thread::permissions::{ApprovalPolicy, SandboxMode};
+
+use crate::diagnostics::Deny;
+use crate::outcome::UsageError;
+
+const CODEX: &str = "As in Codex";
+
+/// Shows the exact request that a turn here would send to a model; nothing is sent.
+///
+/// It reads Codex's own configuration and models `codex exec`. Standard output carries the body of
+/// the request alone, to the byte.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// What the user says; `-`, or nothing at all, reads standard input
+    pub(super) prompt: Option<String>,
+
+    /// The directory of the pack of texts and model facts, instead of the one that is built in
+    #[arg(long, value_name = "DIR")]
+    pub(super) pack: Option<PathBuf>,
+    /// The version of Codex whose request is made: codex@0.98 or codex@0.94
+    #[arg(long, value_name = "SHAPE")]
+    pub(super) shape: Option<Shape>,
+    /// The tools, as a JSON list in the form of the Responses API
+    #[arg(long, value_name = "FILE")]
+    pub(super) tools: Option<PathBuf>,
+    /// The models that the server lists, as it answers or as Codex keeps them (`models_cache.json`)
+    #[arg(long, value_name = "FILE")]
+    pub(super) models: Option<PathBuf>,
+    /// The wire format, instead of the provider's
+    #[arg(long, value_name = "WIRE")]
+    pub(super) wire: Option<Wire>,
+    /// The recorded thread to continue: a session file of Codex, or one of ours
+    #[arg(long, value_name = "FILE")]
+    pub(super) rollout: Option<PathBuf>,
+    /// The login shell, instead of the one that the system knows
+    #[arg(long, value_name = "PATH")]
+    pub(super) shell: Option<PathBuf>,
+    /// Codex's home, instead of `$CODEX_HOME` or `~/.codex`
+    #[arg(long, value_name = "DIR")]
+    pub(super) codex_home: Option<PathBuf>,
+    /// Show where every byte came from and what was left out, on standard error
+    #[arg(long)]
+    pub(super) explain: bool,
+    /// Write the path, the body, the ledger and the diagnostics as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) deny: Deny,
+
+    /// Set a key of the configuration: key=value, the value in TOML
+    #[arg(short, long = "config", value_name = "KEY=VALUE", value_parser = parse_override, help_heading = CODEX)]
+    config: Vec<(String, toml::Value)>,
+    /// Switch a feature on
+    #[arg(long, value_name = "FEATURE", help_heading = CODEX)]
+    enable: Vec<String>,
+    /// Switch a feature off
+    #[arg(long, value_name = "FEATURE", help_heading = CODEX)]
+    disable: Vec<String>,
+    /// The profile in the configuration
+    #[arg(short, long, value_name = "NAME", help_heading = CODEX)]
+    profile: Option<String>,
+    /// The model
+    #[arg(short, long, value_name = "MODEL", help_heading = CODEX)]
+    model: Option<String>,
+    /// What commands may touch: read-only, workspace-write or danger-full-access
+    #[arg(short, long, value_name = "MODE", help_heading = CODEX)]
+    sandbox: Option<SandboxMode>,
+    /// When the user is asked: untrusted, on-failure, on-request or never [default: never]
+    #[arg(short, long, value_name = "POLICY", help_heading = CODEX)]
+    ask_for_approval: Option<ApprovalPolicy>,
+    /// The same as --sandbox workspace-write
+    #[arg(long, conflicts_with_all = ["sandbox", "dangerously_bypass_approvals_and_sandbox"], help_heading = CODEX)]
+    full_auto: bool,
+    /// The same as --sandbox danger-full-access --ask-for-approval never
+    #[arg(long, alias = "yolo", conflicts_with_all = ["sandbox", "ask_for_approval"], help_heading = CODEX)]
+    dangerously_bypass_approvals_and_sandbox: bool,
+    /// The working directory
+    #[arg(short = 'C', long = "cd", value_name = "DIR", help_heading = CODEX)]
+    cd: Option<PathBuf>,
+    /// A further directory that may be written to; may be repeated
+    #[arg(long, value_name = "DIR", help_heading = CODEX)]
+    add_dir: Vec<PathBuf>,
+    /// Images to send with the prompt; write `--` before the prompt
+    #[arg(short, long, value_name = "FILE", value_delimiter = ',', num_args = 1.., help_heading = CODEX)]
+    pub(super) image: Vec<PathBuf>,
+    /// What the answer must look like: a file with a JSON schema
+    #[arg(long, value_name = "FILE", help_heading = CODEX)]
+    pub(super) output_schema: Option<PathBuf>,
+    /// Accepted and without effect, since nothing is run
+    #[arg(long, hide = true)]
+    skip_git_repo_check: bool,
+}
+
+/// A wire format.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Wire {
+    /// The Responses API
+    Responses,
+    /// Chat Completions
+    Chat,
+}
+
+impl From<Wire> for config::Wire {
+    fn from(wire: Wire) -> Self {
+        match wire {
+            Wire::Responses => Self::Responses,
+            Wire::Chat => Self::Chat,
+        }
+    }
+}
+
+impl Arguments {
+    /// Returns what is set over the configuration, for a program that runs in `cwd`.
+    pub(super) fn overrides(&self, cwd: &Path) -> Result<Overrides, UsageError> {
+        if let Some(given) = &self.cd
+            && !absolute(cwd, given).is_dir()
+        {
+            return Err(UsageError(format!("--cd: {} is no directory", given.display())));
+        }
+        let sandbox_mode = match self.sandbox {
+            _ if self.full_auto => Some(SandboxMode::WorkspaceWrite),
+            _ if self.dangerously_bypass_approvals_and_sandbox => {
+                Some(SandboxMode::DangerFullAccess)
+            }
+            given => given,
+        };
+        Ok(Overrides {
+            cwd: self.cd.clone(),
+            model: self.model.clone(),
+            profile: self.profile.clone(),
+            sandbox_mode,
+            // `codex exec` never asks, whatever the configuration says.
+            approval_policy: Some(self.ask_for_approval.unwrap_or(ApprovalPolicy::Never)),
+            add_dirs: self.add_dir.clone(),
+            settings: self.settings(),
+            ..Overrides::default()
+        })
+    }
+
+    fn settings(&self) -> Vec<(String, toml::Value)> {
+        let switch =
+            |on: bool| move |name: &String| (format!("features.{name}"), toml::Value::Boolean(on));
+        let switches = self.enable.iter().map(switch(true));
+        let switches = switches.chain(self.disable.iter().map(switch(false)));
+        self.config.iter().cloned().chain(switches).collect()
+    }
+}

@@ -1,0 +1,97 @@
+//! `convoke request`: the exact request that a turn here would send to a model.
+
+mod arguments;
+mod input;
+mod output;
+mod surroundings;
+
+use convoke_core::Diagnostic;
+use convoke_core::diagnostic::Code;
+use convoke_thread::config::{Config, ConfigError, Machine};
+use convoke_thread::files::Disk;
+use convoke_thread::pack::Pack;
+use convoke_thread::prompt::{Purpose, Request};
+use convoke_thread::thread::{Outcome as TurnOutcome, Setup, Step, Thread, TurnOverrides};
+
+pub use self::arguments::Arguments;
+use crate::outcome::{Outcome, UsageError};
+
+/// The id of a thread that is not begun, in the form of those that are. It is the same every time, so
+/// that the same directory gives the same bytes.
+const NEW_THREAD: &str = "00000000-0000-7000-8000-000000000000";
+
+/// Makes and shows the request.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let machine = surroundings::machine(arguments)?;
+    let pack = read_pack(arguments)?;
+    let overrides = arguments.overrides(&machine.cwd)?;
+    let mut config = Config::load(&Disk, &machine, pack.shape, &overrides)
+        .map_err(|error| explain_config(error, &machine))?;
+    if let Some(wire) = arguments.wire {
+        config.provider.wire = wire.into();
+    }
+    let mut diagnostics = Vec::new();
+    let tools = input::tools(arguments.tools.as_deref(), &mut diagnostics)?;
+    let listed_models = input::listed_models(arguments.models.as_deref())?;
+    let record = input::record(arguments.rollout.as_deref(), &mut diagnostics)?;
+    let output_schema = input::output_schema(arguments.output_schema.as_deref())?;
+    let inputs = input::turn(&arguments.image, arguments.prompt.as_deref())?;
+
+    let setup =
+        Setup { files: &Disk, pack: &pack, machine: &machine, listed_models: &listed_models };
+    let mut thread = match &record {
+        Some(record) => Thread::resume(setup, config, record),
+        None => Thread::start(setup, config, NEW_THREAD),
+    }
+    .map_err(usage)?;
+    thread.set_tools(tools);
+    let overrides = TurnOverrides { output_schema, ..TurnOverrides::default() };
+    let request = match thread.begin_turn(inputs, &overrides).map_err(usage)? {
+        Step::Send(request) => request,
+        Step::Done(TurnOutcome::Failed(reason)) => return Err(UsageError(reason).into()),
+        Step::RunTools(_) | Step::Done(TurnOutcome::Finished) => {
+            anyhow::bail!("the turn ended without a request")
+        }
+    };
+    diagnostics.extend(compaction_first(&request));
+    diagnostics.extend(request.diagnostics.iter().cloned());
+    output::write(&request, &diagnostics, arguments)?;
+    Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code)))
+}
+
+fn read_pack(arguments: &Arguments) -> Result<Pack, UsageError> {
+    let mut pack = match &arguments.pack {
+        Some(folder) => Pack::load(&Disk, folder).map_err(usage)?,
+        None => convoke_packs::convoke().map_err(usage)?,
+    };
+    if let Some(shape) = arguments.shape {
+        pack.shape = shape;
+    }
+    Ok(pack)
+}
+
+/// Says that the request is not about the prompt yet.
+fn compaction_first(request: &Request) -> Option<Diagnostic> {
+    let message = "the recorded thread has reached its limit, so this request asks for a summary; \
+                   the prompt would follow with the next one";
+    (request.purpose == Purpose::Compaction).then(|| Diagnostic::new(Code::ThreadCompacts, message))
+}
+
+/// Says where a value comes from that the error alone cannot place: layers are merged before they are
+/// read.
+fn explain_config(error: ConfigError, machine: &Machine) -> UsageError {
+    match error {
+        ConfigError::Value { .. }
+        | ConfigError::UnknownProfile(_)
+        | ConfigError::UnknownProvider(_) => {
+            let file = machine.codex_home.join("config.toml");
+            UsageError(format!("{}, or what overrides it: {error}", file.display()))
+        }
+        other => usage(other),
+    }
+}
+
+/// Makes bad usage of an error, its causes included.
+fn usage(error: impl Into<anyhow::Error>) -> UsageError {
+    UsageError(format!("{:#}", error.into()))
+}

@@ -1,0 +1,55 @@
+//! Showing a request and its account.
+
+use std::io::{self, IsTerminal, Write, stderr, stdout};
+
+use convoke_core::Diagnostic;
+use convoke_core::ledger::{Style, Table};
+use convoke_thread::prompt::Request;
+
+use super::Arguments;
+use crate::diagnostics;
+use crate::terminal::Paint;
+
+/// Writes the body to standard output, and everything about it to standard error.
+pub(super) fn write(
+    request: &Request,
+    diagnostics: &[Diagnostic],
+    arguments: &Arguments,
+) -> io::Result<()> {
+    if arguments.json {
+        return write_json(request, diagnostics);
+    }
+    write_body(&request.body)?;
+    let mut err = stderr().lock();
+    let paint = Paint::for_stream(&err);
+    if arguments.explain {
+        let style = match paint {
+            Paint::Plain => Style::Plain,
+            Paint::Coloured => Style::Coloured,
+        };
+        writeln!(err, "POST {}", request.path)?;
+        write!(err, "{}", Table { ledger: &request.ledger, style })?;
+    }
+    diagnostics::show(diagnostics, paint, &mut err)
+}
+
+/// Writes the body to the byte; a terminal gets the line break that it needs.
+fn write_body(body: &str) -> io::Result<()> {
+    let mut out = stdout().lock();
+    out.write_all(body.as_bytes())?;
+    if out.is_terminal() {
+        out.write_all(b"\n")?;
+    }
+    out.flush()
+}
+
+/// Writes one JSON object in which the body stands as it would be sent, not read and written again.
+fn write_json(request: &Request, diagnostics: &[Diagnostic]) -> io::Result<()> {
+    let mut out = stdout().lock();
+    write!(out, r#"{{"version":1,"path":"{}","body":{}"#, request.path, request.body)?;
+    out.write_all(br#","ledger":"#)?;
+    serde_json::to_writer(&mut out, &request.ledger)?;
+    out.write_all(br#","diagnostics":"#)?;
+    serde_json::to_writer(&mut out, diagnostics)?;
+    out.write_all(b"}\n")
+}

@@ -1,0 +1,100 @@
+//! Rows to check a store with.
+
+use convoke_agent::Verdict;
+use convoke_core::marker::Intent;
+use convoke_core::{MessageId, NewMessage, Speaker, SpeakerType};
+use serde_json::json;
+
+use crate::content::Content;
+use crate::id::{Head, MemberName, MessageNumber, SessionId, TurnId};
+use crate::session::{NewSession, NumberedMessage, State};
+use crate::store::Commit;
+use crate::turn::{Attempt, Ended, Turn, TurnState};
+
+/// Creates a session that nobody has.
+pub fn new_session() -> NewSession {
+    NewSession {
+        id: SessionId::generate(),
+        created_at: 1_700_000_000_000,
+        name: Some("a team".to_owned()),
+        directory: "/project".to_owned(),
+        team: "[[member]]\nname = \"max\"\nagent = \"claude\"\n".to_owned(),
+        task: Some("a task".to_owned()),
+    }
+}
+
+/// Creates a message.
+pub fn message(
+    number: u64,
+    answers: Option<u64>,
+    from: &str,
+    to: &[&str],
+    content: &str,
+) -> NumberedMessage {
+    let kind = if from == "kailai" { SpeakerType::Human } else { SpeakerType::Ai };
+    let mut said = NewMessage::new(Speaker::new(from, from, kind), content);
+    if !to.is_empty() {
+        said = said.to(to.iter().copied());
+    }
+    said.in_reply_to = answers.map(MessageId::numbered);
+    NumberedMessage {
+        number: MessageNumber(number),
+        answers: answers.map(MessageNumber),
+        message: said.with_id(MessageId::numbered(number)),
+    }
+}
+
+/// Creates a turn of max.
+pub fn turn(id: u64, answers: u64, state: TurnState) -> Turn {
+    Turn {
+        id: TurnId(id),
+        member: MemberName::from("max"),
+        answers: MessageNumber(answers),
+        intent: Intent::P3,
+        asker: MemberName::from("kailai"),
+        state,
+        reply: None,
+        problem: Some("none".to_owned()),
+        attempts: 2,
+        queued_at: 5,
+        ended_at: Some(6),
+    }
+}
+
+pub(super) fn commit(on: Head) -> Commit {
+    Commit {
+        on,
+        at: 1_700_000_000_001,
+        contents: Vec::new(),
+        messages: Vec::new(),
+        turns: Vec::new(),
+        attempts: Vec::new(),
+        state: State { next_message_id: 9, ..State::default() },
+    }
+}
+
+pub(super) fn attempt(turn: u64, number: u32, of: &[Content; 3], has_ended: bool) -> Attempt {
+    let [prompt, input, ledger] = of.each_ref().map(Content::reference);
+    Attempt {
+        turn: TurnId(turn),
+        number,
+        began_at: 7,
+        engine: "1.2.3".to_owned(),
+        prompt,
+        system: Some(prompt),
+        input,
+        ledger,
+        diagnostics: json!([{"code": "context.dropped"}]),
+        ended: has_ended.then(|| Ended {
+            at: 8,
+            verdict: Verdict::TimedOut,
+            partial: Some(prompt),
+            events: None,
+            usage: None,
+            cost_usd: Some(0.25),
+            model: Some("m".to_owned()),
+            resume: None,
+            diagnostics: json!([]),
+        }),
+    }
+}

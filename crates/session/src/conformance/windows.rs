@@ -1,0 +1,106 @@
+//! Windows: a store must find the same context as the context manager, which has everything in memory.
+
+use convoke_core::context::{CleanMessage, context_for};
+use convoke_core::name::NameKey;
+use convoke_core::{
+    AgentContext, ContextManager, ContextManagerOptions, Hooks, MessageId, Visibility,
+};
+
+use super::rows::{commit, message, new_session};
+use crate::id::{Head, MessageNumber};
+use crate::session::NumberedMessage;
+use crate::store::{Reader, Store, StoreError, Window};
+
+const MEMBERS: [&str; 4] = ["kailai", "max", "Code-Reviewer", "tom"];
+const MESSAGES: u64 = 120;
+
+pub(super) async fn are_those_of_the_context_manager(store: &impl Store) -> Result<(), StoreError> {
+    let new = new_session();
+    store.create(new.clone()).await?;
+    let mut step = commit(Head(0));
+    step.messages = conversation();
+    let messages = step.messages.clone();
+    store.commit(new.id, step).await?;
+    for visibility in [Visibility::All, Visibility::Addressed] {
+        let mut manager = ContextManager::new(
+            ContextManagerOptions { visibility, ..ContextManagerOptions::default() },
+            Hooks::default(),
+        );
+        // As of three times: what came later must not be seen.
+        for (count, message) in (1..).zip(&messages) {
+            manager.add_message(message.message.said.clone());
+            if count % 40 != 0 {
+                continue;
+            }
+            for answers in (1..=count).step_by(7) {
+                for (limit, member) in [0, 1, 5, 33].into_iter().zip(MEMBERS) {
+                    let expected = expected(&manager, answers, limit, member);
+                    let reader = match visibility {
+                        Visibility::All => Reader::Everything,
+                        Visibility::Addressed => Reader::Member(vec![NameKey::new(member)]),
+                    };
+                    let window = Window {
+                        answers: MessageNumber(answers),
+                        as_of: MessageNumber(count),
+                        limit,
+                        reader,
+                    };
+                    let current = store.message(new.id, window.answers).await?;
+                    let earlier = store.window(new.id, window).await?;
+                    let found = ids(&current, &earlier, limit);
+                    assert_eq!(
+                        found, expected,
+                        "message {answers} of {count} looks back on the same for {member}, \
+                         {limit} at most, {visibility:?}"
+                    );
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn expected(manager: &ContextManager, answers: u64, limit: usize, member: &str) -> Vec<String> {
+    let context = AgentContext { window_size_override: Some(limit), ..AgentContext::default() };
+    let input = manager.context_for_reply(&MessageId::numbered(answers), member, context);
+    let messages = input.map(|input| input.context_messages).unwrap_or_default();
+    messages.into_iter().filter_map(|message| message.id.map(String::from)).collect()
+}
+
+fn ids(current: &NumberedMessage, earlier: &[NumberedMessage], limit: usize) -> Vec<String> {
+    let clean = |message: &'_ NumberedMessage| message.message.said.content.clone();
+    let text = clean(current);
+    let texts: Vec<String> = earlier.iter().map(clean).collect();
+    let earlier = earlier
+        .iter()
+        .zip(&texts)
+        .map(|(message, text)| CleanMessage { message: &message.message, text });
+    let current = CleanMessage { message: &current.message, text: &text };
+    let context = context_for(current, earlier, limit);
+    context.into_iter().filter_map(|message| message.id.map(String::from)).collect()
+}
+
+/// Makes a conversation in which messages answer earlier ones, to some and to all.
+fn conversation() -> Vec<NumberedMessage> {
+    let mut state = 7_u64;
+    let mut random = |below: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut messages = Vec::new();
+    for number in 1..=MESSAGES {
+        let answers = (number > 1 && random(3) > 0).then(|| 1 + random(number - 1));
+        let member = |index: u64| MEMBERS[usize::try_from(index).unwrap_or(0)];
+        let from = member(random(4));
+        let to: Vec<&str> = match random(4) {
+            0 => Vec::new(),
+            1 => vec!["all"],
+            2 => vec![member(random(4))],
+            _ => vec![member(random(4)), member(random(4))],
+        };
+        let text = format!("text {}", random(3));
+        messages.push(message(number, answers, from, &to, &text));
+    }
+    messages
+}

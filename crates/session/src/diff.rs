@@ -1,0 +1,245 @@
+//! Diff: what changed between two prompts of one member, and how much of the earlier one a provider's
+//! cache can reuse.
+
+use serde::Serialize;
+
+use crate::id::{MemberName, SessionId, TurnId};
+use crate::store::{Store, StoreError};
+use crate::turn::{Attempt, Turn};
+
+/// What changed between two prompts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptDiff {
+    /// Whose prompts they are.
+    pub member: MemberName,
+    /// The system texts that travelled apart.
+    pub system: TextDiff,
+    /// The prompts.
+    pub prompt: TextDiff,
+}
+
+impl PromptDiff {
+    /// Returns the bytes at the beginning that are the same: the system text comes first.
+    pub fn reusable_bytes(&self) -> u64 {
+        if self.system.is_same() {
+            self.system.earlier_bytes + self.prompt.common_prefix
+        } else {
+            self.system.common_prefix
+        }
+    }
+}
+
+/// What changed between two texts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TextDiff {
+    /// The bytes of the earlier text.
+    pub earlier_bytes: u64,
+    /// The bytes of the later text.
+    pub later_bytes: u64,
+    /// The bytes at the beginning that are the same.
+    pub common_prefix: u64,
+    /// Line by line.
+    pub lines: Vec<DiffLine>,
+}
+
+impl TextDiff {
+    /// Tells whether nothing changed.
+    pub fn is_same(&self) -> bool {
+        self.earlier_bytes == self.later_bytes && self.common_prefix == self.earlier_bytes
+    }
+}
+
+/// A line of one text or of both.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DiffLine {
+    /// Where it is.
+    pub change: LineChange,
+    /// The line, without its end.
+    pub text: String,
+}
+
+/// Where a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LineChange {
+    /// In both texts.
+    Same,
+    /// Only in the earlier one.
+    Removed,
+    /// Only in the later one.
+    Added,
+}
+
+/// Two prompts cannot be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum DiffError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// There is no such turn.
+    #[error("there is no turn {0}")]
+    NoTurn(TurnId),
+    /// Nothing was sent for a turn.
+    #[error("nothing was sent for turn {0}")]
+    NotSent(TurnId),
+    /// They are of two members.
+    #[error("turn {earlier} is {}'s and turn {later} is {}'s; only prompts of one member can be compared", members.0, members.1)]
+    Members {
+        /// The earlier turn.
+        earlier: TurnId,
+        /// The later turn.
+        later: TurnId,
+        /// Whose they are.
+        members: (MemberName, MemberName),
+    },
+}
+
+/// Compares what two turns were sent; of a turn with several attempts, the last one counts.
+pub async fn diff(
+    store: &impl Store,
+    session: SessionId,
+    earlier: TurnId,
+    later: TurnId,
+) -> Result<PromptDiff, DiffError> {
+    let (from, sent_before) = sent(store, session, earlier).await?;
+    let (to, sent_after) = sent(store, session, later).await?;
+    if from.member != to.member {
+        let members = (from.member, to.member);
+        return Err(DiffError::Members { earlier, later, members });
+    }
+    let system =
+        text_diff(&system_of(store, &sent_before).await?, &system_of(store, &sent_after).await?);
+    let prompt = text_diff(
+        &store.content(sent_before.prompt.hash).await?,
+        &store.content(sent_after.prompt.hash).await?,
+    );
+    Ok(PromptDiff { member: from.member, system, prompt })
+}
+
+async fn sent(
+    store: &impl Store,
+    session: SessionId,
+    id: TurnId,
+) -> Result<(Turn, Attempt), DiffError> {
+    let before = TurnId(id.0.saturating_sub(1));
+    let turn = store.turns_after(session, before, 1).await?.pop().filter(|turn| turn.id == id);
+    let turn = turn.ok_or(DiffError::NoTurn(id))?;
+    let attempt = store.attempts(session, id).await?.pop().ok_or(DiffError::NotSent(id))?;
+    Ok((turn, attempt))
+}
+
+async fn system_of(store: &impl Store, attempt: &Attempt) -> Result<String, StoreError> {
+    match attempt.system {
+        Some(system) => store.content(system.hash).await,
+        None => Ok(String::new()),
+    }
+}
+
+/// Compares two texts.
+pub fn text_diff(earlier: &str, later: &str) -> TextDiff {
+    let same = earlier.bytes().zip(later.bytes()).take_while(|(a, b)| a == b).count();
+    TextDiff {
+        earlier_bytes: earlier.len() as u64,
+        later_bytes: later.len() as u64,
+        common_prefix: earlier.floor_char_boundary(same) as u64,
+        lines: diff_lines(&lines_of(earlier), &lines_of(later)),
+    }
+}
+
+fn lines_of(text: &str) -> Vec<&str> {
+    if text.is_empty() { Vec::new() } else { text.split('\n').collect() }
+}
+
+/// Beyond this many comparisons the changed part is shown as replaced whole.
+const MOST_COMPARISONS: usize = 16 << 20;
+
+fn diff_lines(earlier: &[&str], later: &[&str]) -> Vec<DiffLine> {
+    let line = |change| move |text: &&str| DiffLine { change, text: (*text).to_owned() };
+    let head = earlier.iter().zip(later).take_while(|(a, b)| a == b).count();
+    let tail = earlier[head..].iter().rev().zip(later[head..].iter().rev());
+    let tail = tail.take_while(|(a, b)| a == b).count();
+    let old = &earlier[head..earlier.len() - tail];
+    let new = &later[head..later.len() - tail];
+
+    let mut lines: Vec<DiffLine> = earlier[..head].iter().map(line(LineChange::Same)).collect();
+    if old.len().saturating_mul(new.len()) > MOST_COMPARISONS {
+        lines.extend(old.iter().map(line(LineChange::Removed)));
+        lines.extend(new.iter().map(line(LineChange::Added)));
+    } else {
+        let longest = longest_common(old, new);
+        let width = new.len() + 1;
+        let (mut i, mut j) = (0, 0);
+        while i < old.len() || j < new.len() {
+            if i < old.len() && j < new.len() && old[i] == new[j] {
+                lines.push(line(LineChange::Same)(&old[i]));
+                (i, j) = (i + 1, j + 1);
+            } else if j == new.len()
+                || (i < old.len() && longest[(i + 1) * width + j] >= longest[i * width + j + 1])
+            {
+                lines.push(line(LineChange::Removed)(&old[i]));
+                i += 1;
+            } else {
+                lines.push(line(LineChange::Added)(&new[j]));
+                j += 1;
+            }
+        }
+    }
+    lines.extend(earlier[earlier.len() - tail..].iter().map(line(LineChange::Same)));
+    lines
+}
+
+/// Returns, for every pair of places, how many lines the rests from there on have in common.
+fn longest_common(old: &[&str], new: &[&str]) -> Vec<u32> {
+    let width = new.len() + 1;
+    let mut longest = vec![0; (old.len() + 1) * width];
+    for i in (0..old.len()).rev() {
+        for j in (0..new.len()).rev() {
+            longest[i * width + j] = if old[i] == new[j] {
+                longest[(i + 1) * width + j + 1] + 1
+            } else {
+                longest[(i + 1) * width + j].max(longest[i * width + j + 1])
+            };
+        }
+    }
+    longest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(earlier: &str, later: &str) -> String {
+        let lines = text_diff(earlier, later).lines.into_iter();
+        let sign = |change| match change {
+            LineChange::Same => ' ',
+            LineChange::Removed => '-',
+            LineChange::Added => '+',
+        };
+        let lines: Vec<String> =
+            lines.map(|line| format!("{}{}", sign(line.change), line.text)).collect();
+        lines.join("|")
+    }
+
+    #[test]
+    fn lines_that_changed_are_shown_between_those_that_did_not() {
+        let cases = [
+            ("a\nb\nc", "a\nx\nc", " a|-b|+x| c"),
+            ("a\nb\nc\nd", "b\nc\nd\ne", "-a| b| c| d|+e"),
+            ("", "a", "+a"),
+            ("a", "", "-a"),
+            ("same", "same", " same"),
+            ("a\na", "a", " a|-a"),
+        ];
+        for (earlier, later, expected) in cases {
+            assert_eq!(shown(earlier, later), expected, "{earlier:?} {later:?}");
+        }
+    }
+
+    #[test]
+    fn the_common_beginning_ends_at_a_character() {
+        assert_eq!(text_diff("aé", "aè").common_prefix, 1);
+        assert_eq!(text_diff("abc", "abcd").common_prefix, 3);
+    }
+}

@@ -1,0 +1,313 @@
+//! A whole session outside of a store.
+
+use std::collections::HashSet;
+use std::io::Write;
+
+use convoke_core::ConversationMessage;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::TransferError;
+use crate::content::{Content, ContentHash};
+use crate::id::{Head, MessageNumber, Millis, SessionId, TurnId};
+use crate::session::{NewSession, NumberedMessage, State};
+use crate::store::{Commit, Store, StoreError};
+use crate::turn::{Attempt, Turn, TurnState};
+
+/// Says in the first line what the file is.
+const FORMAT: &str = "convoke-session";
+const VERSION: u64 = 1;
+/// How many rows are read at once.
+const PAGE: usize = 512;
+
+/// A whole session.
+#[derive(Debug)]
+pub(super) struct Archive {
+    pub(super) session: NewSession,
+    pub(super) state: State,
+    pub(super) messages: Vec<NumberedMessage>,
+    pub(super) turns: Vec<Turn>,
+    pub(super) attempts: Vec<Attempt>,
+    pub(super) contents: Vec<Content>,
+}
+
+/// What is wrong with a file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ArchiveProblem {
+    /// It is not JSON of the right form.
+    #[error("{0}")]
+    Json(String),
+    /// It has another version.
+    #[error("the file has version {0}, and this version of Convoke reads version {VERSION}")]
+    Version(Value),
+    /// Its parts do not fit together.
+    #[error("{0}")]
+    Broken(String),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Header {
+    format: String,
+    version: u64,
+    id: SessionId,
+    created_at: Millis,
+    name: Option<String>,
+    directory: String,
+    team: String,
+    first_task: Option<String>,
+    state: State,
+}
+
+/// Tells whether a text begins like a whole session.
+pub(super) fn is_archive(text: &str) -> bool {
+    let first = text.lines().next().unwrap_or_default();
+    let header: Value = serde_json::from_str(first).unwrap_or_default();
+    header["format"] == FORMAT
+}
+
+pub(super) async fn write(
+    store: &impl Store,
+    session: SessionId,
+    out: &mut (impl Write + Send),
+) -> Result<(), TransferError> {
+    let stored = store.session(session).await?;
+    let began = stored.began;
+    let header = Header {
+        format: FORMAT.to_owned(),
+        version: VERSION,
+        id: session,
+        created_at: began.created_at,
+        name: began.name,
+        directory: began.directory,
+        team: began.team,
+        first_task: began.task,
+        state: stored.state,
+    };
+    line(out, &header)?;
+    let mut after = MessageNumber::default();
+    loop {
+        let page = store.messages_after(session, after, PAGE).await?;
+        let Some(last) = page.last() else { break };
+        after = last.number;
+        for NumberedMessage { number, answers, message } in &page {
+            line(out, &json!({"message": message, "number": number, "answers": answers}))?;
+        }
+    }
+    let mut written = HashSet::new();
+    let mut after = TurnId::default();
+    loop {
+        let page = store.turns_after(session, after, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.id;
+        for turn in &page {
+            line(out, &json!({"turn": turn}))?;
+            for attempt in store.attempts(session, turn.id).await? {
+                for hash in contents_of(&attempt) {
+                    if written.insert(hash) {
+                        line(out, &json!({"content": store.content(hash).await?}))?;
+                    }
+                }
+                line(out, &json!({"attempt": attempt}))?;
+            }
+        }
+    }
+}
+
+fn line(out: &mut impl Write, value: &impl Serialize) -> Result<(), TransferError> {
+    serde_json::to_writer(&mut *out, value).map_err(std::io::Error::from)?;
+    out.write_all(b"\n")?;
+    Ok(())
+}
+
+/// Returns the hashes of the texts that an attempt names.
+pub(super) fn contents_of(attempt: &Attempt) -> impl Iterator<Item = ContentHash> {
+    let ended = attempt.ended.as_ref();
+    [
+        Some(attempt.prompt),
+        attempt.system,
+        Some(attempt.input),
+        Some(attempt.ledger),
+        ended.and_then(|ended| ended.partial),
+        ended.and_then(|ended| ended.events),
+    ]
+    .into_iter()
+    .flatten()
+    .map(|reference| reference.hash)
+}
+
+impl Archive {
+    /// Reads a session out of a store.
+    pub(super) async fn of(store: &impl Store, session: SessionId) -> Result<Self, StoreError> {
+        let stored = store.session(session).await?;
+        let mut archive = Self {
+            session: stored.began,
+            state: stored.state,
+            messages: Vec::new(),
+            turns: Vec::new(),
+            attempts: Vec::new(),
+            contents: Vec::new(),
+        };
+        let mut seen = HashSet::new();
+        loop {
+            let after = archive.messages.last().map_or(MessageNumber(0), |last| last.number);
+            let page = store.messages_after(session, after, PAGE).await?;
+            if page.is_empty() {
+                break;
+            }
+            archive.messages.extend(page);
+        }
+        loop {
+            let after = archive.turns.last().map_or(TurnId(0), |last| last.id);
+            let page = store.turns_after(session, after, PAGE).await?;
+            if page.is_empty() {
+                return Ok(archive);
+            }
+            for turn in &page {
+                for attempt in store.attempts(session, turn.id).await? {
+                    for hash in contents_of(&attempt).filter(|hash| seen.insert(*hash)) {
+                        archive.contents.push(Content::new(store.content(hash).await?));
+                    }
+                    archive.attempts.push(attempt);
+                }
+            }
+            archive.turns.extend(page);
+        }
+    }
+
+    /// Reads the lines of a file, and checks that they make one session.
+    pub(super) fn read(text: &str) -> Result<Self, TransferError> {
+        let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let invalid = |index: usize, problem| TransferError::Invalid { line: index + 1, problem };
+        let (first, header) = lines.next().unwrap_or_default();
+        let header: Value =
+            serde_json::from_str(header).map_err(|error| invalid(first, json_problem(&error)))?;
+        if header["version"] != VERSION {
+            return Err(invalid(first, ArchiveProblem::Version(header["version"].clone())));
+        }
+        let header: Header =
+            serde_json::from_value(header).map_err(|error| invalid(first, json_problem(&error)))?;
+        let mut archive = Self {
+            session: NewSession {
+                id: header.id,
+                created_at: header.created_at,
+                name: header.name,
+                directory: header.directory,
+                team: header.team,
+                task: header.first_task,
+            },
+            state: header.state,
+            messages: Vec::new(),
+            turns: Vec::new(),
+            attempts: Vec::new(),
+            contents: Vec::new(),
+        };
+        let mut last = first;
+        for (index, line) in lines {
+            archive.add(line).map_err(|problem| invalid(index, problem))?;
+            last = index;
+        }
+        archive.check().map_err(|problem| invalid(last, problem))?;
+        Ok(archive)
+    }
+
+    fn add(&mut self, line: &str) -> Result<(), ArchiveProblem> {
+        let mut value: Value = serde_json::from_str(line).map_err(|error| json_problem(&error))?;
+        let broken = |what: String| Err(ArchiveProblem::Broken(what));
+        if let Some(message) = value.get_mut("message").map(Value::take) {
+            let message = ConversationMessage::from_json(message)
+                .map_err(|error| ArchiveProblem::Broken(error.to_string()))?;
+            let number = MessageNumber(value["number"].as_u64().unwrap_or_default());
+            if number.0 != self.messages.len() as u64 + 1 {
+                return broken(format!("message {number} is out of order"));
+            }
+            let answers = value["answers"].as_u64().map(MessageNumber);
+            if answers.is_some_and(|answers| answers.0 == 0 || answers >= number) {
+                return broken(format!("message {number} answers one that comes later"));
+            }
+            self.messages.push(NumberedMessage { number, answers, message });
+        } else if let Some(turn) = value.get_mut("turn").map(Value::take) {
+            let turn: Turn = serde_json::from_value(turn).map_err(|error| json_problem(&error))?;
+            if self.turns.last().is_some_and(|last| last.id >= turn.id) || turn.id.0 == 0 {
+                return broken(format!("turn {} is out of order", turn.id));
+            }
+            self.turns.push(turn);
+        } else if let Some(attempt) = value.get_mut("attempt").map(Value::take) {
+            let attempt: Attempt =
+                serde_json::from_value(attempt).map_err(|error| json_problem(&error))?;
+            if self.turns.last().is_none_or(|turn| turn.id != attempt.turn) {
+                return broken(format!("an attempt of turn {} does not follow it", attempt.turn));
+            }
+            self.attempts.push(attempt);
+        } else if let Some(Value::String(text)) = value.get_mut("content").map(Value::take) {
+            self.contents.push(Content::new(text));
+        } else {
+            return broken("the line is no message, turn, attempt or content".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Checks what no line shows alone.
+    fn check(&mut self) -> Result<(), ArchiveProblem> {
+        let broken = |what: String| Err(ArchiveProblem::Broken(what));
+        let count = self.messages.len() as u64;
+        if self.state.last_message.0 != count {
+            return broken(format!(
+                "there are {count} messages, and {} are announced",
+                self.state.last_message
+            ));
+        }
+        let known: HashSet<ContentHash> =
+            self.contents.iter().map(|content| content.reference().hash).collect();
+        for attempt in &self.attempts {
+            if let Some(missing) = contents_of(attempt).find(|hash| !known.contains(hash)) {
+                return broken(format!("the text {missing} of turn {} is missing", attempt.turn));
+            }
+        }
+        for turn in &self.turns {
+            let places = [Some(turn.answers), turn.reply];
+            if places.into_iter().flatten().any(|place| place.0 == 0 || place.0 > count) {
+                return broken(format!("turn {} is about a message that is missing", turn.id));
+            }
+        }
+        if self.turns.last().is_some_and(|turn| turn.id > self.state.last_turn) {
+            return broken("there are more turns than are announced".to_owned());
+        }
+        let ids = self.messages.iter().filter_map(|message| message.message.id.digits());
+        let largest = ids.filter_map(|digits| digits.parse::<u64>().ok()).max().unwrap_or(0);
+        self.state.next_message_id = self.state.next_message_id.max(largest + 1);
+        Ok(())
+    }
+
+    /// Stores the session in one commit; what cannot be stored leaves nothing behind.
+    pub(super) async fn store(self, store: &impl Store) -> Result<(), TransferError> {
+        let id = self.session.id;
+        let commit = Commit {
+            on: Head::default(),
+            at: self.session.created_at,
+            contents: self.contents,
+            messages: self.messages,
+            turns: self.turns.into_iter().map(at_rest).collect(),
+            attempts: self.attempts,
+            state: self.state,
+        };
+        store.create(self.session).await?;
+        if let Err(error) = store.commit(id, commit).await {
+            store.remove(id).await?;
+            return Err(error.into());
+        }
+        Ok(())
+    }
+}
+
+/// Nobody works on a turn of a session that is just being stored.
+fn at_rest(mut turn: Turn) -> Turn {
+    if turn.state == TurnState::Running {
+        turn.state = TurnState::Queued;
+    }
+    turn
+}
+
+fn json_problem(error: &serde_json::Error) -> ArchiveProblem {
+    ArchiveProblem::Json(error.to_string())
+}

@@ -1,0 +1,83 @@
+//! Snapshots (002, version 1): the conversation alone.
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use convoke_core::{ContextManager, Diagnostic, MessageId};
+use serde_json::Value;
+
+use super::TransferError;
+use super::archive::{Archive, ArchiveProblem};
+use crate::id::{MessageNumber, Millis, SessionId};
+use crate::session::{NewSession, NumberedMessage, State};
+use crate::store::Store;
+
+/// How many messages are read at once.
+const PAGE: usize = 512;
+
+pub(super) async fn write(
+    store: &impl Store,
+    session: SessionId,
+    at: Millis,
+    out: &mut (impl Write + Send),
+) -> Result<(), TransferError> {
+    let stored = store.session(session).await?;
+    out.write_all(b"{\"messages\":[")?;
+    let mut after = MessageNumber::default();
+    loop {
+        let page = store.messages_after(session, after, PAGE).await?;
+        for message in &page {
+            if message.number.0 > 1 {
+                out.write_all(b",")?;
+            }
+            serde_json::to_writer(&mut *out, &message.message).map_err(std::io::Error::from)?;
+        }
+        match page.last() {
+            Some(last) => after = last.number,
+            None => break,
+        }
+    }
+    let task = serde_json::to_string(&stored.state.task).map_err(std::io::Error::from)?;
+    writeln!(out, "],\"teamTask\":{task},\"timestamp\":{at},\"version\":1}}")?;
+    Ok(())
+}
+
+/// Reads a snapshot into a session that is still to be stored.
+pub(super) fn read(
+    text: &str,
+    new: NewSession,
+) -> Result<(Archive, Vec<Diagnostic>), TransferError> {
+    let snapshot: Value = serde_json::from_str(text).map_err(|error| TransferError::Invalid {
+        line: error.line(),
+        problem: ArchiveProblem::Json(error.to_string()),
+    })?;
+    let mut manager = ContextManager::default();
+    let diagnostics = manager.import_snapshot(snapshot)?;
+    let mut places: HashMap<MessageId, MessageNumber> = HashMap::new();
+    let mut messages = Vec::new();
+    let mut number = MessageNumber::default();
+    let mut next_message_id = 1;
+    for message in manager.messages() {
+        number = number.next();
+        let answers = message.said.in_reply_to.as_ref().and_then(|id| places.get(id)).copied();
+        let digits = message.id.digits().and_then(|digits| digits.parse::<u64>().ok());
+        next_message_id = next_message_id.max(digits.unwrap_or(0) + 1);
+        places.insert(message.id.clone(), number);
+        messages.push(NumberedMessage { number, answers, message: message.clone() });
+    }
+    let state = State {
+        task: manager.team_task().map(str::to_owned),
+        last_message: number,
+        next_message_id,
+        ..State::default()
+    };
+    let archive = Archive {
+        session: NewSession { task: state.task.clone(), ..new },
+        state,
+        messages,
+        turns: Vec::new(),
+        attempts: Vec::new(),
+        contents: Vec::new(),
+    };
+    Ok((archive, diagnostics))
+}

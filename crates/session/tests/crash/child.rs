@@ -1,0 +1,107 @@
+//! The child: holds a conversation whose every word follows from what was said before, so that it ends
+//! the same however often it is interrupted.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use convoke_agent::adapter::{Script, StandIn, Step};
+use convoke_agent::{Agent, Delivery, Turn};
+use convoke_core::marker::{TextPolicy, strip_all_markers};
+use convoke_session::store::failpoint::Failpoint;
+use convoke_session::store::sqlite::Durability;
+use convoke_session::{
+    Coordinator, Crew, Event, MemberName, MessageNumber, NewSession, NumberedMessage, Saying, Seat,
+    SessionId, SqliteStore, Stop, Store,
+};
+use convoke_team::Team;
+
+pub const DIRECTORY: &str = "CONVOKE_CRASH_DIRECTORY";
+pub const FAILPOINT: &str = "CONVOKE_CRASH_FAILPOINT";
+pub const ACKNOWLEDGED: &str = "acknowledged ";
+
+const TEAM: &str = r#"
+    [[member]]
+    name = "kailai"
+    human = true
+    [[member]]
+    name = "max"
+    agent = "claude"
+    [[member]]
+    name = "sarah"
+    agent = "codex"
+"#;
+
+/// What the person says, one after another.
+const SAYINGS: [&str; 3] =
+    ["first [NEXT: max, sarah]", "second [TEAM_TASK: go on] [NEXT: sarah!P1]", "third [NEXT: max]"];
+
+pub fn session() -> SessionId {
+    "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b".parse().unwrap()
+}
+
+/// Returns a message as one line.
+pub fn line(message: &NumberedMessage) -> String {
+    let said = &message.message.said;
+    let text = strip_all_markers(&said.content, TextPolicy::Preserve);
+    format!("{} {} {text:?}", message.number, said.speaker.name())
+}
+
+/// Answers what it was sent.
+struct Echo(&'static str);
+
+impl Agent for Echo {
+    fn start(&self, delivery: Delivery) -> Turn {
+        let heard = delivery.prompt.lines().last().unwrap_or_default();
+        let next = if heard.contains("hears") { "" } else { " [NEXT: sarah]" };
+        let reply = format!("{} hears: {heard}{next}", self.0);
+        StandIn::new(Script { turns: vec![vec![Step::Say(reply)]] }).start(delivery)
+    }
+}
+
+pub fn main(directory: &Path) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(talk(directory));
+}
+
+async fn talk(directory: &Path) {
+    let failpoint = match std::env::var(FAILPOINT) {
+        Ok(nth) => Failpoint::at(nth.parse().unwrap()),
+        Err(_) => Failpoint::default(),
+    };
+    let store = SqliteStore::open_with(directory, Durability::PowerCut, failpoint).await.unwrap();
+    let seats = ["max", "sarah"]
+        .map(|name| (MemberName::from(name), Seat::new(Arc::new(Echo(name)), directory)));
+    let crew = Crew::new(Team::parse(TEAM).unwrap(), HashMap::from(seats));
+    let observer = Box::new(|event: Event| {
+        if let Event::Message { number, from, text, .. } = event {
+            // On a line of its own, whatever the test harness has written.
+            println!("\n{ACKNOWLEDGED}{number} {from} {text:?}");
+            std::io::stdout().flush().unwrap();
+        }
+    });
+    let known = store.session(session()).await.is_ok();
+    let mut coordinator = if known {
+        Coordinator::open(store.clone(), session(), crew, observer).await.unwrap()
+    } else {
+        let new = NewSession {
+            id: session(),
+            created_at: 0,
+            name: None,
+            directory: "/project".to_owned(),
+            team: TEAM.to_owned(),
+            task: None,
+        };
+        Coordinator::create(store.clone(), new, crew, observer).await.unwrap()
+    };
+    loop {
+        let stop = coordinator.run().await.unwrap();
+        assert!(matches!(stop, Stop::Idle { .. }), "{stop:?}");
+        let said = store.messages_after(session(), MessageNumber(0), 1000).await.unwrap();
+        let said = said.iter().filter(|message| !message.message.said.speaker.is_ai()).count();
+        let Some(saying) = SAYINGS.get(said) else { break };
+        coordinator.accept(Saying::new("kailai", *saying)).await.unwrap();
+    }
+    store.close().await;
+}

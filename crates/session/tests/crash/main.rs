@@ -1,0 +1,160 @@
+//! Crashes: a child process holds a conversation and is killed, at every write point and at random
+//! times. Whatever the moment, nothing acknowledged is missing, nothing is there twice, and when the
+//! session is taken up again it ends as if nothing had happened.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "the functions of a test"
+)]
+
+mod child;
+
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use convoke_session::replay::{ReplayResult, verify};
+use convoke_session::{MessageNumber, SqliteStore, Store, StoreError, TurnId, TurnState};
+use tempfile::TempDir;
+
+/// What a child came to.
+struct Ran {
+    status: ExitStatus,
+    /// What it acknowledged: number, speaker and text of messages.
+    acknowledged: Vec<String>,
+}
+
+/// When a child dies.
+#[derive(Clone, Copy)]
+enum Death {
+    Never,
+    AtWritePoint(u64),
+    After(Duration),
+}
+
+fn run_child(directory: &Path, death: Death) -> Ran {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "the_child", "--nocapture", "--test-threads=1"])
+        .env(child::DIRECTORY, directory)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    if let Death::AtWritePoint(nth) = death {
+        command.env(child::FAILPOINT, nth.to_string());
+    }
+    let mut process = command.spawn().unwrap();
+    if let Death::After(time) = death {
+        std::thread::sleep(time);
+        process.kill().unwrap();
+    }
+    let output = process.wait_with_output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let acknowledged = stdout.lines().filter_map(|line| line.strip_prefix(child::ACKNOWLEDGED));
+    Ran { status: output.status, acknowledged: acknowledged.map(str::to_owned).collect() }
+}
+
+/// Returns the whole conversation, after checking that it holds together.
+async fn conversation(directory: &Path) -> Vec<String> {
+    let store = SqliteStore::open(directory).await.unwrap();
+    let session = match store.session(child::session()).await {
+        Ok(session) => session,
+        Err(StoreError::NoSession(_)) => return Vec::new(),
+        Err(error) => panic!("{error}"),
+    };
+    let id = session.began.id;
+    let messages = store.messages_after(id, MessageNumber(0), 1000).await.unwrap();
+    assert_eq!(session.state.last_message.0, messages.len() as u64, "no message is missing");
+    let turns = store.turns_after(id, TurnId(0), 1000).await.unwrap();
+    assert_eq!(session.state.last_turn.0, turns.len() as u64, "no turn is missing");
+    let mut replies: Vec<_> = turns.iter().filter_map(|turn| turn.reply).collect();
+    replies.sort();
+    let said_by_agents = messages.iter().filter(|message| message.message.said.speaker.is_ai());
+    let said_by_agents: Vec<_> = said_by_agents.map(|message| message.number).collect();
+    assert_eq!(replies, said_by_agents, "every reply belongs to one turn, and none is there twice");
+    for turn in &turns {
+        assert_eq!(turn.state == TurnState::Done, turn.reply.is_some(), "{turn:?}");
+    }
+    for replayed in verify(&store, id).await.unwrap() {
+        assert_eq!(replayed.result, ReplayResult::Same, "what was sent can be shown");
+    }
+    store.close().await;
+    messages.iter().map(child::line).collect()
+}
+
+/// Returns a directory in memory where there is one: the end of a process does not ask for a disk.
+fn scratch() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+/// Kills a child, looks at what it left, and lets another one finish.
+async fn survive(deaths: &[Death], reference: &[String]) -> bool {
+    let directory = scratch();
+    let mut acknowledged = Vec::new();
+    for death in deaths {
+        let ran = run_child(directory.path(), *death);
+        acknowledged.extend(ran.acknowledged);
+        let left = conversation(directory.path()).await;
+        for line in &acknowledged {
+            assert!(left.contains(line), "`{line}` was acknowledged and is missing in {left:#?}");
+        }
+        assert!(reference.starts_with(&left), "{left:#?}");
+        if ran.status.success() {
+            return false;
+        }
+    }
+    let ran = run_child(directory.path(), Death::Never);
+    assert!(ran.status.success(), "the session is taken up again");
+    assert_eq!(conversation(directory.path()).await, reference);
+    true
+}
+
+async fn reference() -> Vec<String> {
+    let directory = scratch();
+    let ran = run_child(directory.path(), Death::Never);
+    assert!(ran.status.success());
+    let reference = conversation(directory.path()).await;
+    assert_eq!(reference.len(), ran.acknowledged.len());
+    reference
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_at_any_write_point_loses_and_doubles_nothing() {
+    let reference = reference().await;
+    let mut points = 0;
+    while survive(&[Death::AtWritePoint(points + 1)], &reference).await {
+        points += 1;
+    }
+    println!("{points} write points");
+    assert!(points > 50, "{points}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_while_recovering_from_a_crash_is_no_worse() {
+    let reference = reference().await;
+    for n in 0..40 {
+        let deaths = [2 + n * 3, 1 + n % 9, 5 + n % 23].map(Death::AtWritePoint);
+        survive(&deaths, &reference).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_at_any_time_loses_and_doubles_nothing() {
+    let reference = reference().await;
+    let mut killed = 0;
+    for n in 0..150_u64 {
+        let micros = (n * 7919) % 60_000;
+        let deaths = [Death::After(Duration::from_micros(micros)); 2];
+        killed += u32::from(survive(&deaths, &reference).await);
+    }
+    println!("{killed} of 150 were killed before they had ended");
+}
+
+/// Not a test of its own: the child that the other tests start.
+#[test]
+fn the_child() {
+    if let Some(directory) = std::env::var_os(child::DIRECTORY) {
+        child::main(Path::new(&directory));
+    }
+}

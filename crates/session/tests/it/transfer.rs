@@ -1,0 +1,155 @@
+//! Replay, diff, export, import, fork.
+
+use convoke_session::diff::diff;
+use convoke_session::replay::{ReplayResult, verify};
+use convoke_session::transfer::{export, export_snapshot, fork, import};
+use convoke_session::{
+    MessageNumber, NewSession, Saying, SessionId, SqliteStore, Stop, Store, TurnId,
+};
+use serde_json::Value;
+
+use crate::stage::{Stage, says};
+
+/// Holds a conversation of eight messages with two turns of max.
+async fn talked() -> Stage {
+    let stage = Stage::new(
+        "task = \"Review\"\n[context]\nwindow = 3\nvisibility = \"addressed\"\n",
+        &[
+            ("max", says(&["one [NEXT: sarah]", "three"])),
+            ("sarah", says(&["two [NEXT: max, lee]\n[TEAM_TASK: Fix]"])),
+        ],
+    )
+    .await;
+    let mut coordinator = stage.begin().await;
+    coordinator.accept(Saying::new("kailai", "begin [NEXT: max]")).await.unwrap();
+    let stop = coordinator.run().await.unwrap();
+    assert!(matches!(stop, Stop::Addressed { .. }), "{stop:?}");
+    stage
+}
+
+fn new_session() -> NewSession {
+    NewSession {
+        id: SessionId::generate(),
+        created_at: 5,
+        name: None,
+        directory: "/elsewhere".to_owned(),
+        team: "[[member]]\nname = \"max\"\nagent = \"plain\"\n".to_owned(),
+        task: None,
+    }
+}
+
+async fn text_of(store: &SqliteStore, session: SessionId) -> String {
+    let mut out = Vec::new();
+    export(store, session, &mut out).await.unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+async fn assert_replays(store: &SqliteStore, session: SessionId, attempts: usize) {
+    let replayed = verify(store, session).await.unwrap();
+    assert_eq!(replayed.len(), attempts);
+    for replayed in replayed {
+        assert_eq!(replayed.result, ReplayResult::Same, "turn {}", replayed.turn);
+    }
+}
+
+#[tokio::test]
+async fn every_prompt_of_a_session_can_be_assembled_again() {
+    let stage = talked().await;
+    assert_replays(&stage.store, stage.session, 3).await;
+    for (turn, member, index) in [(1, "max", 0), (2, "sarah", 0), (3, "max", 1)] {
+        let attempt = &stage.store.attempts(stage.session, TurnId(turn)).await.unwrap()[0];
+        let stored = stage.store.content(attempt.prompt.hash).await.unwrap();
+        assert_eq!(stored, stage.prompts(member)[index], "what was sent is what is stored");
+    }
+}
+
+#[tokio::test]
+async fn two_prompts_of_a_member_are_compared() {
+    let stage = talked().await;
+    let diff_of = |a, b| diff(&stage.store, stage.session, TurnId(a), TurnId(b));
+    let changed = diff_of(1, 3).await.unwrap();
+    let prompts = stage.prompts("max");
+    let same = prompts[0].bytes().zip(prompts[1].bytes()).take_while(|(a, b)| a == b).count();
+    assert_eq!(changed.reusable_bytes(), same as u64);
+    assert!(changed.prompt.lines.iter().any(|line| line.text == "Fix"));
+    assert!(diff_of(1, 2).await.unwrap_err().to_string().contains("max's and turn 2 is sarah's"));
+    assert_eq!(diff_of(1, 9).await.unwrap_err().to_string(), "there is no turn 9");
+    assert_eq!(diff_of(1, 4).await.unwrap_err().to_string(), "nothing was sent for turn 4");
+}
+
+#[tokio::test]
+async fn a_whole_session_comes_back_the_same() {
+    let stage = talked().await;
+    let text = text_of(&stage.store, stage.session).await;
+    let elsewhere = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(elsewhere.path()).await.unwrap();
+    let imported = import(&store, &text, new_session()).await.unwrap();
+    assert_eq!(imported.session, stage.session, "it keeps its id where that is free");
+    assert_eq!(text_of(&store, imported.session).await, text);
+    assert_replays(&store, imported.session, 3).await;
+    let again = import(&store, &text, new_session()).await.unwrap();
+    assert_ne!(again.session, stage.session);
+    assert_replays(&store, again.session, 3).await;
+}
+
+#[tokio::test]
+async fn a_snapshot_comes_back_as_a_conversation() {
+    let stage = talked().await;
+    let mut out = Vec::new();
+    export_snapshot(&stage.store, stage.session, 99, &mut out).await.unwrap();
+    let snapshot: Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!(snapshot["version"], 1);
+    assert_eq!(snapshot["timestamp"], 99);
+    assert_eq!(snapshot["teamTask"], "Fix");
+    assert_eq!(snapshot["messages"][2]["inReplyTo"], "msg-2");
+    let text = String::from_utf8(out.clone()).unwrap();
+    let imported = import(&stage.store, &text, new_session()).await.unwrap();
+    let mut again = Vec::new();
+    export_snapshot(&stage.store, imported.session, 99, &mut again).await.unwrap();
+    assert_eq!(again, out);
+    let refused = import(&stage.store, "{\"version\": 2}", new_session()).await.unwrap_err();
+    assert!(refused.to_string().contains("`version` must be the number 1"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_fork_goes_its_own_way() {
+    let stage = talked().await;
+    let copy = SessionId::generate();
+    fork(&stage.store, stage.session, Some(MessageNumber(2)), copy, 7).await.unwrap();
+    let forked = stage.store.session(copy).await.unwrap();
+    assert_eq!(forked.state.last_message, MessageNumber(2));
+    assert_eq!(forked.state.task.as_deref(), Some("Review"));
+    assert_replays(&stage.store, copy, 1).await;
+    let whole = SessionId::generate();
+    fork(&stage.store, stage.session, None, whole, 7).await.unwrap();
+    assert_eq!(stage.store.open_turns(whole).await.unwrap().len(), 1);
+    stage.store.remove(whole).await.unwrap();
+    assert_replays(&stage.store, stage.session, 3).await;
+    let beyond = fork(&stage.store, stage.session, Some(MessageNumber(99)), whole, 7).await;
+    assert_eq!(beyond.unwrap_err().to_string(), "there is no message 99 to fork at");
+}
+
+#[tokio::test]
+async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
+    let stage = talked().await;
+    let text = text_of(&stage.store, stage.session).await;
+    let lines: Vec<&str> = text.lines().collect();
+    let without = |at: usize| {
+        let mut left = lines.clone();
+        left.remove(at);
+        left.join("\n")
+    };
+    let content = lines.iter().position(|line| line.starts_with("{\"content\"")).unwrap();
+    let cases = [
+        (text.replacen("\"version\":1", "\"version\":9", 1), "line 1: the file has version 9"),
+        (without(2), "line 3: message 3 is out of order"),
+        (without(4), "messages, and 4 are announced"),
+        (without(content), "is missing"),
+        (format!("{text}nonsense"), "expected ident"),
+        (format!("{text}{{}}"), "the line is no message, turn, attempt or content"),
+    ];
+    for (text, why) in cases {
+        let refused = import(&stage.store, &text, new_session()).await.unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+}

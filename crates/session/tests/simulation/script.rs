@@ -1,0 +1,128 @@
+//! What is said in a simulated conversation: every word follows from the seed.
+
+use std::fmt::Write as _;
+
+use convoke_core::marker::Intent;
+
+pub const PEOPLE: [&str; 2] = ["kailai", "lee"];
+pub const AGENTS: [&str; 4] = ["max", "sarah", "tom", "uwe"];
+
+/// A random generator that is the same everywhere (splitmix64).
+#[derive(Clone)]
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % n
+    }
+
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    pub fn of<T: Copy>(&mut self, list: &[T]) -> T {
+        list[usize::try_from(self.below(list.len() as u64)).unwrap()]
+    }
+}
+
+/// Something that is said, and what it means.
+#[derive(Clone, Debug)]
+pub struct Line {
+    pub text: String,
+    /// What is left without markers.
+    pub clean: String,
+    /// Names as written, with intents; some are nobody's.
+    pub calls: Vec<(&'static str, Intent)>,
+    pub drops: Vec<&'static str>,
+    pub task: Option<String>,
+}
+
+/// Makes up what somebody says.
+pub fn line(random: &mut Random) -> Line {
+    // Few different texts, so that some are repeated.
+    let clean = match random.below(3) {
+        0 => "ok".to_owned(),
+        _ => format!("text {}", random.below(1000)),
+    };
+    let mut text = clean.clone();
+    let mut line = Line { text: String::new(), clean, calls: vec![], drops: vec![], task: None };
+    for _ in 0..random.of(&[0, 1, 1, 1, 2, 3]) {
+        let name = match random.below(14) {
+            0 => "all",
+            1 => "nobody",
+            2 => random.of(&PEOPLE),
+            _ => random.of(&AGENTS),
+        };
+        let intent = random.of(&[Intent::P1, Intent::P2, Intent::P2, Intent::P3]);
+        let mark = match intent {
+            Intent::P2 => String::new(),
+            other => format!("!{other:?}"),
+        };
+        let _ = write!(text, " [NEXT: {name}{mark}]");
+        line.calls.push((name, intent));
+    }
+    if random.one_in(8) {
+        let name = random.of(&["max", "sarah", "ALL", "lee"]);
+        let _ = write!(text, " [DROP: {name}]");
+        line.drops.push(name);
+    }
+    if random.one_in(8) {
+        let task = format!("task {}", random.below(100));
+        let _ = write!(text, " [TEAM_TASK: {task}]");
+        line.task = Some(task);
+    }
+    if random.one_in(6) {
+        // What is only quoted means nothing.
+        let quoted = "\n`[NEXT: max]` [NEXT: kailai\n```\n[DROP: ALL]\n```";
+        text += quoted;
+        line.clean += quoted;
+    }
+    line.text = text;
+    line
+}
+
+/// What an agent does in one turn.
+#[derive(Clone, Debug)]
+pub struct Performance {
+    pub line: Line,
+    /// It says its line and then fails.
+    pub fails: bool,
+}
+
+/// Returns what the agent that is asked as the n-th does.
+pub fn performance(seed: u64, nth: u64) -> Performance {
+    let mut random = Random(seed.wrapping_mul(1_000_003).wrapping_add(nth));
+    Performance { line: line(&mut random), fails: random.one_in(12) }
+}
+
+/// What the people do, one after another.
+#[derive(Clone, Debug)]
+pub enum Deed {
+    /// Somebody says something; then the conversation goes on.
+    Say { person: &'static str, line: Line, to: Vec<&'static str> },
+    /// It just goes on.
+    GoOn,
+    /// The turn that ended last without a reply is tried again.
+    Retry,
+    /// The session is put down and taken up again.
+    Reopen,
+}
+
+pub fn deeds(seed: u64) -> Vec<Deed> {
+    let mut random = Random(seed ^ 0xDEED);
+    let count = 2 + random.below(4);
+    let deed = |index| match random.below(if index == 0 { 6 } else { 10 }) {
+        0..=5 => {
+            let to = if random.one_in(2) { vec![random.of(&AGENTS)] } else { vec![] };
+            Deed::Say { person: random.of(&PEOPLE), line: line(&mut random), to }
+        }
+        6 | 7 => Deed::GoOn,
+        8 => Deed::Retry,
+        _ => Deed::Reopen,
+    };
+    (0..count).map(deed).collect()
+}

@@ -1,0 +1,247 @@
+//! One simulated conversation: by the model, and for real.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use convoke_agent::adapter::{Script, StandIn, Step};
+use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::{Agent, Delivery, Turn};
+use convoke_session::replay::{ReplayResult, verify};
+use convoke_session::{
+    Coordinator, Crew, MemberName, MessageNumber, NewSession, NumberedMessage, Saying, Seat,
+    SessionId, SqliteStore, Stop, Store, TurnId, TurnState,
+};
+use convoke_team::Team;
+
+use super::model::{MessageRow, Model, TurnRow};
+use super::script::{AGENTS, Deed, PEOPLE, Performance, Random, deeds, performance};
+
+pub struct World {
+    seed: u64,
+    agents: usize,
+    turn_limit: u64,
+    queue_limit: u64,
+    parallel: bool,
+    deeds: Vec<Deed>,
+}
+
+/// What came of a conversation that was really held.
+pub struct Held {
+    pub stops: Vec<String>,
+    pub messages: Vec<MessageRow>,
+    pub turns: Vec<TurnRow>,
+    pub task: Option<String>,
+    asked: u64,
+    attempts: u64,
+}
+
+struct Actor {
+    seed: u64,
+    asked: Arc<AtomicU64>,
+}
+
+impl Agent for Actor {
+    fn start(&self, delivery: Delivery) -> Turn {
+        let nth = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        let Performance { line, fails } = performance(self.seed, nth);
+        let mut steps = vec![Step::Say(line.text)];
+        if fails {
+            steps.push(Step::Fail(Failure::new(Reason::Server, "overloaded")));
+        }
+        StandIn::new(Script { turns: vec![steps] }).start(delivery)
+    }
+}
+
+impl World {
+    pub fn new(seed: u64, parallel: bool) -> Self {
+        let mut random = Random(seed);
+        Self {
+            seed,
+            agents: 2 + usize::try_from(random.below(3)).unwrap(),
+            turn_limit: 1 + random.below(30),
+            queue_limit: 1 + random.below(12),
+            parallel,
+            deeds: deeds(seed),
+        }
+    }
+
+    /// Returns what the model makes of it, and why it stopped each time.
+    pub fn expected(&self) -> (Model, Vec<String>) {
+        let queue_limit = usize::try_from(self.queue_limit).unwrap();
+        let mut model = Model::new(self.agents, self.turn_limit, queue_limit);
+        let perform = |nth| performance(self.seed, nth);
+        let mut stops = vec![];
+        for deed in &self.deeds {
+            match deed {
+                Deed::Say { person, line, to } => model.say(person, line, &self.present(to)),
+                Deed::GoOn => {}
+                Deed::Retry => stops.push(format!("retry {:?}", model.retry())),
+                Deed::Reopen => model.reopen(),
+            }
+            stops.push(model.run(perform));
+        }
+        (model, stops)
+    }
+
+    /// Leaves out who is not in the team.
+    fn present(&self, to: &[&'static str]) -> Vec<&'static str> {
+        to.iter().copied().filter(|name| AGENTS[..self.agents].contains(name)).collect()
+    }
+
+    fn crew(&self, asked: &Arc<AtomicU64>) -> Crew {
+        let mut file = format!(
+            "[limits]\nturns = {}\nqueue = {}\nparallel = {}\n",
+            self.turn_limit, self.queue_limit, self.parallel
+        );
+        for person in PEOPLE {
+            let _ = writeln!(file, "[[member]]\nname = \"{person}\"\nhuman = true");
+        }
+        let mut seats = HashMap::new();
+        for agent in &AGENTS[..self.agents] {
+            let _ = writeln!(file, "[[member]]\nname = \"{agent}\"\nagent = \"gemini\"");
+            let actor = Actor { seed: self.seed, asked: asked.clone() };
+            seats.insert(MemberName::from(*agent), Seat::new(Arc::new(actor), "/"));
+        }
+        Crew::new(Team::parse(&file).unwrap(), seats)
+    }
+
+    pub async fn hold(&self, store: &SqliteStore) -> Held {
+        let asked = Arc::new(AtomicU64::new(0));
+        let id = SessionId::generate();
+        let new = NewSession {
+            id,
+            created_at: 0,
+            name: None,
+            directory: String::new(),
+            team: String::new(),
+            task: None,
+        };
+        let crew = self.crew(&asked);
+        let mut coordinator =
+            Coordinator::create(store.clone(), new, crew.clone(), Box::new(|_| {})).await.unwrap();
+        let mut stops = vec![];
+        for deed in &self.deeds {
+            match deed {
+                Deed::Say { person, line, to } => {
+                    let saying = Saying::new(*person, &*line.text).to(self.present(to));
+                    coordinator.accept(saying).await.unwrap();
+                }
+                Deed::GoOn => {}
+                Deed::Retry => {
+                    let ended = last_without_reply(store, id).await;
+                    if let Some(turn) = ended {
+                        coordinator.retry(turn).await.unwrap();
+                    }
+                    stops.push(format!("retry {:?}", ended.map(|turn| turn.0)));
+                }
+                Deed::Reopen => {
+                    drop(coordinator);
+                    let observer = Box::new(|_| {});
+                    coordinator =
+                        Coordinator::open(store.clone(), id, crew.clone(), observer).await.unwrap();
+                }
+            }
+            stops.push(word(&coordinator.run().await.unwrap()));
+        }
+        drop(coordinator);
+        self.read(store, id, stops, asked.load(Ordering::SeqCst)).await
+    }
+
+    async fn read(
+        &self,
+        store: &SqliteStore,
+        id: SessionId,
+        stops: Vec<String>,
+        asked: u64,
+    ) -> Held {
+        let messages = store.messages_after(id, MessageNumber(0), 10_000).await.unwrap();
+        let turns = store.turns_after(id, TurnId(0), 10_000).await.unwrap();
+        let mut attempts = 0;
+        for turn in &turns {
+            attempts += u64::from(turn.attempts);
+        }
+        // Every prompt can be assembled again; asked of some, because it takes the longest.
+        let replayed =
+            if self.seed.is_multiple_of(8) { verify(store, id).await.unwrap() } else { vec![] };
+        for replayed in replayed {
+            assert_eq!(replayed.result, ReplayResult::Same, "seed {}: {replayed:?}", self.seed);
+        }
+        let session = store.session(id).await.unwrap();
+        assert_eq!(session.state.last_message.0, messages.len() as u64);
+        assert_eq!(session.state.last_turn.0, turns.len() as u64);
+        Held {
+            stops,
+            messages: messages
+                .into_iter()
+                .map(|NumberedMessage { number, answers, message }| MessageRow {
+                    number: number.0,
+                    from: message.said.speaker.name().to_owned(),
+                    to: message.addressees().to_vec(),
+                    content: message.said.content,
+                    answers: answers.map(|number| number.0),
+                })
+                .collect(),
+            turns: turns
+                .into_iter()
+                .map(|turn| TurnRow {
+                    number: turn.id.0,
+                    member: turn.member.as_str().to_owned(),
+                    answers: turn.answers.0,
+                    intent: turn.intent,
+                    state: turn.state.word(),
+                    reply: turn.reply.map(|number| number.0),
+                })
+                .collect(),
+            task: session.state.task,
+            asked,
+            attempts,
+        }
+    }
+}
+
+impl Held {
+    /// Checks what must hold in whatever order agents answer.
+    pub fn check(&self) {
+        assert_eq!(self.attempts, self.asked, "every time an agent was asked is on record");
+        let mut replies: Vec<u64> = self.turns.iter().filter_map(|turn| turn.reply).collect();
+        let count = replies.len();
+        replies.sort_unstable();
+        replies.dedup();
+        assert_eq!(replies.len(), count, "no two turns have one reply");
+        for message in &self.messages {
+            let turn = self.turns.iter().find(|turn| turn.reply == Some(message.number));
+            let is_agent = AGENTS.contains(&message.from.as_str());
+            assert!(!is_agent || turn.is_some(), "an agent speaks only in its turn");
+            if let Some(turn) = turn {
+                assert_eq!(turn.member, message.from, "nobody speaks in another's turn");
+                assert_eq!(Some(turn.answers), message.answers, "a turn answers its message");
+            }
+        }
+        for turn in &self.turns {
+            assert_ne!(turn.state, "running", "nobody is at work");
+            assert_eq!(turn.state == "done", turn.reply.is_some(), "what is done has a reply");
+        }
+    }
+}
+
+/// Finds the turn that ended last without a reply.
+async fn last_without_reply(store: &SqliteStore, id: SessionId) -> Option<TurnId> {
+    let turns = store.turns_after(id, TurnId(0), 10_000).await.unwrap();
+    let ended =
+        turns.iter().filter(|turn| matches!(turn.state, TurnState::Failed | TurnState::Cancelled));
+    ended.max_by_key(|turn| turn.id).map(|turn| turn.id)
+}
+
+fn word(stop: &Stop) -> String {
+    match stop {
+        Stop::Idle { person } => format!("idle {person}"),
+        Stop::Addressed { person, turn, .. } => format!("addressed {person} {turn}"),
+        Stop::TurnFailed { turns, .. } => format!("failed {}", turns[0].turn),
+        Stop::TurnLimit { .. } => "turn-limit".to_owned(),
+        Stop::Repetition { member, times, .. } => format!("repetition {member} {times}"),
+        Stop::QueueFull { left_out, .. } => format!("queue-full {left_out}"),
+        Stop::Cancelled { .. } | Stop::Left => "somebody interfered".to_owned(),
+    }
+}

@@ -1,0 +1,45 @@
+use super::approved_prefixes;
+use crate::files::MemoryTree;
+
+fn approved(text: &str) -> (Vec<Vec<String>>, Vec<String>) {
+    let mut tree = MemoryTree::default();
+    tree.write("/rules/default.rules", text);
+    tree.write("/rules/notes.txt", "not rules");
+    let mut diagnostics = Vec::new();
+    let prefixes = approved_prefixes(&tree, "/rules".as_ref(), &mut diagnostics);
+    let messages = diagnostics.into_iter().map(|it| it.message).collect();
+    (prefixes, messages)
+}
+
+#[test]
+fn only_allowed_prefixes_are_returned_sorted_and_once() {
+    let (prefixes, messages) = approved(
+        r#"
+        # what I trust
+        prefix_rule(pattern = ["git", ["status", "log"]], decision = "allow")
+        prefix_rule(pattern=["ls"], match=[["ls", "-l"]], justification="reads")  # default: allow
+        prefix_rule(["ls"], "allow")
+        prefix_rule(pattern=[["a", "b"], 'c d'])
+        prefix_rule(pattern=["rm"], decision="forbidden")
+        prefix_rule(pattern=["sudo",], decision="prompt",)
+        "#,
+    );
+    let expected: [&[&str]; 4] = [&["a", "c d"], &["b", "c d"], &["git", "[status|log]"], &["ls"]];
+    assert_eq!(prefixes, expected);
+    assert!(messages.is_empty(), "{messages:?}");
+}
+
+#[test]
+fn a_file_that_is_not_understood_is_named_with_its_line() {
+    let cases = [
+        ("prefix_rule(pattern=[\"a\"]\n", "line 2: `)` was expected"),
+        ("\nx = 1\n", "line 2: `prefix_rule` was expected, not `x`"),
+        ("prefix_rule(decision=\"allow\")", "line 1: a rule has no pattern"),
+        ("prefix_rule(pattern=[\"a)", "line 1: a text is not closed"),
+    ];
+    for (text, reason) in cases {
+        let (prefixes, messages) = approved(text);
+        assert!(prefixes.is_empty());
+        assert_eq!(messages, [format!("/rules/default.rules is ignored: {reason}")]);
+    }
+}

@@ -1,0 +1,250 @@
+//! The layers of a configuration: the user's file, those of a trusted project, the arguments.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use super::{ConfigError, Machine};
+use crate::files::{Files, absolute};
+use crate::project_doc::Trust;
+
+/// What marks a project's root unless it is configured.
+const DEFAULT_ROOT_MARKER: &str = ".git";
+
+/// Keys whose values are paths, relative to the folder of the file that sets them.
+const PATH_KEYS: [&str; 3] = [
+    "model_instructions_file",
+    "experimental_compact_prompt_file",
+    "experimental_instructions_file",
+];
+
+pub(super) struct Layers {
+    pub(super) merged: Table,
+    pub(super) trust: Trust,
+    pub(super) root_markers: Vec<String>,
+    pub(super) disabled_skills: Vec<PathBuf>,
+    pub(super) rule_folders: Vec<PathBuf>,
+}
+
+impl Layers {
+    pub(super) fn load(
+        files: &dyn Files,
+        machine: &Machine,
+        cwd: &Path,
+        settings: &[(String, Value)],
+    ) -> Result<Self, ConfigError> {
+        let home = machine.home.as_deref();
+        let user = read_layer(files, &machine.codex_home.join("config.toml"), home)?;
+        let mut arguments = Table::new();
+        for (key, value) in settings {
+            set(&mut arguments, key, value.clone());
+        }
+        resolve_paths(&mut arguments, cwd, home);
+        let disabled_skills = disabled_skills(&[&user, &arguments], home);
+
+        let mut merged = user.clone();
+        let mut without_project = user;
+        merge(&mut without_project, arguments.clone());
+        let root_markers = root_markers(&without_project);
+        let root = project_root(files, cwd, &root_markers);
+        let trust = Trusts::new(&without_project, files, &root, cwd);
+        let mut rule_folders = vec![machine.codex_home.join("rules")];
+        for directory in directories_between(&root, cwd) {
+            let folder = directory.join(".codex");
+            let counts = folder != machine.codex_home && files.kind(&folder).is_ok();
+            if !counts || trust.of(&directory) != Trust::Trusted {
+                continue;
+            }
+            let layer = read_layer(files, &folder.join("config.toml"), home)?;
+            merge(&mut merged, layer);
+            rule_folders.push(folder.join("rules"));
+        }
+        merge(&mut merged, arguments);
+        Ok(Self {
+            trust: trust.of(cwd),
+            root_markers: self::root_markers(&merged),
+            merged,
+            disabled_skills,
+            rule_folders,
+        })
+    }
+}
+
+fn read_layer(files: &dyn Files, path: &Path, home: Option<&Path>) -> Result<Table, ConfigError> {
+    let text = match files.read_text(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Table::new()),
+        Err(source) => {
+            return Err(ConfigError::Unreadable {
+                path: path.to_owned(),
+                key: "config.toml",
+                source,
+            });
+        }
+    };
+    let mut table: Table = toml::from_str(&text).map_err(|wrong| ConfigError::Syntax {
+        path: path.to_owned(),
+        reason: wrong.to_string().trim_end().to_owned(),
+    })?;
+    resolve_paths(&mut table, path.parent().unwrap_or(path), home);
+    Ok(table)
+}
+
+fn resolve_paths(table: &mut Table, folder: &Path, home: Option<&Path>) {
+    for key in PATH_KEYS {
+        if let Some(value) = table.get_mut(key) {
+            resolve_path(value, folder, home);
+        }
+    }
+    let roots = table.get_mut("sandbox_workspace_write");
+    let roots = roots.and_then(|it| it.get_mut("writable_roots")?.as_array_mut());
+    for root in roots.into_iter().flatten() {
+        resolve_path(root, folder, home);
+    }
+    if let Some(Value::Table(profiles)) = table.get_mut("profiles") {
+        for (_, profile) in profiles.iter_mut() {
+            for key in PATH_KEYS {
+                if let Some(value) = profile.get_mut(key) {
+                    resolve_path(value, folder, home);
+                }
+            }
+        }
+    }
+}
+
+fn resolve_path(value: &mut Value, folder: &Path, home: Option<&Path>) {
+    if let Some(path) = value.as_str() {
+        *value = Value::String(resolved(path, folder, home).to_string_lossy().into_owned());
+    }
+}
+
+fn resolved(path: &str, folder: &Path, home: Option<&Path>) -> PathBuf {
+    let path = Path::new(path);
+    match (path.strip_prefix("~"), home) {
+        (Ok(below), Some(home)) => absolute(home, below),
+        _ => absolute(folder, path),
+    }
+}
+
+/// Sets a value under a dotted key; tables on the way are made.
+fn set(table: &mut Table, key: &str, value: Value) {
+    match key.split_once('.') {
+        None => {
+            table.insert(key.to_owned(), value);
+        }
+        Some((first, rest)) => {
+            let inner = table.entry(first).or_insert_with(|| Value::Table(Table::new()));
+            if !inner.is_table() {
+                *inner = Value::Table(Table::new());
+            }
+            if let Value::Table(inner) = inner {
+                set(inner, rest, value);
+            }
+        }
+    }
+}
+
+/// Lays one table over another: tables are merged, everything else is replaced.
+fn merge(below: &mut Table, above: Table) {
+    for (key, value) in above {
+        match (below.get_mut(&key), value) {
+            (Some(Value::Table(below)), Value::Table(above)) => merge(below, above),
+            (_, value) => {
+                below.insert(key, value);
+            }
+        }
+    }
+}
+
+fn root_markers(table: &Table) -> Vec<String> {
+    let configured = table.get("project_root_markers").and_then(Value::as_array);
+    configured.map_or_else(
+        || vec![DEFAULT_ROOT_MARKER.to_owned()],
+        |markers| {
+            let markers = markers.iter().filter_map(Value::as_str);
+            markers.map(str::to_owned).collect()
+        },
+    )
+}
+
+/// Returns the nearest directory that holds a marker, or the directory itself.
+pub(crate) fn project_root(files: &dyn Files, cwd: &Path, markers: &[String]) -> PathBuf {
+    let holds = |directory: &&Path| {
+        let mut markers = markers.iter();
+        markers.any(|marker| files.kind(&directory.join(marker)).is_ok())
+    };
+    cwd.ancestors().find(holds).unwrap_or(cwd).to_owned()
+}
+
+/// Returns the directories from a root down to one below it, both included.
+pub(crate) fn directories_between(root: &Path, cwd: &Path) -> Vec<PathBuf> {
+    let inside = cwd.ancestors().take_while(|it| it.starts_with(root));
+    let mut directories: Vec<_> = inside.map(Path::to_owned).collect();
+    directories.reverse();
+    directories
+}
+
+/// Returns the repository that a linked worktree belongs to.
+fn main_repository(files: &dyn Files, worktree: &Path) -> Option<PathBuf> {
+    let pointer = files.read_text(&worktree.join(DEFAULT_ROOT_MARKER)).ok()?;
+    let folder = Path::new(pointer.trim().strip_prefix("gitdir:")?.trim());
+    let folder = absolute(worktree, folder);
+    let worktrees = folder.parent().filter(|it| it.ends_with("worktrees"))?;
+    Some(worktrees.parent()?.parent()?.to_owned())
+}
+
+/// Whom the user trusts, as far as it matters for one working directory.
+struct Trusts<'a> {
+    projects: Option<&'a Table>,
+    roots: Vec<PathBuf>,
+}
+
+impl<'a> Trusts<'a> {
+    fn new(table: &'a Table, files: &dyn Files, root: &Path, cwd: &Path) -> Self {
+        let git = project_root(files, cwd, &[DEFAULT_ROOT_MARKER.to_owned()]);
+        let main = main_repository(files, &git);
+        let roots = [Some(root.to_owned()), Some(git), main];
+        Self {
+            projects: table.get("projects").and_then(Value::as_table),
+            roots: roots.into_iter().flatten().collect(),
+        }
+    }
+
+    fn of(&self, directory: &Path) -> Trust {
+        let level = |path: &Path| {
+            let project = self.projects?.get(path.to_str()?)?;
+            project.get("trust_level")?.as_str()
+        };
+        let roots = self.roots.iter().map(PathBuf::as_path);
+        let found = std::iter::once(directory).chain(roots).find_map(level);
+        match found {
+            Some("trusted") => Trust::Trusted,
+            Some("untrusted") => Trust::Untrusted,
+            _ => Trust::Unknown,
+        }
+    }
+}
+
+/// Reads which skills are switched off; a later entry of the same path wins.
+fn disabled_skills(tables: &[&Table], home: Option<&Path>) -> Vec<PathBuf> {
+    let mut disabled = BTreeSet::new();
+    for table in tables {
+        let entries = table.get("skills").and_then(|it| it.get("config")?.as_array());
+        for entry in entries.into_iter().flatten() {
+            let path = entry.get("path").and_then(Value::as_str);
+            let enabled = entry.get("enabled").and_then(Value::as_bool);
+            let (Some(path), Some(enabled)) = (path, enabled) else {
+                continue;
+            };
+            let path = resolved(path, Path::new("/"), home);
+            if enabled {
+                disabled.remove(&path);
+            } else {
+                disabled.insert(path);
+            }
+        }
+    }
+    disabled.into_iter().collect()
+}

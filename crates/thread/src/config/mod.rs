@@ -1,0 +1,333 @@
+//! Codex's own configuration: `config.toml`, its layers, profiles and overrides.
+//!
+//! Only what a prompt depends on is read. [`Config::load`] resolves everything once; what it leaves
+//! out or cannot honour is a diagnostic.
+
+mod layers;
+mod provider;
+mod setting;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use convoke_core::diagnostic::{Code, Diagnostic};
+
+use crate::files::{Files, absolute};
+use crate::model::ModelOverrides;
+use crate::pack::Shape;
+use crate::permissions::{ApprovalPolicy, SandboxMode, SandboxPolicy, WorkspaceWrite};
+use crate::personality::Personality;
+use crate::project_doc::{DEFAULT_MAX_BYTES, Trust};
+
+pub use provider::{Provider, Wire};
+pub use setting::{InvalidOverride, parse_override};
+
+use layers::Layers;
+pub(crate) use layers::{directories_between, project_root};
+use setting::Setting;
+
+/// The model when none is named.
+pub const DEFAULT_MODEL: &str = "gpt-5.2-codex";
+
+/// What is true of the machine and its user; the crate never asks the system itself.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// The user's home directory.
+    pub home: Option<PathBuf>,
+    /// `CODEX_HOME`.
+    pub codex_home: PathBuf,
+    /// The directory that the program runs in.
+    pub cwd: PathBuf,
+    /// The user's shell, as the model is told.
+    pub shell: String,
+    /// `TMPDIR`.
+    pub tmpdir: Option<PathBuf>,
+    /// `OPENAI_BASE_URL`.
+    pub openai_base_url: Option<String>,
+}
+
+/// What arguments or a client set over the configuration.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    /// `-C`.
+    pub cwd: Option<PathBuf>,
+    /// `-m`.
+    pub model: Option<String>,
+    /// The provider's name in the configuration.
+    pub model_provider: Option<String>,
+    /// `-p`.
+    pub profile: Option<String>,
+    /// `--sandbox`.
+    pub sandbox_mode: Option<SandboxMode>,
+    /// `--ask-for-approval`.
+    pub approval_policy: Option<ApprovalPolicy>,
+    /// `--add-dir`.
+    pub add_dirs: Vec<PathBuf>,
+    /// Instructions instead of the model's.
+    pub base_instructions: Option<String>,
+    /// Instead of `developer_instructions`.
+    pub developer_instructions: Option<String>,
+    /// Instead of `personality`.
+    pub personality: Option<Personality>,
+    /// `-c key=value`, in order.
+    pub settings: Vec<(String, toml::Value)>,
+}
+
+/// Everything that the configuration says about a prompt.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The working directory.
+    pub cwd: PathBuf,
+    /// The model's name.
+    pub model: String,
+    /// Who serves it.
+    pub provider: Provider,
+    /// When the user is asked.
+    pub approval_policy: ApprovalPolicy,
+    /// What commands may touch.
+    pub sandbox_policy: SandboxPolicy,
+    /// Instructions for the developer role.
+    pub developer_instructions: Option<String>,
+    /// What asks for a summary, instead of the pack's text.
+    pub compact_prompt: Option<String>,
+    /// How the model is asked to sound.
+    pub personality: Option<Personality>,
+    /// Whether rules can be asked for.
+    pub request_rule: bool,
+    /// Whether the note on nested AGENTS.md files is sent.
+    pub child_agents_md: bool,
+    /// Whether a server that can compacts threads itself.
+    pub remote_compaction: bool,
+    /// The bytes of project documents.
+    pub project_doc_max_bytes: u64,
+    /// Names of project documents beside AGENTS.md.
+    pub project_doc_fallback_names: Vec<String>,
+    /// What marks a project's root.
+    pub project_root_markers: Vec<String>,
+    /// Whether the project is trusted.
+    pub trust: Trust,
+    /// The effort that is asked for.
+    pub reasoning_effort: Option<String>,
+    /// The summary that is asked for; `none` for none.
+    pub reasoning_summary: String,
+    /// The verbosity that is asked for.
+    pub verbosity: Option<String>,
+    /// What is changed about any model.
+    pub model_overrides: ModelOverrides,
+    /// The skills that are switched off.
+    pub disabled_skills: Vec<PathBuf>,
+    /// The folders of command rules.
+    pub rule_folders: Vec<PathBuf>,
+    /// What the user should know.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A configuration that cannot be used; the message names the file and the field.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file cannot be read.
+    #[error("cannot read {path}, which `{key}` names")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What names it.
+        key: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that must say something is blank.
+    #[error("{path} is empty, and `{key}` names it")]
+    Blank {
+        /// The file.
+        path: PathBuf,
+        /// What names it.
+        key: &'static str,
+    },
+    /// A file is not TOML.
+    #[error("{path} is not valid TOML: {reason}")]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        reason: String,
+    },
+    /// A field has a value that it cannot have.
+    #[error("`{key}` is {found}: use {expected}")]
+    Value {
+        /// The field.
+        key: String,
+        /// What was found.
+        found: String,
+        /// What is possible.
+        expected: String,
+    },
+    /// A profile that is not there.
+    #[error("the profile `{0}` is not in config.toml: add [profiles.{0}] or name another")]
+    UnknownProfile(String),
+    /// A provider that is not there.
+    #[error("the provider `{0}` is not known: add [model_providers.{0}] or name another")]
+    UnknownProvider(String),
+}
+
+impl Config {
+    /// Reads the configuration that holds in a directory.
+    pub fn load(
+        files: &dyn Files,
+        machine: &Machine,
+        shape: Shape,
+        overrides: &Overrides,
+    ) -> Result<Self, ConfigError> {
+        // Joined and not resolved: the model is told the directory as it was given.
+        let given = overrides.cwd.as_ref();
+        let cwd = given.map_or_else(|| machine.cwd.clone(), |it| machine.cwd.join(it));
+        let layers = Layers::load(files, machine, &cwd, &overrides.settings)?;
+        let setting = Setting::new(&layers.merged, overrides.profile.as_deref())?;
+        let trust = layers.trust;
+
+        let has_personality = setting.feature("personality").unwrap_or(true);
+        let personality = match (overrides.personality, setting.text("personality")?) {
+            (Some(given), _) => Some(given),
+            (None, Some(name)) => Some(setting::parse("personality", name)?),
+            (None, None) => has_personality.then(|| shape.default_personality()),
+        };
+        let base_instructions = match &overrides.base_instructions {
+            Some(given) => Some(given.clone()),
+            None => named_text(files, &setting, "model_instructions_file")?,
+        };
+        let compact_prompt = match setting.text("compact_prompt")?.map(str::trim) {
+            Some(text) if !text.is_empty() => Some(text.to_owned()),
+            _ => named_text(files, &setting, "experimental_compact_prompt_file")?,
+        };
+        let provider_name = overrides.model_provider.as_deref();
+        let provider_name = match provider_name {
+            Some(name) => Some(name),
+            None => setting.text("model_provider")?,
+        };
+        let model = match &overrides.model {
+            Some(model) => model.as_str(),
+            None => setting.text("model")?.unwrap_or(DEFAULT_MODEL),
+        };
+        Ok(Self {
+            model: model.to_owned(),
+            provider: Provider::find(&setting, provider_name.unwrap_or("openai"), machine, shape)?,
+            approval_policy: approval_policy(&setting, overrides, trust)?,
+            sandbox_policy: sandbox_policy(&setting, overrides, trust, &cwd)?,
+            developer_instructions: match &overrides.developer_instructions {
+                Some(given) => Some(given.clone()),
+                None => setting.text("developer_instructions")?.map(str::to_owned),
+            },
+            compact_prompt,
+            personality,
+            request_rule: setting.feature("request_rule").unwrap_or(true),
+            child_agents_md: setting.feature("child_agents_md").unwrap_or(false),
+            remote_compaction: setting.feature("remote_compaction").unwrap_or(true),
+            project_doc_max_bytes: setting
+                .number("project_doc_max_bytes")?
+                .unwrap_or(DEFAULT_MAX_BYTES),
+            project_doc_fallback_names: setting
+                .texts("project_doc_fallback_filenames")?
+                .unwrap_or_default(),
+            project_root_markers: layers.root_markers,
+            trust,
+            reasoning_effort: setting.text("model_reasoning_effort")?.map(str::to_owned),
+            reasoning_summary: setting
+                .text("model_reasoning_summary")?
+                .unwrap_or("auto")
+                .to_owned(),
+            verbosity: setting.text("model_verbosity")?.map(str::to_owned),
+            model_overrides: ModelOverrides {
+                base_instructions,
+                personality: has_personality,
+                remote_models: setting.feature("remote_models").unwrap_or(true),
+                supports_reasoning_summaries: setting
+                    .truth("model_supports_reasoning_summaries")?,
+                context_window: setting.number("model_context_window")?,
+                auto_compact_token_limit: setting.number("model_auto_compact_token_limit")?,
+                tool_output_token_limit: setting.number("tool_output_token_limit")?,
+            },
+            disabled_skills: layers.disabled_skills,
+            rule_folders: layers.rule_folders,
+            diagnostics: ignored_keys(&setting),
+            cwd,
+        })
+    }
+}
+
+fn named_text(
+    files: &dyn Files,
+    setting: &Setting<'_>,
+    key: &'static str,
+) -> Result<Option<String>, ConfigError> {
+    let Some(path) = setting.text(key)? else {
+        return Ok(None);
+    };
+    let path = PathBuf::from(path);
+    match files.read_text(&path) {
+        Ok(text) if text.trim().is_empty() => Err(ConfigError::Blank { path, key }),
+        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Err(source) => Err(ConfigError::Unreadable { path, key, source }),
+    }
+}
+
+fn approval_policy(
+    setting: &Setting<'_>,
+    overrides: &Overrides,
+    trust: Trust,
+) -> Result<ApprovalPolicy, ConfigError> {
+    if let Some(given) = overrides.approval_policy {
+        return Ok(given);
+    }
+    match setting.text("approval_policy")? {
+        Some(name) => setting::parse("approval_policy", name),
+        None if trust == Trust::Untrusted => Ok(ApprovalPolicy::UnlessTrusted),
+        None => Ok(ApprovalPolicy::OnRequest),
+    }
+}
+
+fn sandbox_policy(
+    setting: &Setting<'_>,
+    overrides: &Overrides,
+    trust: Trust,
+    cwd: &Path,
+) -> Result<SandboxPolicy, ConfigError> {
+    let mode = match (overrides.sandbox_mode, setting.text("sandbox_mode")?) {
+        (Some(given), _) => given,
+        (None, Some(name)) => setting::parse("sandbox_mode", name)?,
+        (None, None) if trust == Trust::Unknown => SandboxMode::ReadOnly,
+        (None, None) => SandboxMode::WorkspaceWrite,
+    };
+    Ok(match mode {
+        SandboxMode::DangerFullAccess => SandboxPolicy::DangerFullAccess,
+        SandboxMode::ReadOnly => SandboxPolicy::ReadOnly,
+        SandboxMode::WorkspaceWrite => {
+            let table = setting.table("sandbox_workspace_write");
+            let truth = |key: &str| table.and_then(|it| it.get(key)?.as_bool());
+            let roots = table.and_then(|it| it.get("writable_roots")?.as_array());
+            let roots = roots.into_iter().flatten().filter_map(toml::Value::as_str);
+            let add_dirs = overrides.add_dirs.iter().map(|dir| absolute(cwd, dir));
+            SandboxPolicy::WorkspaceWrite(WorkspaceWrite {
+                writable_roots: roots.map(PathBuf::from).chain(add_dirs).collect(),
+                network_access: truth("network_access").unwrap_or(false),
+                exclude_tmpdir_env_var: truth("exclude_tmpdir_env_var").unwrap_or(false),
+                exclude_slash_tmp: truth("exclude_slash_tmp").unwrap_or(false),
+            })
+        }
+    })
+}
+
+/// Names the keys that Codex itself no longer reads.
+fn ignored_keys(setting: &Setting<'_>) -> Vec<Diagnostic> {
+    let keys = [
+        ("experimental_instructions_file", "model_instructions_file"),
+        ("instructions", "developer_instructions"),
+    ];
+    let found = keys.iter().filter(|(key, _)| setting.has(key));
+    let diagnostics = found.map(|(key, instead)| {
+        let message = format!("`{key}` in config.toml has no effect: use `{instead}`");
+        Diagnostic::new(Code::ConfigIgnored, message)
+    });
+    diagnostics.collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! Who serves the model.
+
+use toml::Value;
+
+use super::setting::Setting;
+use super::{ConfigError, Machine};
+use crate::pack::Shape;
+
+/// The name by which Codex knows the provider that compacts threads itself.
+const OPENAI: &str = "OpenAI";
+
+/// Parts of an address that only Azure has.
+const AZURE_ADDRESSES: [&str; 6] = [
+    "openai.azure.",
+    "cognitiveservices.azure.",
+    "aoai.azure.",
+    "azure-api.",
+    "azurefd.",
+    "windows.net/openai",
+];
+
+/// The wire format of a provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wire {
+    /// The Responses API.
+    Responses,
+    /// Chat Completions.
+    Chat,
+}
+
+/// Who serves the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provider {
+    /// The name that it goes by.
+    pub name: String,
+    /// Where it is.
+    pub base_url: Option<String>,
+    /// What it speaks.
+    pub wire: Wire,
+    /// How often a request is repeated after a failed answer.
+    pub stream_max_retries: u64,
+    /// How often a request is repeated after a server's error.
+    pub request_max_retries: u64,
+}
+
+impl Provider {
+    pub(super) fn find(
+        setting: &Setting<'_>,
+        id: &str,
+        machine: &Machine,
+        shape: Shape,
+    ) -> Result<Self, ConfigError> {
+        let built_in = |name: &str, base_url: Option<String>| Self {
+            name: name.to_owned(),
+            base_url,
+            wire: Wire::Responses,
+            stream_max_retries: DEFAULT_STREAM_RETRIES,
+            request_max_retries: DEFAULT_REQUEST_RETRIES,
+        };
+        // A configuration cannot replace the providers that are built in.
+        match id {
+            "openai" => return Ok(built_in(OPENAI, machine.openai_base_url.clone())),
+            "ollama" | "lmstudio" => return Ok(built_in("gpt-oss", None)),
+            _ => {}
+        }
+        let table = setting.table("model_providers").and_then(|it| it.get(id));
+        let table = table.ok_or_else(|| ConfigError::UnknownProvider(id.to_owned()))?;
+        let text = |key: &str| table.get(key).and_then(Value::as_str);
+        let number = |key: &str| u64::try_from(table.get(key)?.as_integer()?).ok();
+        let wire = match (text("wire_api"), shape) {
+            (Some("chat"), _) | (None, Shape::Codex0_94) => Wire::Chat,
+            (Some("responses"), _) | (None, Shape::Codex0_98) => Wire::Responses,
+            (Some(other), _) => {
+                return Err(ConfigError::Value {
+                    key: format!("model_providers.{id}.wire_api"),
+                    found: format!("`{other}`"),
+                    expected: "responses or chat".to_owned(),
+                });
+            }
+        };
+        Ok(Self {
+            name: text("name").unwrap_or(id).to_owned(),
+            base_url: text("base_url").map(str::to_owned),
+            wire,
+            stream_max_retries: number("stream_max_retries").unwrap_or(DEFAULT_STREAM_RETRIES),
+            request_max_retries: number("request_max_retries").unwrap_or(DEFAULT_REQUEST_RETRIES),
+        })
+    }
+
+    /// Returns whether it compacts threads itself.
+    pub fn compacts(&self) -> bool {
+        self.name == OPENAI
+    }
+
+    /// Returns whether it is Azure, which must be told to store responses and wants items by id.
+    pub fn is_azure(&self) -> bool {
+        let address = self.base_url.as_deref().unwrap_or("").to_ascii_lowercase();
+        self.name.eq_ignore_ascii_case("azure")
+            || AZURE_ADDRESSES.iter().any(|part| address.contains(part))
+    }
+}
+
+const DEFAULT_STREAM_RETRIES: u64 = 5;
+const DEFAULT_REQUEST_RETRIES: u64 = 4;

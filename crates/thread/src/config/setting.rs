@@ -1,0 +1,123 @@
+//! Looking things up in a merged configuration: the profile's value first, then the top level's.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use toml::{Table, Value};
+
+use super::ConfigError;
+
+/// A merged configuration and the profile that is chosen in it.
+pub(super) struct Setting<'a> {
+    root: &'a Table,
+    profile: Option<&'a Table>,
+}
+
+impl<'a> Setting<'a> {
+    /// Chooses the profile that is named, or the configured one.
+    pub(super) fn new(root: &'a Table, profile: Option<&str>) -> Result<Self, ConfigError> {
+        let configured = root.get("profile").and_then(Value::as_str);
+        let profile = match profile.or(configured) {
+            None => None,
+            Some(name) => {
+                let found = root.get("profiles").and_then(|it| it.get(name)?.as_table());
+                Some(found.ok_or_else(|| ConfigError::UnknownProfile(name.to_owned()))?)
+            }
+        };
+        Ok(Self { root, profile })
+    }
+
+    fn get(&self, key: &str) -> Option<&'a Value> {
+        let in_profile = self.profile.and_then(|profile| profile.get(key));
+        in_profile.or_else(|| self.root.get(key))
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
+    pub(super) fn table(&self, key: &str) -> Option<&'a Table> {
+        self.root.get(key)?.as_table()
+    }
+
+    pub(super) fn feature(&self, name: &str) -> Option<bool> {
+        let of = |table: Option<&'a Table>| table?.get("features")?.get(name)?.as_bool();
+        of(self.profile).or_else(|| of(Some(self.root)))
+    }
+
+    pub(super) fn text(&self, key: &str) -> Result<Option<&'a str>, ConfigError> {
+        self.typed(key, "a text", Value::as_str)
+    }
+
+    pub(super) fn truth(&self, key: &str) -> Result<Option<bool>, ConfigError> {
+        self.typed(key, "true or false", Value::as_bool)
+    }
+
+    pub(super) fn number(&self, key: &str) -> Result<Option<u64>, ConfigError> {
+        let read = |value: &Value| u64::try_from(value.as_integer()?).ok();
+        self.typed(key, "a whole number, 0 or more", read)
+    }
+
+    pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<String>>, ConfigError> {
+        let read = |value: &Value| {
+            let texts = value.as_array()?.iter();
+            texts.map(|it| it.as_str().map(str::to_owned)).collect()
+        };
+        self.typed(key, "a list of texts", read)
+    }
+
+    fn typed<T>(
+        &self,
+        key: &str,
+        expected: &str,
+        read: impl Fn(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, ConfigError> {
+        let Some(value) = self.get(key) else {
+            return Ok(None);
+        };
+        match read(value) {
+            Some(typed) => Ok(Some(typed)),
+            None => Err(ConfigError::Value {
+                key: key.to_owned(),
+                found: value.to_string(),
+                expected: expected.to_owned(),
+            }),
+        }
+    }
+}
+
+/// Reads a name as one of the names that a key may have.
+pub(super) fn parse<T>(key: &str, name: &str) -> Result<T, ConfigError>
+where
+    T: FromStr,
+    T::Err: Display,
+{
+    name.parse().map_err(|wrong: T::Err| {
+        let expected = wrong.to_string();
+        ConfigError::Value {
+            key: key.to_owned(),
+            found: format!("`{name}`"),
+            expected: expected
+                .split_once(": use ")
+                .map_or(expected.clone(), |(_, names)| names.to_owned()),
+        }
+    })
+}
+
+/// An override that is not `key=value`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not an override: write key=value, for example model=\"gpt-5\"")]
+pub struct InvalidOverride(pub String);
+
+/// Reads `key=value` as `-c` gives it: a TOML value, or else a plain text.
+pub fn parse_override(text: &str) -> Result<(String, Value), InvalidOverride> {
+    let (key, value) = text
+        .split_once('=')
+        .filter(|(key, _)| !key.trim().is_empty())
+        .ok_or_else(|| InvalidOverride(text.to_owned()))?;
+    let value = value.trim();
+    let parsed = toml::from_str::<Table>(&format!("value = {value}")).ok();
+    let parsed = parsed.and_then(|mut table| table.remove("value"));
+    let plain = || Value::String(value.trim_matches(['"', '\'']).to_owned());
+    Ok((key.trim().to_owned(), parsed.unwrap_or_else(plain)))
+}

@@ -1,0 +1,199 @@
+use super::{Config, ConfigError, Machine, Overrides, Wire, parse_override};
+use crate::files::MemoryTree;
+use crate::pack::Shape;
+use crate::permissions::{ApprovalPolicy, SandboxMode, SandboxPolicy};
+use crate::personality::Personality;
+use crate::project_doc::Trust;
+
+fn machine() -> Machine {
+    Machine {
+        home: Some("/home/me".into()),
+        codex_home: "/home/me/.codex".into(),
+        cwd: "/r/sub".into(),
+        shell: "bash".to_owned(),
+        tmpdir: None,
+        openai_base_url: None,
+    }
+}
+
+fn tree(config: &str) -> MemoryTree {
+    let mut tree = MemoryTree::default();
+    tree.write("/home/me/.codex/config.toml", config);
+    tree.create_directory("/r/.git");
+    tree.create_directory("/r/sub");
+    tree
+}
+
+fn load_with(config: &str, overrides: &Overrides) -> Result<Config, ConfigError> {
+    Config::load(&tree(config), &machine(), Shape::Codex0_98, overrides)
+}
+
+fn load(config: &str) -> Config {
+    load_with(config, &Overrides::default()).unwrap()
+}
+
+fn settings(given: &[&str]) -> Overrides {
+    let settings = given.iter().map(|it| parse_override(it).unwrap());
+    Overrides { settings: settings.collect(), ..Overrides::default() }
+}
+
+#[test]
+fn an_empty_configuration_has_the_defaults_of_codex() {
+    let config = load("");
+    assert_eq!(config.model, "gpt-5.2-codex");
+    assert_eq!(config.provider.name, "OpenAI");
+    assert_eq!(config.approval_policy, ApprovalPolicy::OnRequest);
+    assert_eq!(config.sandbox_policy, SandboxPolicy::ReadOnly);
+    assert_eq!(config.personality, Some(Personality::Pragmatic));
+    assert_eq!(config.project_doc_max_bytes, 32_768);
+    assert_eq!(config.reasoning_summary, "auto");
+    assert!(config.request_rule && config.remote_compaction && !config.child_agents_md);
+}
+
+#[test]
+fn arguments_beat_profiles_and_profiles_beat_the_top_level() {
+    let text = "model = \"top\"\npersonality = \"friendly\"\n[profiles.p]\nmodel = \"profile\"\n\
+                [profiles.p.features]\npersonality = false\n";
+    assert_eq!(load(text).model, "top");
+    let mut overrides = settings(&["model=\"setting\""]);
+    assert_eq!(load_with(text, &overrides).unwrap().model, "setting");
+    overrides.profile = Some("p".to_owned());
+    let config = load_with(text, &overrides).unwrap();
+    assert_eq!(config.model, "profile");
+    assert!(!config.model_overrides.personality);
+    assert_eq!(config.personality, Some(Personality::Friendly));
+    overrides.model = Some("argument".to_owned());
+    assert_eq!(load_with(text, &overrides).unwrap().model, "argument");
+}
+
+#[test]
+fn overrides_are_toml_or_else_plain_text() {
+    let cases = [
+        ("a=1", toml::Value::Integer(1)),
+        ("a.b=true", toml::Value::Boolean(true)),
+        ("a=\"x y\"", toml::Value::String("x y".to_owned())),
+        ("a=plain words", toml::Value::String("plain words".to_owned())),
+        ("a='half", toml::Value::String("half".to_owned())),
+    ];
+    for (text, expected) in cases {
+        let (key, value) = parse_override(text).unwrap();
+        assert_eq!(value, expected, "{key}");
+    }
+    let refused = parse_override("no value").unwrap_err();
+    assert!(refused.to_string().contains("write key=value"));
+}
+
+#[test]
+fn trust_decides_over_the_defaults() {
+    let trusted = "[projects.\"/r\"]\ntrust_level = \"trusted\"\n";
+    let config = load(trusted);
+    assert_eq!(config.trust, Trust::Trusted);
+    assert!(matches!(config.sandbox_policy, SandboxPolicy::WorkspaceWrite(_)));
+    assert_eq!(config.approval_policy, ApprovalPolicy::OnRequest);
+
+    let config = load("[projects.\"/r\"]\ntrust_level = \"untrusted\"\n");
+    assert!(matches!(config.sandbox_policy, SandboxPolicy::WorkspaceWrite(_)));
+    assert_eq!(config.approval_policy, ApprovalPolicy::UnlessTrusted);
+}
+
+#[test]
+fn a_projects_own_configuration_counts_only_when_it_is_trusted() {
+    let project = "model = \"theirs\"\nmodel_instructions_file = \"base.md\"\n";
+    for (trust, model) in [("trusted", "theirs"), ("untrusted", "mine")] {
+        let user = format!("model = \"mine\"\n[projects.\"/r\"]\ntrust_level = \"{trust}\"\n");
+        let mut tree = tree(&user);
+        tree.write("/r/.codex/config.toml", project);
+        tree.write("/r/.codex/base.md", " theirs \n");
+        let overrides = Overrides::default();
+        let config = Config::load(&tree, &machine(), Shape::Codex0_98, &overrides).unwrap();
+        assert_eq!(config.model, model);
+        let base = config.model_overrides.base_instructions;
+        assert_eq!(base.as_deref(), (trust == "trusted").then_some("theirs"));
+        assert_eq!(config.rule_folders.len(), if trust == "trusted" { 2 } else { 1 });
+    }
+}
+
+#[test]
+fn a_worktree_is_trusted_with_its_main_repository() {
+    let mut tree = tree("[projects.\"/main\"]\ntrust_level = \"trusted\"\n");
+    tree.write("/r/.git", "gitdir: /main/.git/worktrees/r\n");
+    let overrides = Overrides::default();
+    let config = Config::load(&tree, &machine(), Shape::Codex0_98, &overrides).unwrap();
+    assert_eq!(config.trust, Trust::Trusted);
+}
+
+#[test]
+fn writable_roots_come_before_added_directories() {
+    let text =
+        "[sandbox_workspace_write]\nwritable_roots = [\"~/x\", \"rel\"]\nnetwork_access = true\n";
+    let overrides = Overrides {
+        sandbox_mode: Some(SandboxMode::WorkspaceWrite),
+        add_dirs: vec!["../y".into()],
+        ..Overrides::default()
+    };
+    let SandboxPolicy::WorkspaceWrite(details) =
+        load_with(text, &overrides).unwrap().sandbox_policy
+    else {
+        panic!("another sandbox");
+    };
+    let roots: Vec<_> = details.writable_roots.iter().map(|it| it.display().to_string()).collect();
+    assert_eq!(roots, ["/home/me/x", "/home/me/.codex/rel", "/r/y"]);
+    assert!(details.network_access);
+}
+
+#[test]
+fn providers_are_found_by_name() {
+    let text = "model_provider = \"mine\"\n[model_providers.mine]\nname = \"AZURE\"\n\
+                wire_api = \"chat\"\nstream_max_retries = 2\n";
+    let provider = load(text).provider;
+    assert!(provider.is_azure() && !provider.compacts());
+    assert_eq!((provider.wire, provider.stream_max_retries), (Wire::Chat, 2));
+    let error = load_with("model_provider = \"other\"", &Overrides::default()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the provider `other` is not known: add [model_providers.other] or name another"
+    );
+}
+
+#[test]
+fn keys_without_effect_are_reported() {
+    let config = load("experimental_instructions_file = \"x.md\"\ninstructions = \"y\"\n");
+    let messages: Vec<_> = config.diagnostics.iter().map(|it| &*it.message).collect();
+    assert_eq!(
+        messages,
+        [
+            "`experimental_instructions_file` in config.toml has no effect: use `model_instructions_file`",
+            "`instructions` in config.toml has no effect: use `developer_instructions`",
+        ]
+    );
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let cases = [
+        ("model = 5", "`model` is 5: use a text"),
+        (
+            "project_doc_max_bytes = -1",
+            "`project_doc_max_bytes` is -1: use a whole number, 0 or more",
+        ),
+        (
+            "sandbox_mode = \"open\"",
+            "`sandbox_mode` is `open`: use read-only, workspace-write or danger-full-access",
+        ),
+        ("personality = \"sad\"", "`personality` is `sad`: use none, friendly or pragmatic"),
+        (
+            "model_instructions_file = \"gone.md\"",
+            "cannot read /home/me/.codex/gone.md, which `model_instructions_file` names",
+        ),
+        (
+            "profile = \"p\"",
+            "the profile `p` is not in config.toml: add [profiles.p] or name another",
+        ),
+    ];
+    for (text, expected) in cases {
+        let error = load_with(text, &Overrides::default()).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    }
+    let error = load_with("model = ", &Overrides::default()).unwrap_err().to_string();
+    assert!(error.starts_with("/home/me/.codex/config.toml is not valid TOML"), "{error}");
+}

@@ -1,0 +1,63 @@
+//! Telling what a user wrote from what was written in the user's name.
+
+use crate::item::{ContentItem, Message, ResponseItem};
+use crate::user_instructions::is_user_instructions;
+
+/// Returns the text of a real user message, its parts joined and its images left out.
+pub fn user_text(item: &ResponseItem) -> Option<String> {
+    let ResponseItem::Message(message) = item else {
+        return None;
+    };
+    if message.role != "user" || is_injected(message) {
+        return None;
+    }
+    let content = &message.content;
+    let is_image = |index: Option<usize>| {
+        let part = index.and_then(|index| content.get(index));
+        matches!(part, Some(ContentItem::InputImage(_)))
+    };
+    let text = content.iter().enumerate().filter_map(|(index, part)| {
+        let ContentItem::InputText(text) = part else {
+            return None;
+        };
+        let opens = is_open_tag(text) && is_image(Some(index + 1));
+        let closes = text == "</image>" && is_image(index.checked_sub(1));
+        (!opens && !closes).then_some(text.as_str())
+    });
+    Some(text.collect())
+}
+
+/// Returns whether a turn begins with this item: a real user message that is no note of ours.
+pub fn is_turn_start(item: &ResponseItem) -> bool {
+    let ResponseItem::Message(message) = item else {
+        return false;
+    };
+    let aborted = |part: &ContentItem| begins_with(part.text(), "<turn_aborted>");
+    message.role == "user" && !is_injected(message) && !message.content.iter().any(aborted)
+}
+
+/// Returns whether a message of the user role is something that was injected.
+fn is_injected(message: &Message) -> bool {
+    if let [ContentItem::InputText(text)] = &message.content[..]
+        && (is_user_instructions(text) || text.starts_with("<skill"))
+    {
+        return true;
+    }
+    message.content.iter().any(|part| match part {
+        ContentItem::InputText(text) => {
+            begins_with(text, "<environment_context>") || begins_with(text, "<user_shell_command>")
+        }
+        ContentItem::OutputText(text) => begins_with(text, "<environment_context>"),
+        ContentItem::InputImage(_) => false,
+    })
+}
+
+/// Returns whether a text begins with a tag, in any case and after any white space.
+fn begins_with(text: &str, tag: &str) -> bool {
+    let start = text.trim_start().as_bytes().get(..tag.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(tag.as_bytes()))
+}
+
+fn is_open_tag(text: &str) -> bool {
+    text == "<image>" || (text.starts_with("<image name=") && text.ends_with('>'))
+}

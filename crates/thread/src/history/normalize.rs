@@ -1,0 +1,99 @@
+//! Making any history one that the API accepts: every call has an output, every output a call.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use convoke_core::diagnostic::{Code, Diagnostic};
+
+use super::{Entry, Origin};
+use crate::item::{CustomToolCallOutput, ResponseItem};
+
+const ABORTED: &str = "aborted";
+
+/// An item on its way into a request.
+#[derive(Debug, Clone)]
+pub struct Sent<'a> {
+    /// The item.
+    pub item: Cow<'a, ResponseItem>,
+    /// Where it came from.
+    pub origin: &'a Origin,
+    /// The bytes that were cut from it.
+    pub cut: u64,
+}
+
+/// What a call expects, or what an output answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Pairing<'a> {
+    Function(&'a str),
+    Custom(&'a str),
+}
+
+/// Returns the items that are sent, in one pass over the history.
+pub fn normalize<'a>(entries: &'a [Entry], diagnostics: &mut Vec<Diagnostic>) -> Vec<Sent<'a>> {
+    let calls: HashSet<_> = entries.iter().filter_map(|it| expects(&it.item)).collect();
+    let outputs: HashSet<_> = entries.iter().filter_map(|it| answers(&it.item)).collect();
+    let mut sent = Vec::with_capacity(entries.len());
+    for entry in entries {
+        if matches!(entry.item, ResponseItem::GhostSnapshot(_)) {
+            continue;
+        }
+        if let Some(pairing) = answers(&entry.item)
+            && !calls.contains(&pairing)
+        {
+            let (Pairing::Function(id) | Pairing::Custom(id)) = pairing;
+            let message = format!("the output of {id} has no call before it and is not sent");
+            diagnostics.push(Diagnostic::new(Code::OutputOrphaned, message));
+            continue;
+        }
+        sent.push(Sent { item: Cow::Borrowed(&entry.item), origin: &entry.origin, cut: entry.cut });
+        if let Some(pairing) = expects(&entry.item)
+            && !outputs.contains(&pairing)
+        {
+            let (Pairing::Function(id) | Pairing::Custom(id)) = pairing;
+            let message = format!("the call {id} was never answered; `{ABORTED}` is sent");
+            diagnostics.push(Diagnostic::new(Code::OutputMissing, message));
+            sent.push(Sent {
+                item: Cow::Owned(aborted(pairing)),
+                origin: &Origin::Missing,
+                cut: 0,
+            });
+        }
+    }
+    sent
+}
+
+/// Returns whether one item is the call and the other its output.
+pub(super) fn are_partners(one: &ResponseItem, other: &ResponseItem) -> bool {
+    let call_and_output = |call, output| {
+        let expected = expects(call);
+        expected.is_some() && expected == answers(output)
+    };
+    call_and_output(one, other) || call_and_output(other, one)
+}
+
+fn expects(item: &ResponseItem) -> Option<Pairing<'_>> {
+    match item {
+        ResponseItem::FunctionCall(call) => Some(Pairing::Function(&call.call_id)),
+        ResponseItem::LocalShellCall(call) => call.call_id.as_deref().map(Pairing::Function),
+        ResponseItem::CustomToolCall(call) => Some(Pairing::Custom(&call.call_id)),
+        _ => None,
+    }
+}
+
+fn answers(item: &ResponseItem) -> Option<Pairing<'_>> {
+    match item {
+        ResponseItem::FunctionCallOutput(output) => Some(Pairing::Function(&output.call_id)),
+        ResponseItem::CustomToolCallOutput(output) => Some(Pairing::Custom(&output.call_id)),
+        _ => None,
+    }
+}
+
+fn aborted(pairing: Pairing<'_>) -> ResponseItem {
+    match pairing {
+        Pairing::Function(id) => ResponseItem::function_output(id, ABORTED),
+        Pairing::Custom(id) => ResponseItem::CustomToolCallOutput(CustomToolCallOutput {
+            call_id: id.to_owned(),
+            output: ABORTED.to_owned(),
+        }),
+    }
+}

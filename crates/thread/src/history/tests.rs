@@ -1,0 +1,113 @@
+use super::{Entry, History, Origin, is_turn_start, normalize, user_text};
+use crate::item::ResponseItem;
+use crate::model::TruncationPolicy;
+
+const POLICY: TruncationPolicy = TruncationPolicy::Bytes(1000);
+
+fn history(items: &[serde_json::Value]) -> History {
+    let mut history = History::default();
+    for item in items {
+        let item = ResponseItem::try_from(item.clone()).unwrap();
+        history.record(Entry::new(item, Origin::Restored), POLICY, &mut Vec::new());
+    }
+    history
+}
+
+fn call(id: &str) -> serde_json::Value {
+    serde_json::json!({"type": "function_call", "name": "f", "arguments": "{}", "call_id": id})
+}
+
+fn output(id: &str) -> serde_json::Value {
+    serde_json::json!({"type": "function_call_output", "call_id": id, "output": "o"})
+}
+
+fn custom(id: &str) -> serde_json::Value {
+    serde_json::json!({"type": "custom_tool_call", "call_id": id, "name": "p", "input": "i"})
+}
+
+fn user(text: &str) -> serde_json::Value {
+    let part = serde_json::json!({"type": "input_text", "text": text});
+    serde_json::json!({"type": "message", "role": "user", "content": [part]})
+}
+
+fn sent(history: &History) -> Vec<String> {
+    let sent = normalize(history.entries(), &mut Vec::new());
+    let short = |item: &ResponseItem| match item {
+        ResponseItem::FunctionCall(it) => format!("call {}", it.call_id),
+        ResponseItem::CustomToolCall(it) => format!("custom {}", it.call_id),
+        ResponseItem::FunctionCallOutput(it) => format!("output {}", it.call_id),
+        ResponseItem::CustomToolCallOutput(it) => format!("custom output {}", it.call_id),
+        other => user_text(other).unwrap_or_else(|| "other".to_owned()),
+    };
+    sent.iter().map(|it| short(&it.item)).collect()
+}
+
+#[test]
+fn a_call_without_an_output_is_answered_right_after_it() {
+    let history = history(&[call("a"), custom("b"), user("next"), output("a")]);
+    let expected = ["call a", "custom b", "custom output b", "next", "output a"];
+    assert_eq!(sent(&history), expected);
+}
+
+#[test]
+fn an_output_without_a_call_of_its_kind_is_left_out() {
+    let history = history(&[output("a"), custom("b"), output("b"), user("u")]);
+    assert_eq!(sent(&history), ["custom b", "custom output b", "u"]);
+}
+
+#[test]
+fn system_messages_unknown_items_and_snapshots_are_never_sent() {
+    let system = serde_json::json!({"type": "message", "role": "system", "content": []});
+    let ghost = serde_json::json!({"type": "ghost_snapshot", "ghost_commit": {"id": "x"}});
+    let unknown = serde_json::json!({"type": "later_invention"});
+    let history = history(&[system, ghost, unknown, user("u")]);
+    assert_eq!(history.entries().len(), 2);
+    assert_eq!(sent(&history), ["u"]);
+}
+
+#[test]
+fn the_oldest_item_goes_with_its_partner() {
+    let mut history = history(&[call("a"), user("u"), output("a"), call("b"), output("b")]);
+    history.drop_oldest();
+    assert_eq!(sent(&history), ["u", "call b", "output b"]);
+}
+
+#[test]
+fn a_roll_back_cuts_before_a_real_user_message() {
+    let items = [
+        user("# AGENTS.md instructions for /r"),
+        user("one"),
+        user("<turn_aborted>\nx"),
+        user("two"),
+        user("<skill>\n"),
+    ];
+    let cases: [(usize, &[&str]); 4] = [
+        (0, &["other", "one", "<turn_aborted>\nx", "two", "other"]),
+        (1, &["other", "one", "<turn_aborted>\nx"]),
+        (2, &["other"]),
+        (9, &["other"]),
+    ];
+    for (count, expected) in cases {
+        let mut history = history(&items);
+        history.roll_back(count);
+        assert_eq!(sent(&history), expected, "{count}");
+    }
+}
+
+#[test]
+fn injected_messages_are_told_from_what_the_user_wrote() {
+    let cases = [
+        ("hello", true),
+        ("", true),
+        ("<user_instructions>old</user_instructions>", false),
+        ("  <ENVIRONMENT_CONTEXT>", false),
+        ("<skillful text", false),
+        ("<user_shell_command>\nls", false),
+        ("<user_action>", true),
+    ];
+    for (text, expected) in cases {
+        let item = ResponseItem::user(text);
+        assert_eq!(user_text(&item).is_some(), expected, "{text}");
+        assert_eq!(is_turn_start(&item), expected, "{text}");
+    }
+}

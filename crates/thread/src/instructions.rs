@@ -1,0 +1,109 @@
+//! The instructions of a thread and the messages of the developer role.
+
+use crate::item::ResponseItem;
+use crate::model::ModelInfo;
+use crate::personality::Personality;
+
+/// The instructions that every request of a thread carries beside its items.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseInstructions {
+    /// The text.
+    pub text: String,
+    /// Who decided.
+    pub source: BaseSource,
+}
+
+/// Who decided over the instructions of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BaseSource {
+    /// A configuration or a client gave them.
+    Given,
+    /// The thread was started with them.
+    History,
+    /// They are the model's, with its personality.
+    Model,
+}
+
+impl BaseInstructions {
+    /// Chooses: what is given, then what the history began with, then the model's own.
+    pub fn resolve(
+        given: Option<&str>,
+        history: Option<&str>,
+        model: &ModelInfo,
+        personality: Option<Personality>,
+    ) -> Self {
+        let chosen = given.map(|text| (text, BaseSource::Given));
+        let chosen = chosen.or(history.map(|text| (text, BaseSource::History)));
+        match chosen {
+            Some((text, source)) => Self { text: text.to_owned(), source },
+            None => Self {
+                text: model.instructions(personality).into_owned(),
+                source: BaseSource::Model,
+            },
+        }
+    }
+}
+
+/// A message of the developer role.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeveloperInstructions {
+    text: String,
+}
+
+impl DeveloperInstructions {
+    /// Creates a message from its text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into() }
+    }
+
+    /// Creates the message about a mode of collaboration.
+    pub fn from_collaboration_mode(text: &str) -> Self {
+        Self::new(format!("<collaboration_mode>{text}</collaboration_mode>"))
+    }
+
+    /// Creates the message about a personality.
+    pub fn personality_spec_message(wrapper: &str, spec: &str) -> Self {
+        Self::new(wrapper.replacen("{spec}", spec, 1))
+    }
+
+    /// Creates the message about a new model.
+    pub fn model_switch_message(wrapper: &str, instructions: &str) -> Self {
+        Self::new(wrapper.replacen("{model_instructions}", instructions, 1))
+    }
+
+    /// Returns the text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+impl From<DeveloperInstructions> for ResponseItem {
+    fn from(instructions: DeveloperInstructions) -> Self {
+        Self::developer(instructions.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::World;
+
+    #[test]
+    fn what_is_given_beats_the_history_and_the_history_beats_the_model() {
+        let world = World::new("model = \"person\"\n");
+        let config = world.config();
+        let models = &world.pack.models;
+        let model = ModelInfo::find("person", &[], models, &config.model_overrides).unwrap();
+        let friendly = Some(Personality::Friendly);
+        let cases = [
+            (Some("given"), Some("old"), "given", BaseSource::Given),
+            (Some(""), Some("old"), "", BaseSource::Given),
+            (None, Some("old"), "old", BaseSource::History),
+            (None, None, "template [warm]", BaseSource::Model),
+        ];
+        for (given, history, text, source) in cases {
+            let base = BaseInstructions::resolve(given, history, &model, friendly);
+            assert_eq!((&*base.text, base.source), (text, source));
+        }
+    }
+}

@@ -1,0 +1,67 @@
+use super::{ResponseItem, WithId};
+
+fn read(json: &str) -> ResponseItem {
+    serde_json::from_str(json).unwrap()
+}
+
+#[test]
+fn every_kind_is_written_with_its_keys_in_order() {
+    let cases = [
+        (
+            r#"{"id":"m","content":[{"text":"a","type":"output_text"}],"phase":"commentary","role":"assistant","type":"message"}"#,
+            r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"}],"phase":"commentary"}"#,
+        ),
+        (
+            r#"{"type":"reasoning","id":"r","summary":[]}"#,
+            r#"{"type":"reasoning","summary":[],"content":null,"encrypted_content":null}"#,
+        ),
+        (
+            r#"{"type":"reasoning","id":"r","summary":[{"type":"summary_text","text":"s"}],"content":[{"type":"reasoning_text","text":"t"}],"encrypted_content":"E"}"#,
+            r#"{"type":"reasoning","summary":[{"type":"summary_text","text":"s"}],"content":[{"type":"reasoning_text","text":"t"}],"encrypted_content":"E"}"#,
+        ),
+        (
+            r#"{"type":"reasoning","summary":[],"content":[{"type":"text","text":"t"}],"encrypted_content":"E"}"#,
+            r#"{"type":"reasoning","summary":[],"encrypted_content":"E"}"#,
+        ),
+        (
+            r#"{"type":"local_shell_call","status":"completed","action":{"type":"exec","command":["ls"]}}"#,
+            r#"{"type":"local_shell_call","call_id":null,"status":"completed","action":{"type":"exec","command":["ls"],"timeout_ms":null,"working_directory":null,"env":null,"user":null}}"#,
+        ),
+        (
+            r#"{"call_id":"c","output":[{"type":"input_image","image_url":"u"}],"type":"function_call_output"}"#,
+            r#"{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","image_url":"u"}]}"#,
+        ),
+        (
+            r#"{"type":"custom_tool_call","name":"n","input":"i","call_id":"c","status":"completed"}"#,
+            r#"{"type":"custom_tool_call","status":"completed","call_id":"c","name":"n","input":"i"}"#,
+        ),
+        (
+            r#"{"type":"web_search_call","action":{"query":"q","type":"search","extra":1}}"#,
+            r#"{"type":"web_search_call","action":{"type":"search","query":"q"}}"#,
+        ),
+        (
+            r#"{"type":"compaction_summary","encrypted_content":"E"}"#,
+            r#"{"type":"compaction","encrypted_content":"E"}"#,
+        ),
+    ];
+    for (given, expected) in cases {
+        assert_eq!(serde_json::to_string(&read(given)).unwrap(), expected);
+    }
+}
+
+#[test]
+fn the_id_is_written_last_and_only_where_it_is_asked_for() {
+    let call =
+        read(r#"{"type":"function_call","id":"f","name":"n","arguments":"{}","call_id":"c"}"#);
+    assert_eq!(
+        serde_json::to_string(&WithId(&call)).unwrap(),
+        r#"{"type":"function_call","name":"n","arguments":"{}","call_id":"c","id":"f"}"#
+    );
+}
+
+#[test]
+fn an_unknown_kind_is_not_an_error_and_a_broken_one_names_its_field() {
+    assert_eq!(read(r#"{"type":"new_thing","x":1}"#), ResponseItem::Other);
+    let broken = serde_json::from_str::<ResponseItem>(r#"{"type":"function_call","name":"n"}"#);
+    assert_eq!(broken.unwrap_err().to_string(), "a `function_call` item has no usable `arguments`");
+}

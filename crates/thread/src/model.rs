@@ -1,0 +1,295 @@
+//! What is known of a model, and which facts apply to a name.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use crate::personality::Personality;
+
+const PLACEHOLDER: &str = "{{ personality }}";
+
+/// What is known of a model.
+#[derive(Debug, Clone)]
+pub struct ModelFacts {
+    /// The names that it applies to.
+    pub matches: ModelMatch,
+    /// Where it was learnt.
+    pub source: ModelSource,
+    /// The instructions of a thread with that model.
+    pub base_instructions: String,
+    /// The texts from which personal instructions are made.
+    pub model_messages: Option<ModelMessages>,
+    /// The rest.
+    pub settings: ModelSettings,
+}
+
+/// The names that facts apply to.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelMatch {
+    /// This name.
+    Slug(String),
+    /// Names that begin with one of these.
+    Prefix(Vec<String>),
+    /// Every name.
+    Any(bool),
+}
+
+/// Where facts were learnt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelSource {
+    /// From a list of models; it counts while the feature `remote_models` is on.
+    RemoteModels,
+    /// Always known.
+    #[serde(rename = "built-in")]
+    BuiltIn,
+}
+
+/// The texts from which personal instructions are made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ModelMessages {
+    /// Instructions with a place for the personality.
+    pub instructions_template: Option<String>,
+    /// What stands there without a wish.
+    pub personality_default: Option<String>,
+    /// What stands there for `friendly`.
+    pub personality_friendly: Option<String>,
+    /// What stands there for `pragmatic`.
+    pub personality_pragmatic: Option<String>,
+}
+
+/// The facts of a model that are not texts.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ModelSettings {
+    /// The effort when none is asked for.
+    pub default_reasoning_level: Option<String>,
+    /// Whether it explains its reasoning.
+    pub supports_reasoning_summaries: bool,
+    /// Whether its verbosity can be set.
+    pub support_verbosity: bool,
+    /// The verbosity when none is asked for.
+    pub default_verbosity: Option<String>,
+    /// How it applies patches: `freeform`, `function` or not at all.
+    pub apply_patch_tool_type: Option<String>,
+    /// How much of a tool's output it is shown.
+    pub truncation_policy: TruncationPolicy,
+    /// Whether it may call several tools at once.
+    pub supports_parallel_tool_calls: bool,
+    /// The tokens that it can hold.
+    pub context_window: Option<u64>,
+    /// The tokens at which a thread is compacted.
+    pub auto_compact_token_limit: Option<u64>,
+    /// The part of the context window that may be used, in percent.
+    pub effective_context_window_percent: Option<u64>,
+}
+
+/// How much of a text is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(tag = "mode", content = "limit", rename_all = "lowercase")]
+pub enum TruncationPolicy {
+    /// So many bytes.
+    Bytes(u64),
+    /// So many tokens, of four bytes each.
+    Tokens(u64),
+}
+
+/// A model as a thread uses it: its facts, and what the configuration changed.
+#[derive(Debug, Clone)]
+pub struct ModelInfo {
+    /// Its name.
+    pub slug: String,
+    /// The instructions of a thread with that model.
+    pub base_instructions: String,
+    /// The texts from which personal instructions are made.
+    pub model_messages: Option<ModelMessages>,
+    /// The rest.
+    pub settings: ModelSettings,
+}
+
+/// What a configuration changes about a model.
+#[derive(Debug, Clone, Default)]
+pub struct ModelOverrides {
+    /// Instructions instead of the model's own; they also end all talk of personality.
+    pub base_instructions: Option<String>,
+    /// `features.personality`.
+    pub personality: bool,
+    /// `features.remote_models`.
+    pub remote_models: bool,
+    /// `model_supports_reasoning_summaries`.
+    pub supports_reasoning_summaries: Option<bool>,
+    /// `model_context_window`.
+    pub context_window: Option<u64>,
+    /// `model_auto_compact_token_limit`.
+    pub auto_compact_token_limit: Option<u64>,
+    /// `tool_output_token_limit`.
+    pub tool_output_token_limit: Option<u64>,
+}
+
+impl ModelInfo {
+    /// Finds the first facts that apply to a name and changes them as configured.
+    ///
+    /// `listed` are the models that a server listed; they come before the pack's. `None` when no
+    /// facts apply, which a loaded pack rules out.
+    pub fn find<'a>(
+        slug: &str,
+        listed: &'a [ModelFacts],
+        known: &'a [ModelFacts],
+        overrides: &ModelOverrides,
+    ) -> Option<Self> {
+        let counts = |facts: &&ModelFacts| {
+            facts.matches.applies_to(slug)
+                && (overrides.remote_models || facts.source == ModelSource::BuiltIn)
+        };
+        let facts = listed.iter().chain(known).find(counts)?;
+        let mut model = Self {
+            slug: slug.to_owned(),
+            base_instructions: facts.base_instructions.clone(),
+            model_messages: facts.model_messages.clone(),
+            settings: facts.settings.clone(),
+        };
+        model.apply(overrides);
+        Some(model)
+    }
+
+    fn apply(&mut self, overrides: &ModelOverrides) {
+        let settings = &mut self.settings;
+        if let Some(supports) = overrides.supports_reasoning_summaries {
+            settings.supports_reasoning_summaries = supports;
+        }
+        if overrides.context_window.is_some() {
+            settings.context_window = overrides.context_window;
+        }
+        if overrides.auto_compact_token_limit.is_some() {
+            settings.auto_compact_token_limit = overrides.auto_compact_token_limit;
+        }
+        if let Some(tokens) = overrides.tool_output_token_limit {
+            settings.truncation_policy = match settings.truncation_policy {
+                TruncationPolicy::Bytes(_) => TruncationPolicy::Bytes(tokens.saturating_mul(4)),
+                TruncationPolicy::Tokens(_) => TruncationPolicy::Tokens(tokens),
+            };
+        }
+        if let Some(instructions) = &overrides.base_instructions {
+            self.base_instructions.clone_from(instructions);
+            self.model_messages = None;
+        } else if !overrides.personality {
+            self.model_messages = None;
+        }
+    }
+
+    /// Returns the instructions of a thread with this model and personality.
+    pub fn instructions(&self, personality: Option<Personality>) -> Cow<'_, str> {
+        let template = self
+            .model_messages
+            .as_ref()
+            .and_then(|messages| messages.instructions_template.as_ref());
+        match template {
+            Some(template) => {
+                let text = self.personality_text(personality).unwrap_or("");
+                Cow::Owned(template.replace(PLACEHOLDER, text))
+            }
+            None => Cow::Borrowed(&self.base_instructions),
+        }
+    }
+
+    /// Returns the text of a personality, when the model has one.
+    pub fn personality_text(&self, personality: Option<Personality>) -> Option<&str> {
+        let messages = self.model_messages.as_ref()?;
+        match personality {
+            None => messages.personality_default.as_deref(),
+            Some(Personality::None) => Some(""),
+            Some(Personality::Friendly) => messages.personality_friendly.as_deref(),
+            Some(Personality::Pragmatic) => messages.personality_pragmatic.as_deref(),
+        }
+    }
+
+    /// Returns whether its instructions can carry any personality.
+    pub fn supports_personality(&self) -> bool {
+        self.model_messages.as_ref().is_some_and(|messages| {
+            let template = messages.instructions_template.as_ref();
+            template.is_some_and(|template| template.contains(PLACEHOLDER))
+                && messages.personality_default.is_some()
+                && messages.personality_friendly.is_some()
+                && messages.personality_pragmatic.is_some()
+        })
+    }
+
+    /// Returns the tokens at which a thread is compacted: nine tenths of the window, unless a
+    /// number is given.
+    pub fn auto_compact_limit(&self) -> Option<u64> {
+        let of_window = || Some(self.settings.context_window?.saturating_mul(9) / 10);
+        self.settings.auto_compact_token_limit.or_else(of_window)
+    }
+
+    /// Returns whether it writes patches as free text.
+    pub fn patches_are_freeform(&self) -> bool {
+        self.settings.apply_patch_tool_type.as_deref() == Some("freeform")
+    }
+}
+
+impl ModelMatch {
+    fn applies_to(&self, slug: &str) -> bool {
+        match self {
+            Self::Slug(name) => name == slug,
+            Self::Prefix(prefixes) => prefixes.iter().any(|prefix| slug.starts_with(prefix)),
+            Self::Any(any) => *any,
+        }
+    }
+}
+
+/// Reads the models that a server listed (`{"models": […]}`).
+pub fn read_listed(answer: &serde_json::Value) -> Result<Vec<ModelFacts>, serde_json::Error> {
+    let listed: ServerList = ServerList::deserialize(answer)?;
+    listed
+        .models
+        .iter()
+        .map(|model| {
+            let texts = ServerTexts::deserialize(model)?;
+            let settings = ModelSettings::deserialize(model)?;
+            Ok(ModelFacts {
+                matches: ModelMatch::Slug(texts.slug),
+                source: ModelSource::RemoteModels,
+                base_instructions: texts.base_instructions,
+                model_messages: texts.model_messages.map(|messages| {
+                    let variables = messages.instructions_variables.unwrap_or_default();
+                    ModelMessages {
+                        instructions_template: messages.instructions_template,
+                        personality_default: variables.default,
+                        personality_friendly: variables.friendly,
+                        personality_pragmatic: variables.pragmatic,
+                    }
+                }),
+                settings,
+            })
+        })
+        .collect()
+}
+
+#[derive(Deserialize)]
+struct ServerList {
+    models: Vec<serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+struct ServerTexts {
+    slug: String,
+    #[serde(default)]
+    base_instructions: String,
+    model_messages: Option<ServerMessages>,
+}
+
+#[derive(Deserialize)]
+struct ServerMessages {
+    instructions_template: Option<String>,
+    instructions_variables: Option<ServerVariables>,
+}
+
+#[derive(Default, Deserialize)]
+struct ServerVariables {
+    #[serde(rename = "personality_default")]
+    default: Option<String>,
+    #[serde(rename = "personality_friendly")]
+    friendly: Option<String>,
+    #[serde(rename = "personality_pragmatic")]
+    pragmatic: Option<String>,
+}

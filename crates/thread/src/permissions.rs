@@ -1,0 +1,232 @@
+//! What commands may do, and how the model is told.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use convoke_core::diagnostic::{Code, Diagnostic};
+
+use crate::command_rules::Prefix;
+use crate::files::{Files, Kind};
+use crate::pack::PermissionTexts;
+
+const OPEN: &str = "<permissions instructions>";
+const CLOSE: &str = "</permissions instructions>";
+
+/// The most prefixes that are listed.
+const MAX_PREFIXES: usize = 100;
+/// The most characters of that list.
+const MAX_PREFIX_CHARS: usize = 5000;
+
+/// When the user is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApprovalPolicy {
+    /// Never.
+    Never,
+    /// Unless a command is known to be safe; `untrusted` in the configuration.
+    UnlessTrusted,
+    /// When a command failed in the sandbox.
+    OnFailure,
+    /// When the model asks for it.
+    OnRequest,
+}
+
+/// What commands may touch, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SandboxMode {
+    /// Everything.
+    DangerFullAccess,
+    /// Nothing, they may only read.
+    ReadOnly,
+    /// The working directory and named roots.
+    WorkspaceWrite,
+}
+
+/// What commands may touch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SandboxPolicy {
+    /// Everything.
+    DangerFullAccess,
+    /// Nothing, they may only read.
+    ReadOnly,
+    /// What a sandbox around Codex allows.
+    ExternalSandbox {
+        /// Whether it lets commands use the network.
+        network_access: bool,
+    },
+    /// The working directory and named roots.
+    WorkspaceWrite(WorkspaceWrite),
+}
+
+/// The details of the sandbox that lets commands write.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WorkspaceWrite {
+    /// Roots beside the working directory.
+    pub writable_roots: Vec<PathBuf>,
+    /// Whether commands may use the network.
+    pub network_access: bool,
+    /// Whether `TMPDIR` is no root.
+    pub exclude_tmpdir_env_var: bool,
+    /// Whether `/tmp` is no root.
+    pub exclude_slash_tmp: bool,
+}
+
+/// A name that is no policy or mode.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown value `{name}`: use {expected}")]
+pub struct UnknownPolicy {
+    name: String,
+    expected: &'static str,
+}
+
+impl FromStr for ApprovalPolicy {
+    type Err = UnknownPolicy;
+
+    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+        match name {
+            "never" => Ok(Self::Never),
+            "untrusted" | "unless-trusted" => Ok(Self::UnlessTrusted),
+            "on-failure" => Ok(Self::OnFailure),
+            "on-request" => Ok(Self::OnRequest),
+            _ => Err(UnknownPolicy {
+                name: name.to_owned(),
+                expected: "untrusted, on-failure, on-request or never",
+            }),
+        }
+    }
+}
+
+impl FromStr for SandboxMode {
+    type Err = UnknownPolicy;
+
+    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+        match name {
+            "danger-full-access" => Ok(Self::DangerFullAccess),
+            "read-only" => Ok(Self::ReadOnly),
+            "workspace-write" => Ok(Self::WorkspaceWrite),
+            _ => Err(UnknownPolicy {
+                name: name.to_owned(),
+                expected: "read-only, workspace-write or danger-full-access",
+            }),
+        }
+    }
+}
+
+/// What the text about permissions depends on.
+pub struct Permissions<'a> {
+    /// What commands may touch.
+    pub sandbox: &'a SandboxPolicy,
+    /// When the user is asked.
+    pub approval: ApprovalPolicy,
+    /// The approved prefixes, when rules can be asked for.
+    pub prefixes: Option<&'a [Prefix]>,
+    /// The working directory.
+    pub cwd: &'a Path,
+    /// `TMPDIR`.
+    pub tmpdir: Option<&'a Path>,
+}
+
+impl Permissions<'_> {
+    /// Writes what the model is told, and reports a list that was cut.
+    pub fn render(
+        &self,
+        texts: &PermissionTexts,
+        files: &dyn Files,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> String {
+        let roots = self.roots_text(files);
+        let approval = self.approval_text(texts, diagnostics);
+        let pieces = [OPEN, &self.sandbox_text(texts), &approval, &roots, CLOSE];
+        let mut text = String::new();
+        for piece in pieces {
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            text.push_str(piece);
+        }
+        text
+    }
+
+    fn sandbox_text(&self, texts: &PermissionTexts) -> String {
+        let (template, network) = match self.sandbox {
+            SandboxPolicy::DangerFullAccess => (&texts.danger_full_access, true),
+            SandboxPolicy::ExternalSandbox { network_access } => {
+                (&texts.danger_full_access, *network_access)
+            }
+            SandboxPolicy::ReadOnly => (&texts.read_only, false),
+            SandboxPolicy::WorkspaceWrite(details) => {
+                (&texts.workspace_write, details.network_access)
+            }
+        };
+        let network = if network { "enabled" } else { "restricted" };
+        template.trim_end().replace("{network_access}", network)
+    }
+
+    fn approval_text(&self, texts: &PermissionTexts, diagnostics: &mut Vec<Diagnostic>) -> String {
+        match (self.approval, self.prefixes) {
+            (ApprovalPolicy::Never, _) => texts.never.clone(),
+            (ApprovalPolicy::UnlessTrusted, _) => texts.unless_trusted.clone(),
+            (ApprovalPolicy::OnFailure, _) => texts.on_failure.clone(),
+            (ApprovalPolicy::OnRequest, None) => texts.on_request.clone(),
+            (ApprovalPolicy::OnRequest, Some(prefixes)) => {
+                let list = prefix_list(prefixes, &texts.prefixes_truncated, diagnostics);
+                let heading = texts.approved_prefixes.replacen("{prefixes}", &list, 1);
+                format!("{}{heading}", texts.on_request_rule)
+            }
+        }
+    }
+
+    fn roots_text(&self, files: &dyn Files) -> String {
+        let SandboxPolicy::WorkspaceWrite(details) = self.sandbox else {
+            return String::new();
+        };
+        let slash_tmp = Path::new("/tmp");
+        let mut roots: Vec<&Path> = details.writable_roots.iter().map(PathBuf::as_path).collect();
+        roots.push(self.cwd);
+        let tmp_exists = || files.kind(slash_tmp).is_ok_and(|it| it == Kind::Directory);
+        if !details.exclude_slash_tmp && tmp_exists() {
+            roots.push(slash_tmp);
+        }
+        if let Some(tmpdir) = self.tmpdir
+            && !details.exclude_tmpdir_env_var
+            && !tmpdir.as_os_str().is_empty()
+        {
+            roots.push(tmpdir);
+        }
+        let roots: Vec<_> = roots.iter().map(|it| format!("`{}`", it.display())).collect();
+        match &roots[..] {
+            [root] => format!(" The writable root is {root}."),
+            roots => format!(" The writable roots are {}.", roots.join(", ")),
+        }
+    }
+}
+
+fn prefix_list(prefixes: &[Prefix], mark: &str, diagnostics: &mut Vec<Diagnostic>) -> String {
+    let mut sorted: Vec<_> = prefixes.iter().collect();
+    let bytes = |prefix: &Prefix| prefix.iter().map(String::len).sum::<usize>();
+    sorted.sort_by(|a, b| (a.len(), bytes(a), a).cmp(&(b.len(), bytes(b), b)));
+    let lines = sorted.iter().take(MAX_PREFIXES).map(|prefix| line(prefix));
+    let mut list = lines.collect::<Vec<_>>().join("\n");
+    let cut = list.char_indices().nth(MAX_PREFIX_CHARS).map(|(at, _)| at);
+    if let Some(at) = cut {
+        list.truncate(at);
+    }
+    if cut.is_some() || prefixes.len() > MAX_PREFIXES {
+        let message = format!(
+            "the list of {} approved prefixes is cut: at most {MAX_PREFIXES} prefixes and \
+             {MAX_PREFIX_CHARS} characters are listed",
+            prefixes.len()
+        );
+        let count = prefixes.len() as u64;
+        diagnostics.push(Diagnostic::new(Code::RulesTruncated, message).with_count(count));
+        list.push_str(mark);
+    }
+    list
+}
+
+fn line(prefix: &Prefix) -> String {
+    let words = prefix.iter().map(|word| serde_json::Value::from(word.as_str()).to_string());
+    format!("- [{}]", words.collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! The record of a thread: what happened in it, in order, so that it can be resumed or forked.
+//!
+//! Codex's own session files ([`read_rollout`]) and ours ([`write_start`], [`write_event`]) are both
+//! lines of JSON and yield the same [`Record`]; [`read`] takes either. A last line that was cut off is left out and reported.
+
+mod codex;
+mod own;
+
+use std::path::PathBuf;
+
+use convoke_core::diagnostic::{Code, Diagnostic};
+use serde_json::Value;
+
+use crate::item::ResponseItem;
+
+pub use codex::read_rollout;
+pub use own::{write_event, write_start};
+
+/// A thread as it was recorded.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Record {
+    /// The thread's id.
+    pub id: String,
+    /// The directory that it was started in.
+    pub cwd: Option<PathBuf>,
+    /// The instructions that it was started with.
+    pub base_instructions: Option<String>,
+    /// What happened, in order.
+    pub events: Vec<Event>,
+}
+
+/// Something that happened in a thread.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// An item was recorded, before anything was cut from it.
+    Item(ResponseItem),
+    /// A request was made with this model.
+    Turn {
+        /// The model's name.
+        model: String,
+    },
+    /// The server said how many tokens there are.
+    Usage(Usage),
+    /// The thread was compacted.
+    Compacted {
+        /// The summary message.
+        message: String,
+        /// The new history, when the server made it.
+        history: Option<Vec<ResponseItem>>,
+    },
+    /// The last turns were taken back.
+    RolledBack {
+        /// How many.
+        turns: usize,
+    },
+}
+
+/// Tokens, as the server counted them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// In the last request and answer.
+    pub last: u64,
+    /// In all of them.
+    pub total: u64,
+}
+
+/// A file that is no record of a thread.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the file does not begin like a thread's record: {0}")]
+pub struct NotARecord(String);
+
+impl Record {
+    /// Returns the model of the last request.
+    pub fn last_model(&self) -> Option<&str> {
+        self.events.iter().rev().find_map(|event| match event {
+            Event::Turn { model } => Some(model.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Returns the last count of tokens.
+    pub fn last_usage(&self) -> Option<Usage> {
+        self.events.iter().rev().find_map(|event| match event {
+            Event::Usage(usage) => Some(*usage),
+            _ => None,
+        })
+    }
+}
+
+/// Reads a record, ours or a session file of Codex: the first line tells which.
+pub fn read(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Result<Record, NotARecord> {
+    let first = text.lines().next().map(serde_json::from_str::<Value>);
+    match first {
+        Some(Ok(line)) if line.get("payload").is_some() => read_rollout(text, diagnostics),
+        _ => own::read(text, diagnostics),
+    }
+}
+
+/// Reads the lines of a file; each line that is no JSON is reported and left out.
+fn json_lines(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Vec<(usize, Value)> {
+    let mut values = Vec::new();
+    let mut lines = text.split_inclusive('\n').enumerate().peekable();
+    while let Some((index, line)) = lines.next() {
+        if line.trim().is_empty() {
+            continue;
+        }
+        match serde_json::from_str(line) {
+            Ok(value) => values.push((index, value)),
+            Err(_) if lines.peek().is_none() && !line.ends_with('\n') => {
+                let bytes = line.len() as u64;
+                let message = format!("the last line was cut off after {bytes} bytes");
+                let torn = Diagnostic::new(Code::RecordTorn, message).with_bytes(bytes);
+                diagnostics.push(torn.at_line(index as u64 + 1));
+            }
+            Err(wrong) => diagnostics.push(invalid(index, &wrong.to_string())),
+        }
+    }
+    values
+}
+
+fn invalid(index: usize, reason: &str) -> Diagnostic {
+    let line = index as u64 + 1;
+    let message = format!("line {line} was left out: {reason}");
+    Diagnostic::new(Code::RecordInvalid, message).at_line(line)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+use serde_json::json;
+
+use super::{Event, Record, Usage, read, read_rollout, write_event, write_start};
+use crate::item::ResponseItem;
+
+fn item(value: serde_json::Value) -> ResponseItem {
+    ResponseItem::try_from(value).unwrap()
+}
+
+fn record() -> Record {
+    let call = json!({
+        "type": "function_call", "id": "f", "name": "n", "arguments": "{}", "call_id": "c",
+    });
+    let usage = Usage { last: 3, total: 10 };
+    Record {
+        id: "t".to_owned(),
+        cwd: Some("/r".into()),
+        base_instructions: Some("base".to_owned()),
+        events: vec![
+            Event::Item(ResponseItem::user("a\nb")),
+            Event::Turn { model: "m".to_owned() },
+            Event::Item(item(call)),
+            Event::Usage(usage),
+            Event::Compacted {
+                message: "s".to_owned(),
+                history: Some(vec![ResponseItem::user("kept")]),
+            },
+            Event::RolledBack { turns: 2 },
+        ],
+    }
+}
+
+fn written(record: &Record) -> String {
+    let lines = record.events.iter().map(write_event);
+    let lines = std::iter::once(write_start(record)).chain(lines);
+    lines.map(|line| line + "\n").collect()
+}
+
+#[test]
+fn what_was_written_is_read_back() {
+    let mut diagnostics = Vec::new();
+    assert_eq!(read(&written(&record()), &mut diagnostics), Ok(record()));
+    assert!(diagnostics.is_empty());
+}
+
+#[test]
+fn a_torn_last_line_is_left_out_wherever_it_was_torn() {
+    let text = written(&record());
+    let last = text.trim_end().rfind('\n').unwrap() + 1;
+    for end in last + 1..text.len() - 1 {
+        let mut diagnostics = Vec::new();
+        let found = read(&text[..end], &mut diagnostics).unwrap();
+        assert_eq!(found.events, record().events[..5]);
+        let codes: Vec<_> = diagnostics.iter().map(|it| it.code.name()).collect();
+        assert_eq!(codes, ["record.torn"]);
+    }
+}
+
+#[test]
+fn a_session_of_codex_is_read_like_our_own() {
+    let lines = [
+        json!({"type": "session_meta", "payload": {"id": "t", "cwd": "/r", "base_instructions": {"text": "base"}}}),
+        json!({"type": "response_item", "payload": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a\nb"}]}}),
+        json!({"type": "event_msg", "payload": {"type": "user_message", "message": "a"}}),
+        json!({"type": "turn_context", "payload": {"model": "m"}}),
+        json!({"type": "event_msg", "payload": {"type": "token_count", "info": null}}),
+        json!({"type": "event_msg", "payload": {"type": "token_count", "info": {"last_token_usage": {"total_tokens": 3}, "total_token_usage": {"total_tokens": 10}}}}),
+        json!({"type": "compacted", "payload": {"message": "s"}}),
+        json!({"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": 2}}),
+    ];
+    let lines: Vec<_> = lines.iter().map(ToString::to_string).collect();
+    let text = lines.join("\n") + "\n";
+    let mut diagnostics = Vec::new();
+    let text = text + "{\"type\": \"resp";
+    let found = read_rollout(&text, &mut diagnostics).unwrap();
+    assert_eq!(read(&text, &mut Vec::new()).as_ref(), Ok(&found));
+    let mut expected = record();
+    expected.events.remove(2);
+    expected.events[3] = Event::Compacted { message: "s".to_owned(), history: None };
+    assert_eq!(found, expected);
+    assert_eq!(found.last_model(), Some("m"));
+    assert_eq!(diagnostics.len(), 1);
+    assert_eq!(diagnostics[0].code.name(), "record.torn");
+}
+
+#[test]
+fn a_broken_line_is_named_and_the_rest_is_read() {
+    let mut lines: Vec<_> = written(&record()).lines().map(str::to_owned).collect();
+    lines[1] = "{\"item\": {\"type\": \"message\"}}".to_owned();
+    let mut diagnostics = Vec::new();
+    let found = read(&(lines.join("\n") + "\n"), &mut diagnostics).unwrap();
+    assert_eq!(found.events.len(), 5);
+    assert_eq!(
+        diagnostics[0].message,
+        "line 2 was left out: a `message` item has no usable `role`"
+    );
+}
+
+#[test]
+fn other_files_are_refused() {
+    let cases = [
+        ("", "it is empty"),
+        ("{}\n", "its first line is about no thread"),
+        ("{\"thread\":{\"version\":9}}\n", "version 9 is not known"),
+    ];
+    for (text, reason) in cases {
+        let refused = read(text, &mut Vec::new()).unwrap_err();
+        assert!(refused.to_string().ends_with(reason), "{refused}");
+    }
+}

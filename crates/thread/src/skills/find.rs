@@ -1,0 +1,149 @@
+//! Where skills are looked for.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
+
+use convoke_core::diagnostic::{Code, Diagnostic};
+
+use super::{Scope, Skill, front_matter};
+use crate::config::{Config, Machine, directories_between, project_root};
+use crate::files::{Files, Kind};
+use crate::pack::Shape;
+
+const FILE_NAME: &str = "SKILL.md";
+const MAX_DEPTH: usize = 6;
+const MAX_FOLDERS: usize = 2000;
+
+/// What the search depends on beside the files.
+#[derive(Debug, Clone, Copy)]
+pub struct Places<'a> {
+    /// The working directory.
+    pub cwd: &'a Path,
+    /// The machine and its user.
+    pub machine: &'a Machine,
+    /// The configuration.
+    pub config: &'a Config,
+    /// The version of Codex.
+    pub shape: Shape,
+}
+
+/// Finds the enabled skills of a working directory, in the order of the list.
+///
+/// Costs a look at every folder below the roots, up to 2000 for each root.
+pub fn find(
+    files: &dyn Files,
+    places: &Places<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<Skill> {
+    let real = |path: &PathBuf| files.canonicalize(path).unwrap_or_else(|_| path.clone());
+    let disabled: BTreeSet<_> = places.config.disabled_skills.iter().map(real).collect();
+    let mut skills: Vec<Skill> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (root, scope) in roots(files, places) {
+        for path in skill_files(files, &root, scope, diagnostics) {
+            if !seen.insert(path.clone()) {
+                continue;
+            }
+            let text = files.read_text(&path).map_err(|error| error.to_string());
+            match text.and_then(|text| front_matter::read(&text)) {
+                Ok(about) => skills.push(Skill {
+                    name: about.name,
+                    description: about.description,
+                    path,
+                    scope,
+                }),
+                // Installed by the program itself: its own business.
+                Err(_) if scope == Scope::System => {}
+                Err(reason) => {
+                    let message = format!("{} is not listed: {reason}", path.display());
+                    let invalid = Diagnostic::new(Code::SkillInvalid, message);
+                    diagnostics.push(invalid.at_path(path.display().to_string()));
+                }
+            }
+        }
+    }
+    skills.retain(|skill| !disabled.contains(&skill.path));
+    skills.sort_by(|a, b| (a.scope, &a.name, &a.path).cmp(&(b.scope, &b.name, &b.path)));
+    skills
+}
+
+fn roots(files: &dyn Files, places: &Places<'_>) -> Vec<(PathBuf, Scope)> {
+    let machine = places.machine;
+    let root = project_root(files, places.cwd, &places.config.project_root_markers);
+    let mut project = directories_between(&root, places.cwd);
+    project.reverse();
+    let below = |folder: &str| {
+        let roots = project.iter().map(|it| (it.join(folder), Scope::Repo));
+        roots.collect::<Vec<_>>()
+    };
+    let of_codex = machine.codex_home.join("skills");
+    let mut roots = below(".codex/skills");
+    roots.push((of_codex.clone(), Scope::User));
+    if let Some(home) = &machine.home
+        && places.shape >= Shape::Codex0_98
+    {
+        roots.push((home.join(".agents/skills"), Scope::User));
+    }
+    roots.push((of_codex.join(".system"), Scope::System));
+    roots.push(("/etc/codex/skills".into(), Scope::Admin));
+    roots.extend(below(".agents/skills"));
+    roots
+}
+
+/// Returns the `SKILL.md` files below a root, links resolved.
+fn skill_files(
+    files: &dyn Files,
+    root: &Path,
+    scope: Scope,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    // Most roots are not there, and resolving links looks at every directory above.
+    if !matches!(files.kind(root), Ok(Kind::Directory)) {
+        return found;
+    }
+    let Ok(start) = files.canonicalize(root) else {
+        return found;
+    };
+    let mut visited = BTreeSet::from([start.clone()]);
+    let mut queue = VecDeque::from([(start, 0)]);
+    let mut limited = false;
+    while let Some((folder, depth)) = queue.pop_front() {
+        for name in files.names(&folder).unwrap_or_default() {
+            let path = folder.join(&name);
+            if name.as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            let kind = match files.entry_kind(&path) {
+                Ok(Kind::Symlink) if scope == Scope::System => continue,
+                Ok(Kind::Symlink) => match files.kind(&path) {
+                    Ok(Kind::Directory) => Kind::Directory,
+                    _ => continue,
+                },
+                Ok(kind) => kind,
+                Err(_) => continue,
+            };
+            match kind {
+                Kind::Directory if depth == MAX_DEPTH => {}
+                Kind::Directory => {
+                    let Ok(real) = files.canonicalize(&path) else {
+                        continue;
+                    };
+                    if visited.len() >= MAX_FOLDERS {
+                        limited = true;
+                    } else if visited.insert(real.clone()) {
+                        queue.push_back((real, depth + 1));
+                    }
+                }
+                Kind::File if name == FILE_NAME => found.push(path),
+                _ => {}
+            }
+        }
+    }
+    if limited {
+        let message = format!("only {MAX_FOLDERS} folders below {} are looked at", root.display());
+        let diagnostic = Diagnostic::new(Code::SkillsLimited, message);
+        diagnostics.push(diagnostic.at_path(root.display().to_string()));
+    }
+    found
+}

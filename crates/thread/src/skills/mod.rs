@@ -1,0 +1,109 @@
+//! Skills: folders with a `SKILL.md` that a model can be pointed to.
+//!
+//! All enabled skills are listed in the user instructions ([`render_list`]); the text of one is sent
+//! only after a message that mentions it ([`mentioned`], [`inject`]).
+
+mod find;
+mod front_matter;
+mod mention;
+
+use std::path::{Path, PathBuf};
+
+use convoke_core::diagnostic::{Code, Diagnostic};
+
+use crate::files::Files;
+use crate::pack::SkillTexts;
+
+pub use find::{Places, find};
+pub use mention::mentioned;
+
+/// Whose skill it is; the order is that of the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// The repository's.
+    Repo,
+    /// The user's.
+    User,
+    /// Installed with Codex.
+    System,
+    /// The administrator's.
+    Admin,
+}
+
+/// A skill that can be mentioned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skill {
+    /// Its name.
+    pub name: String,
+    /// What it is good for.
+    pub description: String,
+    /// Its `SKILL.md`, links resolved.
+    pub path: PathBuf,
+    /// Whose it is.
+    pub scope: Scope,
+}
+
+/// A skill as the model reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillInstructions {
+    /// Its name.
+    pub name: String,
+    /// Its `SKILL.md`.
+    pub path: PathBuf,
+    /// All of that file.
+    pub contents: String,
+}
+
+impl SkillInstructions {
+    /// Writes what the model reads.
+    pub fn render(&self) -> String {
+        let (name, path, contents) = (&self.name, shown(&self.path), &self.contents);
+        format!("<skill>\n<name>{name}</name>\n<path>{path}</path>\n{contents}\n</skill>")
+    }
+}
+
+/// Writes the list of skills, or nothing when there are none.
+pub fn render_list(skills: &[Skill], texts: &SkillTexts) -> Option<String> {
+    if skills.is_empty() {
+        return None;
+    }
+    let mut lines = vec!["## Skills".to_owned(), texts.intro.clone()];
+    lines.push("### Available skills".to_owned());
+    lines.extend(skills.iter().map(|skill| {
+        let (name, description) = (&skill.name, &skill.description);
+        format!("- {name}: {description} (file: {})", shown(&skill.path))
+    }));
+    lines.push("### How to use skills".to_owned());
+    lines.push(texts.how_to_use.clone());
+    Some(lines.join("\n"))
+}
+
+/// Reads the text of a skill; one that cannot be read is reported.
+pub fn inject(
+    files: &dyn Files,
+    skill: &Skill,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<SkillInstructions> {
+    let path = shown(&skill.path);
+    match files.read_text(&skill.path) {
+        Ok(contents) => {
+            if contents.contains("</skill>") {
+                let message = format!("{path} contains </skill>, which ends its own wrapper");
+                diagnostics.push(Diagnostic::new(Code::TextClosesWrapper, message).at_path(path));
+            }
+            Some(SkillInstructions { name: skill.name.clone(), path: skill.path.clone(), contents })
+        }
+        Err(error) => {
+            let message = format!("the skill {} at {path} is not sent: {error}", skill.name);
+            diagnostics.push(Diagnostic::new(Code::SkillUnreadable, message).at_path(path));
+            None
+        }
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string().replace('\\', "/")
+}
+
+#[cfg(test)]
+mod tests;

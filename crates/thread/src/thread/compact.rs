@@ -1,0 +1,174 @@
+//! A compaction, step by step: the request for a summary, tries that fail, the new history.
+
+use std::sync::Arc;
+
+use super::settings::TurnContext;
+use super::turn::{Answer, Effort, Failure, Outcome, State, Step, Tries};
+use super::{Thread, ThreadError};
+use crate::compaction;
+use crate::history::{Entry, History, Origin};
+use crate::item::ResponseItem;
+use crate::prompt::{Purpose, Request};
+use crate::record::Event;
+use crate::user_input::UserInput;
+
+/// A compaction under way.
+#[derive(Debug)]
+pub(super) struct Compacting {
+    context: TurnContext,
+    /// The history as it is sent, which shrinks while it does not fit.
+    history: History,
+    request: Arc<Request>,
+    place: Place,
+    tries: Tries,
+    then: Then,
+}
+
+/// Who compacts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The model, by writing a summary.
+    Local,
+    /// The server, in its own way.
+    Remote,
+}
+
+/// What follows a compaction.
+#[derive(Debug)]
+pub(super) enum Then {
+    /// Nothing.
+    Finish,
+    /// The turn that was about to begin.
+    Begin(Vec<UserInput>),
+    /// The turn that it interrupted.
+    Continue,
+}
+
+impl Thread<'_> {
+    /// Compacts the thread now.
+    pub fn begin_compaction(&mut self) -> Result<Step, ThreadError> {
+        self.expect_idle()?;
+        let context = TurnContext {
+            settings: self.settings.clone(),
+            model: self.model(&self.settings.collaboration.model)?,
+            output_schema: None,
+        };
+        self.compact(context, Then::Finish)
+    }
+
+    /// Asks for a compaction, after which the turn goes on as `then` says.
+    pub(super) fn compact(
+        &mut self,
+        context: TurnContext,
+        then: Then,
+    ) -> Result<Step, ThreadError> {
+        let remote = self.config.provider.compacts() && self.config.remote_compaction;
+        let mut history = self.history.clone();
+        let place = if remote { Place::Remote } else { Place::Local };
+        if place == Place::Local {
+            let prompt = self.config.compact_prompt.as_ref();
+            let prompt = prompt.unwrap_or(&self.setup.pack.compaction.prompt);
+            let item = ResponseItem::user(prompt.as_str());
+            let policy = context.model.settings.truncation_policy;
+            let entry = Entry::new(item, Origin::CompactionPrompt);
+            history.record(entry, policy, &mut self.diagnostics);
+        }
+        self.send_compaction(context, history, place, then)
+    }
+
+    fn send_compaction(
+        &mut self,
+        context: TurnContext,
+        history: History,
+        place: Place,
+        then: Then,
+    ) -> Result<Step, ThreadError> {
+        let request = self.build(&context, &history, Purpose::Compaction, place)?;
+        let request = Arc::new(self.with_diagnostics(request));
+        self.state = State::Compacting(Box::new(Compacting {
+            context,
+            history,
+            request: Arc::clone(&request),
+            place,
+            tries: Tries::default(),
+            then,
+        }));
+        Ok(Step::Send(request))
+    }
+
+    /// Takes the answer to a request for a compaction.
+    pub(super) fn compacted(
+        &mut self,
+        mut compacting: Compacting,
+        answer: Answer,
+    ) -> Result<Step, ThreadError> {
+        self.reasoning_is_counted |= answer.reasoning_is_counted;
+        if compacting.place == Place::Local {
+            for item in &answer.items {
+                self.remember(Entry::new(item.clone(), Origin::Model));
+            }
+        }
+        let Some(failure) = answer.failure else {
+            self.count(answer.tokens);
+            self.finish_compaction(&compacting, answer.items);
+            return self.go_on(compacting.context, compacting.then, Outcome::Finished);
+        };
+        let effort = match compacting.place {
+            Place::Local => Effort::Anything,
+            Place::Remote => Effort::Once,
+        };
+        if failure == Failure::ContextWindowExceeded && compacting.place == Place::Local {
+            if compacting.history.len_sent() > 1 {
+                let mut history = compacting.history;
+                history.drop_oldest();
+                let (context, then) = (compacting.context, compacting.then);
+                return self.send_compaction(context, history, compacting.place, then);
+            }
+            self.fill_usage(&compacting.context);
+        } else if self.try_again(&failure, effort, &mut compacting.tries) {
+            let request = Arc::clone(&compacting.request);
+            self.state = State::Compacting(Box::new(compacting));
+            return Ok(Step::Send(request));
+        }
+        // The turn goes on with the history as it was.
+        let failed = Outcome::Failed(failure.into_reason());
+        self.go_on(compacting.context, compacting.then, failed)
+    }
+
+    fn finish_compaction(&mut self, compacting: &Compacting, items: Vec<ResponseItem>) {
+        let is_ghost = |entry: &&Entry| matches!(entry.item, ResponseItem::GhostSnapshot(_));
+        let ghosts = self.history.entries().iter().filter(is_ghost);
+        let ghosts: Vec<_> = ghosts.cloned().collect();
+        let (message, history) = match compacting.place {
+            Place::Local => {
+                let prefix = &self.setup.pack.compaction.summary_prefix;
+                let summary = compaction::summary(&self.history, prefix);
+                self.rebuild(&compacting.context, summary.clone());
+                (summary, None)
+            }
+            Place::Remote => {
+                let entry = |item: &ResponseItem| Entry::new(item.clone(), Origin::Summary);
+                self.history.replace(items.iter().map(entry).collect());
+                (String::new(), Some(items))
+            }
+        };
+        let mut entries = std::mem::take(&mut self.history).into_entries();
+        entries.extend(ghosts);
+        self.history.replace(entries);
+        self.recount();
+        self.journal.push(Event::Compacted { message, history });
+    }
+
+    fn go_on(
+        &mut self,
+        context: TurnContext,
+        then: Then,
+        outcome: Outcome,
+    ) -> Result<Step, ThreadError> {
+        match then {
+            Then::Finish => Ok(Step::Done(outcome)),
+            Then::Begin(inputs) => self.begin(context, &inputs),
+            Then::Continue => self.sample(context),
+        }
+    }
+}

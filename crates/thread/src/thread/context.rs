@@ -1,0 +1,129 @@
+//! What the model is told about its situation: all of it at the start, changes between turns.
+//!
+//! Specification 004 has the initial context built for every turn; the real program builds it once,
+//! and again on resume, fork and compaction, and otherwise sends changes only.
+
+use convoke_core::diagnostic::{Code, Diagnostic};
+
+use super::Thread;
+use super::settings::TurnContext;
+use crate::environment::EnvironmentContext;
+use crate::history::{Entry, Origin};
+use crate::instructions::DeveloperInstructions;
+use crate::item::ResponseItem;
+use crate::permissions::Permissions;
+use crate::personality;
+
+impl Thread<'_> {
+    /// Builds the initial context in its fixed order.
+    pub(super) fn build_initial_context(
+        &self,
+        context: &TurnContext,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Vec<Entry> {
+        let settings = &context.settings;
+        let mut entries = vec![self.permissions(context, diagnostics)];
+        if let Some(text) = &self.config.developer_instructions {
+            let item = DeveloperInstructions::new(text).into();
+            entries.push(Entry::new(item, Origin::DeveloperInstructions));
+        }
+        if let Some(text) = settings.collaboration.text() {
+            entries.push(collaboration(text, diagnostics));
+        }
+        let base = &self.base_instructions.text;
+        if let Some(text) = personality::injected(&context.model, base, settings.personality) {
+            entries.push(self.personality(text));
+        }
+        if let Some(instructions) = &self.user_instructions {
+            let (text, pieces) = instructions.render(&settings.cwd);
+            let origin = Origin::UserInstructions(pieces.into());
+            entries.push(Entry::new(ResponseItem::user(text), origin));
+        }
+        entries.push(self.environment(context, diagnostics));
+        entries
+    }
+
+    /// Builds what has changed since the turn before, in its fixed order.
+    pub(super) fn build_updates(
+        &self,
+        before: &TurnContext,
+        now: &TurnContext,
+        resumed_model: Option<&str>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Vec<Entry> {
+        let (old, new) = (&before.settings, &now.settings);
+        let mut entries = Vec::new();
+        if old.cwd != new.cwd {
+            entries.push(self.environment(now, diagnostics));
+        }
+        if old.sandbox_policy != new.sandbox_policy || old.approval_policy != new.approval_policy {
+            entries.push(self.permissions(now, diagnostics));
+        }
+        if old.collaboration != new.collaboration
+            && let Some(text) = new.collaboration.text()
+        {
+            entries.push(collaboration(text, diagnostics));
+        }
+        let model_before = resumed_model.unwrap_or(&before.model.slug);
+        let wrapper = self.setup.pack.wrappers.model_switch.as_ref();
+        let announced = wrapper.filter(|_| model_before != now.model.slug);
+        let instructions = now.model.instructions(new.personality);
+        if let Some(wrapper) = announced
+            && !instructions.is_empty()
+        {
+            let item = DeveloperInstructions::model_switch_message(wrapper, &instructions);
+            entries.push(Entry::new(item.into(), Origin::ModelSwitch));
+        }
+        // The instructions of a new model, when they are sent, already carry its personality.
+        let told = wrapper.is_some() && before.model.slug != now.model.slug;
+        let changed = personality::changed(&now.model, old.personality, new.personality);
+        if let Some(text) = changed.filter(|_| !told) {
+            entries.push(self.personality(text));
+        }
+        entries
+    }
+
+    fn permissions(&self, context: &TurnContext, diagnostics: &mut Vec<Diagnostic>) -> Entry {
+        let settings = &context.settings;
+        let permissions = Permissions {
+            sandbox: &settings.sandbox_policy,
+            approval: settings.approval_policy,
+            prefixes: self.config.request_rule.then_some(&self.prefixes),
+            cwd: &settings.cwd,
+            tmpdir: self.setup.machine.tmpdir.as_deref(),
+        };
+        let texts = &self.setup.pack.permissions;
+        let text = permissions.render(texts, self.setup.files, diagnostics);
+        check_closing(&text, "</permissions instructions>", diagnostics);
+        let item = DeveloperInstructions::new(text).into();
+        Entry::new(item, Origin::Permissions)
+    }
+
+    fn personality(&self, text: &str) -> Entry {
+        let wrapper = &self.setup.pack.wrappers.personality;
+        let item = DeveloperInstructions::personality_spec_message(wrapper, text);
+        Entry::new(item.into(), Origin::Personality)
+    }
+
+    fn environment(&self, context: &TurnContext, diagnostics: &mut Vec<Diagnostic>) -> Entry {
+        let environment =
+            EnvironmentContext { cwd: &context.settings.cwd, shell: &self.setup.machine.shell };
+        let text = environment.render();
+        check_closing(&text, "</environment_context>", diagnostics);
+        Entry::new(ResponseItem::user(text), Origin::Environment)
+    }
+}
+
+fn collaboration(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Entry {
+    let item = DeveloperInstructions::from_collaboration_mode(text);
+    check_closing(item.text(), "</collaboration_mode>", diagnostics);
+    Entry::new(item.into(), Origin::CollaborationMode)
+}
+
+/// Reports a text that closes its wrapper before we do.
+fn check_closing(text: &str, tag: &str, diagnostics: &mut Vec<Diagnostic>) {
+    if text.matches(tag).count() > 1 {
+        let message = format!("a setting contains {tag}, which ends its own wrapper");
+        diagnostics.push(Diagnostic::new(Code::TextClosesWrapper, message));
+    }
+}

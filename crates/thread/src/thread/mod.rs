@@ -1,0 +1,389 @@
+//! A thread: its settings, its history, and the requests that its turns make.
+//!
+//! A thread sends nothing itself. [`Thread::begin_turn`] and its siblings return the next [`Step`];
+//! the caller sends the request or runs the tools and reports back, until the turn is done.
+
+mod compact;
+mod context;
+mod settings;
+mod turn;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use convoke_core::diagnostic::Diagnostic;
+use serde_json::Value;
+
+use crate::command_rules::{self, Prefix};
+use crate::compaction;
+use crate::config::{Config, Machine};
+use crate::files::Files;
+use crate::history::{Entry, History, Origin};
+use crate::instructions::{BaseInstructions, DeveloperInstructions};
+use crate::item::ResponseItem;
+use crate::model::{ModelFacts, ModelInfo};
+use crate::pack::Pack;
+use crate::project_doc::{Rules, Settings as DocSettings};
+use crate::record::{Event, Record, Usage};
+use crate::skills::{self, Skill};
+use crate::user_instructions::{self, UserInstructions};
+
+pub use settings::{CollaborationMode, Settings, TurnOverrides};
+pub use turn::{Answer, Failure, Outcome, Step};
+
+use settings::TurnContext;
+use turn::State;
+
+/// What threads are made from.
+#[derive(Clone, Copy)]
+pub struct Setup<'a> {
+    /// The files.
+    pub files: &'a dyn Files,
+    /// The texts and model facts.
+    pub pack: &'a Pack,
+    /// The machine and its user.
+    pub machine: &'a Machine,
+    /// The models that a server listed, if it was asked.
+    pub listed_models: &'a [ModelFacts],
+}
+
+/// A thread that cannot be made or continued.
+#[derive(Debug, thiserror::Error)]
+pub enum ThreadError {
+    /// The pack knows nothing of a model.
+    #[error("the pack {pack} has no facts for the model `{model}`: add an entry to models.json")]
+    UnknownModel {
+        /// The model.
+        model: String,
+        /// The pack's name.
+        pack: String,
+    },
+    /// The request cannot be made.
+    #[error(transparent)]
+    Request(#[from] crate::prompt::RequestError),
+    /// Something was reported that nobody waited for.
+    #[error("the thread is not waiting for {0}")]
+    NotWaiting(&'static str),
+}
+
+/// A thread.
+pub struct Thread<'a> {
+    setup: Setup<'a>,
+    config: Config,
+    id: String,
+    base_instructions: BaseInstructions,
+    user_instructions: Option<UserInstructions>,
+    prefixes: Vec<Prefix>,
+    skills: HashMap<PathBuf, Vec<Skill>>,
+    tools: Vec<Value>,
+    settings: Settings,
+    /// The turn that changes are compared with.
+    previous: TurnContext,
+    /// The model of the last turn before a resume, until the first turn after it.
+    resumed_model: Option<String>,
+    /// Whether the initial context is in the history.
+    seeded: bool,
+    history: History,
+    usage: Usage,
+    reasoning_is_counted: bool,
+    journal: Vec<Event>,
+    diagnostics: Vec<Diagnostic>,
+    /// What the user sent while a turn ran and no request has carried yet.
+    steered: Vec<ResponseItem>,
+    state: State,
+}
+
+impl<'a> Thread<'a> {
+    /// Starts a new thread.
+    pub fn start(setup: Setup<'a>, config: Config, id: &str) -> Result<Self, ThreadError> {
+        let mut thread = Self::new(setup, config, id, None)?;
+        thread.seed();
+        Ok(thread)
+    }
+
+    /// Continues a recorded thread under its own id.
+    ///
+    /// The initial context of the new run follows the restored history with the first turn, because
+    /// that turn may still change the settings.
+    pub fn resume(setup: Setup<'a>, config: Config, record: &Record) -> Result<Self, ThreadError> {
+        let base = record.base_instructions.as_deref();
+        let mut thread = Self::new(setup, config, &record.id, base)?;
+        thread.restore(record);
+        let model = &thread.previous.model.slug;
+        let last_model = record.last_model().filter(|last| last != model);
+        thread.resumed_model = last_model.map(str::to_owned);
+        Ok(thread)
+    }
+
+    /// Begins a new thread with the history of a recorded one.
+    pub fn fork(
+        setup: Setup<'a>,
+        config: Config,
+        record: &Record,
+        id: &str,
+    ) -> Result<Self, ThreadError> {
+        let base = record.base_instructions.as_deref();
+        let mut thread = Self::new(setup, config, id, base)?;
+        thread.restore(record);
+        thread.journal.clone_from(&record.events);
+        thread.seed();
+        Ok(thread)
+    }
+
+    fn new(
+        setup: Setup<'a>,
+        config: Config,
+        id: &str,
+        restored_base: Option<&str>,
+    ) -> Result<Self, ThreadError> {
+        let settings = Settings::new(&config);
+        let model = find_model(setup, &config, &settings.collaboration.model)?;
+        let given = config.model_overrides.base_instructions.as_deref();
+        let base_instructions =
+            BaseInstructions::resolve(given, restored_base, &model, config.personality);
+        let mut diagnostics = config.diagnostics.clone();
+        let mut prefixes = Vec::new();
+        for folder in &config.rule_folders {
+            let found = command_rules::approved_prefixes(setup.files, folder, &mut diagnostics);
+            prefixes.extend(found);
+        }
+        let mut thread = Self {
+            setup,
+            id: id.to_owned(),
+            base_instructions,
+            user_instructions: None,
+            prefixes,
+            skills: HashMap::new(),
+            tools: Vec::new(),
+            previous: TurnContext { settings: settings.clone(), model, output_schema: None },
+            settings,
+            resumed_model: None,
+            seeded: false,
+            history: History::default(),
+            usage: Usage::default(),
+            reasoning_is_counted: false,
+            journal: Vec::new(),
+            diagnostics,
+            steered: Vec::new(),
+            state: State::Idle,
+            config,
+        };
+        thread.find_skills();
+        thread.read_user_instructions();
+        Ok(thread)
+    }
+
+    /// Returns the thread's id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns the instructions that every request of the thread carries.
+    pub fn base_instructions(&self) -> &BaseInstructions {
+        &self.base_instructions
+    }
+
+    /// Returns the history.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Returns what holds for the next turn unless it is changed.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Returns the tokens that the next request is estimated to need.
+    pub fn token_usage(&self) -> u64 {
+        let past_reasoning =
+            if self.reasoning_is_counted { 0 } else { self.history.estimate_past_reasoning() };
+        let uncounted = match self.setup.pack.shape {
+            crate::pack::Shape::Codex0_94 => 0,
+            crate::pack::Shape::Codex0_98 => self.history.estimate_uncounted(),
+        };
+        self.usage.last + past_reasoning + uncounted
+    }
+
+    /// Sets the tools that requests offer, in the form of the Responses API.
+    pub fn set_tools(&mut self, tools: Vec<Value>) {
+        self.tools = tools;
+    }
+
+    /// Returns the record of a thread that is just begun: what its events follow.
+    pub fn record_start(&self) -> Record {
+        Record {
+            id: self.id.clone(),
+            cwd: Some(self.config.cwd.clone()),
+            base_instructions: Some(self.base_instructions.text.clone()),
+            events: Vec::new(),
+        }
+    }
+
+    /// Takes the events since the last time, for the thread's record.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.journal)
+    }
+
+    /// Takes what the user should know that no request has reported yet.
+    pub fn take_diagnostics(&mut self) -> Vec<Diagnostic> {
+        std::mem::take(&mut self.diagnostics)
+    }
+
+    /// Takes back the last turns.
+    pub fn roll_back(&mut self, turns: usize) {
+        self.history.roll_back(turns);
+        self.recount();
+        self.journal.push(Event::RolledBack { turns });
+    }
+
+    /// Remembers a command prefix that the user has approved, and tells the model.
+    pub fn approve_prefix(&mut self, prefix: Prefix) {
+        let words = prefix.iter().map(|word| Value::from(word.as_str()).to_string());
+        let words: Vec<_> = words.collect();
+        let text = format!("Approved command prefix saved:\n- [{}]", words.join(", "));
+        self.prefixes.push(prefix);
+        let item = DeveloperInstructions::new(text).into();
+        self.record(Entry::new(item, Origin::Permissions));
+    }
+
+    /// Remembers a snapshot of the working tree, which is never sent.
+    pub fn record_ghost_snapshot(&mut self, commit: Value) {
+        let item = ResponseItem::GhostSnapshot(commit);
+        self.record(Entry::new(item, Origin::Tool));
+    }
+
+    /// Puts the initial context into the history.
+    fn seed(&mut self) {
+        let context = self.previous.clone();
+        self.seed_with(&context);
+    }
+
+    fn seed_with(&mut self, context: &TurnContext) {
+        let mut diagnostics = Vec::new();
+        let entries = self.build_initial_context(context, &mut diagnostics);
+        self.diagnostics.append(&mut diagnostics);
+        for entry in entries {
+            self.record(entry);
+        }
+        self.seeded = true;
+    }
+
+    /// Puts an item into the history and into the journal.
+    fn record(&mut self, entry: Entry) {
+        self.journal.push(Event::Item(entry.item.clone()));
+        self.remember(entry);
+    }
+
+    /// Puts an item into the history alone.
+    fn remember(&mut self, entry: Entry) {
+        let policy = self.previous.model.settings.truncation_policy;
+        self.history.record(entry, policy, &mut self.diagnostics);
+    }
+
+    /// Estimates the tokens of a history that no server has counted.
+    fn recount(&mut self) {
+        self.usage.last = self.history.estimate_tokens(&self.base_instructions.text);
+        self.journal.push(Event::Usage(self.usage));
+    }
+
+    fn restore(&mut self, record: &Record) {
+        for event in &record.events {
+            match event {
+                Event::Item(item) => self.remember(Entry::new(item.clone(), Origin::Restored)),
+                Event::Compacted { history: Some(items), .. } => {
+                    let entries = items.iter().cloned();
+                    let entries = entries.map(|item| Entry::new(item, Origin::Restored));
+                    self.history.replace(entries.collect());
+                }
+                Event::Compacted { message, history: None } => {
+                    let context = self.previous.clone();
+                    self.rebuild(&context, message.clone());
+                }
+                Event::RolledBack { turns } => self.history.roll_back(*turns),
+                Event::Turn { .. } | Event::Usage(_) => {}
+            }
+        }
+        // Codex records a restored history a second time, so that what is barely too long is cut
+        // twice.
+        let restored = std::mem::take(&mut self.history).into_entries();
+        for entry in restored {
+            self.remember(entry);
+        }
+        self.usage = record.last_usage().unwrap_or_default();
+    }
+
+    /// Replaces the history by what a compaction leaves of it.
+    fn rebuild(&mut self, context: &TurnContext, summary: String) {
+        let mut diagnostics = Vec::new();
+        let initial_context = self.build_initial_context(context, &mut diagnostics);
+        let prefix = &self.setup.pack.compaction.summary_prefix;
+        let entries =
+            compaction::rebuild(initial_context, &self.history, summary, prefix, &mut diagnostics);
+        self.history.replace(entries);
+        self.diagnostics.append(&mut diagnostics);
+    }
+
+    fn model(&self, slug: &str) -> Result<Arc<ModelInfo>, ThreadError> {
+        if self.previous.model.slug == slug {
+            return Ok(Arc::clone(&self.previous.model));
+        }
+        find_model(self.setup, &self.config, slug)
+    }
+
+    /// Finds the skills of the working directory, once for each directory.
+    fn find_skills(&mut self) -> &[Skill] {
+        let cwd = &self.settings.cwd;
+        if !self.skills.contains_key(cwd) {
+            let places = skills::Places {
+                cwd,
+                machine: self.setup.machine,
+                config: &self.config,
+                shape: self.setup.pack.shape,
+            };
+            let found = skills::find(self.setup.files, &places, &mut self.diagnostics);
+            self.skills.insert(cwd.clone(), found);
+        }
+        self.skills.get(&self.settings.cwd).map_or(&[], Vec::as_slice)
+    }
+
+    fn read_user_instructions(&mut self) {
+        let pack = self.setup.pack;
+        let skills = self.skills.get(&self.settings.cwd).map_or(&[][..], Vec::as_slice);
+        let settings = DocSettings {
+            rules: Rules::V0_98,
+            cwd: &self.config.cwd,
+            max_bytes: self.config.project_doc_max_bytes,
+            fallback_names: &self.config.project_doc_fallback_names,
+            root_markers: &self.config.project_root_markers,
+            trust: self.config.trust,
+        };
+        self.user_instructions = user_instructions::read(
+            self.setup.files,
+            &self.setup.machine.codex_home,
+            &settings,
+            skills::render_list(skills, &pack.skills),
+            self.config.child_agents_md.then_some(&*pack.child_agents),
+            &mut self.diagnostics,
+        );
+    }
+}
+
+fn find_model(
+    setup: Setup<'_>,
+    config: &Config,
+    slug: &str,
+) -> Result<Arc<ModelInfo>, ThreadError> {
+    let pack = setup.pack;
+    let overrides = &config.model_overrides;
+    let found = ModelInfo::find(slug, setup.listed_models, &pack.models, overrides);
+    found.map(Arc::new).ok_or_else(|| ThreadError::UnknownModel {
+        model: slug.to_owned(),
+        pack: pack.name.clone(),
+    })
+}
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

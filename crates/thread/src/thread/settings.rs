@@ -1,0 +1,119 @@
+//! What holds for a turn, and what a client may change from turn to turn.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::config::Config;
+use crate::model::ModelInfo;
+use crate::permissions::{ApprovalPolicy, SandboxPolicy};
+use crate::personality::Personality;
+
+/// How the user and the model work together. It carries the model and the effort, as in Codex.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CollaborationMode {
+    /// The mode's name.
+    pub mode: String,
+    /// The model's name.
+    pub model: String,
+    /// The effort that is asked for.
+    pub effort: Option<String>,
+    /// What the model is told about the mode.
+    pub developer_instructions: Option<String>,
+}
+
+impl CollaborationMode {
+    /// Returns what the model is told, unless that is nothing.
+    pub fn text(&self) -> Option<&str> {
+        let text = self.developer_instructions.as_deref();
+        text.filter(|text| !text.is_empty())
+    }
+}
+
+/// What holds for the turns of a thread until it is changed.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The working directory.
+    pub cwd: PathBuf,
+    /// When the user is asked.
+    pub approval_policy: ApprovalPolicy,
+    /// What commands may touch.
+    pub sandbox_policy: SandboxPolicy,
+    /// How the model is asked to sound.
+    pub personality: Option<Personality>,
+    /// The summary that is asked for.
+    pub summary: String,
+    /// The mode, the model and the effort.
+    pub collaboration: CollaborationMode,
+}
+
+/// What a client changes with a turn; all but the schema stays changed.
+#[derive(Debug, Clone, Default)]
+pub struct TurnOverrides {
+    /// The working directory.
+    pub cwd: Option<PathBuf>,
+    /// When the user is asked.
+    pub approval_policy: Option<ApprovalPolicy>,
+    /// What commands may touch.
+    pub sandbox_policy: Option<SandboxPolicy>,
+    /// The model.
+    pub model: Option<String>,
+    /// The effort.
+    pub effort: Option<String>,
+    /// The summary.
+    pub summary: Option<String>,
+    /// How the model is asked to sound.
+    pub personality: Option<Personality>,
+    /// The whole mode; it comes before `model` and `effort`.
+    pub collaboration: Option<CollaborationMode>,
+    /// What the answer of this turn must look like.
+    pub output_schema: Option<Value>,
+}
+
+/// Everything that one turn depends on.
+#[derive(Debug, Clone)]
+pub(super) struct TurnContext {
+    pub(super) settings: Settings,
+    pub(super) model: Arc<ModelInfo>,
+    pub(super) output_schema: Option<Value>,
+}
+
+impl Settings {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            cwd: config.cwd.clone(),
+            approval_policy: config.approval_policy,
+            sandbox_policy: config.sandbox_policy.clone(),
+            personality: config.personality,
+            summary: config.reasoning_summary.clone(),
+            collaboration: CollaborationMode {
+                mode: "default".to_owned(),
+                model: config.model.clone(),
+                effort: config.reasoning_effort.clone(),
+                developer_instructions: None,
+            },
+        }
+    }
+
+    pub(super) fn apply(&mut self, overrides: &TurnOverrides) {
+        fn set<T: Clone>(setting: &mut T, given: Option<&T>) {
+            if let Some(given) = given {
+                setting.clone_from(given);
+            }
+        }
+        set(&mut self.cwd, overrides.cwd.as_ref());
+        set(&mut self.approval_policy, overrides.approval_policy.as_ref());
+        set(&mut self.sandbox_policy, overrides.sandbox_policy.as_ref());
+        set(&mut self.summary, overrides.summary.as_ref());
+        self.personality = overrides.personality.or(self.personality);
+        if let Some(mode) = &overrides.collaboration {
+            self.collaboration.clone_from(mode);
+        } else {
+            set(&mut self.collaboration.model, overrides.model.as_ref());
+            if overrides.effort.is_some() {
+                self.collaboration.effort.clone_from(&overrides.effort);
+            }
+        }
+    }
+}

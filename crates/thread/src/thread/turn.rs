@@ -1,0 +1,366 @@
+//! A turn, step by step: what is sent, what is waited for, when the thread is compacted.
+
+use std::sync::Arc;
+
+use super::compact::{Compacting, Place, Then};
+use super::settings::{TurnContext, TurnOverrides};
+use super::{Thread, ThreadError};
+use crate::history::{Entry, History, Origin, normalize};
+use crate::item::ResponseItem;
+use crate::prompt::{
+    Prompt, Purpose, Request, RequestError, build_api_prompt, build_remote_compaction,
+};
+use crate::record::{Event, Usage};
+use crate::skills;
+use crate::user_input::{self, UserInput};
+
+/// What happens next.
+#[derive(Debug)]
+pub enum Step {
+    /// Send this request and report with [`Thread::answer`].
+    Send(Arc<Request>),
+    /// Run these calls and report with [`Thread::tool_results`].
+    RunTools(Vec<ResponseItem>),
+    /// The turn is over.
+    Done(Outcome),
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The model has answered.
+    Finished,
+    /// It failed, for this reason.
+    Failed(String),
+}
+
+/// What a server answered.
+#[derive(Debug, Clone, Default)]
+pub struct Answer {
+    /// The items that arrived.
+    pub items: Vec<ResponseItem>,
+    /// All tokens of the request and the answer.
+    pub tokens: Option<u64>,
+    /// Whether the server says that it counts past thoughts.
+    pub reasoning_is_counted: bool,
+    /// How it ended, if it did not end well.
+    pub failure: Option<Failure>,
+}
+
+/// How an answer can fail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// The stream broke off, or the server said that it failed.
+    Stream(String),
+    /// The server had an error of its own (HTTP 5xx).
+    Server(String),
+    /// The request was too long for the model.
+    ContextWindowExceeded,
+    /// Anything that another try would not mend.
+    Fatal(String),
+}
+
+/// What a thread is waiting for.
+#[derive(Debug, Default)]
+pub(super) enum State {
+    /// A turn.
+    #[default]
+    Idle,
+    /// The answer to a request.
+    Sampling { context: TurnContext, request: Arc<Request>, tries: Tries },
+    /// The results of tools.
+    Tools { context: TurnContext },
+    /// The answer to a request for a summary.
+    Compacting(Box<Compacting>),
+}
+
+/// Which failures a request is sent again after.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Effort {
+    /// Those that another try may mend.
+    Mendable,
+    /// All of them: a local compaction does not give up early.
+    Anything,
+    /// None but errors of the server itself: it compacts once.
+    Once,
+}
+
+/// How often a request was repeated.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tries {
+    stream: u64,
+    server: u64,
+}
+
+impl Thread<'_> {
+    /// Begins a turn with what the user sends.
+    pub fn begin_turn(
+        &mut self,
+        inputs: Vec<UserInput>,
+        overrides: &TurnOverrides,
+    ) -> Result<Step, ThreadError> {
+        self.expect_idle()?;
+        self.settings.apply(overrides);
+        let context = TurnContext {
+            settings: self.settings.clone(),
+            model: self.model(&self.settings.collaboration.model)?,
+            output_schema: overrides.output_schema.clone(),
+        };
+        // An item of this turn is cut by the policy of this turn's model.
+        let before = std::mem::replace(&mut self.previous, context.clone());
+        if !self.seeded {
+            self.seed_with(&context);
+        }
+        let resumed_model = self.resumed_model.take();
+        let mut diagnostics = Vec::new();
+        let updates =
+            self.build_updates(&before, &context, resumed_model.as_deref(), &mut diagnostics);
+        self.diagnostics.append(&mut diagnostics);
+        for entry in updates {
+            self.record(entry);
+        }
+        if self.is_full(&context) {
+            return self.compact(context, Then::Begin(inputs));
+        }
+        self.begin(context, &inputs)
+    }
+
+    /// Reports what a server answered to the last request.
+    pub fn answer(&mut self, answer: Answer) -> Result<Step, ThreadError> {
+        match std::mem::take(&mut self.state) {
+            State::Sampling { context, request, tries } => {
+                self.sampled(context, request, tries, answer)
+            }
+            State::Compacting(compacting) => self.compacted(*compacting, answer),
+            other => {
+                self.state = other;
+                Err(ThreadError::NotWaiting("an answer"))
+            }
+        }
+    }
+
+    /// Reports what the tools returned, and anything that was noted while they ran.
+    pub fn tool_results(&mut self, results: Vec<ResponseItem>) -> Result<Step, ThreadError> {
+        match std::mem::take(&mut self.state) {
+            State::Tools { context } => {
+                for item in results {
+                    self.record(Entry::new(item, Origin::Tool));
+                }
+                if self.is_full(&context) {
+                    return self.compact(context, Then::Continue);
+                }
+                self.sample(context)
+            }
+            other => {
+                self.state = other;
+                Err(ThreadError::NotWaiting("results of tools"))
+            }
+        }
+    }
+
+    /// Ends the turn because the user interrupted it, after what its tools still returned.
+    pub fn interrupt(&mut self, results: Vec<ResponseItem>) {
+        self.state = State::Idle;
+        self.steered.clear();
+        for item in results {
+            self.record(Entry::new(item, Origin::Tool));
+        }
+        let text = self.setup.pack.wrappers.turn_aborted.as_str();
+        self.record(Entry::new(ResponseItem::user(text), Origin::TurnAborted));
+    }
+
+    /// Adds what the user sends while a turn runs: no changes are told and no skills are sent.
+    ///
+    /// It reaches the model with the next request of the turn.
+    pub fn steer(&mut self, inputs: &[UserInput]) {
+        let message = self.user_message(inputs);
+        self.steered.push(message);
+    }
+
+    pub(super) fn expect_idle(&self) -> Result<(), ThreadError> {
+        match self.state {
+            State::Idle => Ok(()),
+            _ => Err(ThreadError::NotWaiting("a turn: the last one is not over")),
+        }
+    }
+
+    fn user_message(&mut self, inputs: &[UserInput]) -> ResponseItem {
+        let base = &self.setup.machine.cwd;
+        user_input::message(self.setup.files, base, inputs, &mut self.diagnostics)
+    }
+
+    /// Records what the user sent and asks for an answer.
+    pub(super) fn begin(
+        &mut self,
+        context: TurnContext,
+        inputs: &[UserInput],
+    ) -> Result<Step, ThreadError> {
+        let message = self.user_message(inputs);
+        self.record(Entry::new(message, Origin::User));
+        for entry in self.mentioned_skills(inputs) {
+            self.record(entry);
+        }
+        self.sample(context)
+    }
+
+    fn mentioned_skills(&mut self, inputs: &[UserInput]) -> Vec<Entry> {
+        let files = self.setup.files;
+        let mut diagnostics = Vec::new();
+        let texts = user_input::texts(inputs);
+        let skills = self.find_skills();
+        let chosen = skills::mentioned(skills, &texts, &mut diagnostics);
+        let entries = chosen.into_iter().filter_map(|skill| {
+            let instructions = skills::inject(files, skill, &mut diagnostics)?;
+            let item = ResponseItem::user(instructions.render());
+            Some(Entry::new(item, Origin::Skill(instructions.path)))
+        });
+        let entries = entries.collect();
+        self.diagnostics.append(&mut diagnostics);
+        entries
+    }
+
+    pub(super) fn sample(&mut self, context: TurnContext) -> Result<Step, ThreadError> {
+        for message in std::mem::take(&mut self.steered) {
+            self.record(Entry::new(message, Origin::User));
+        }
+        let model = context.model.slug.clone();
+        self.journal.push(Event::Turn { model });
+        let built = self.build(&context, &self.history, Purpose::Answer, Place::Local);
+        let request = match built {
+            // Codex finds out only now, and the turn ends with it.
+            Err(error @ RequestError::SchemaOnChat) => {
+                return Ok(Step::Done(Outcome::Failed(error.to_string())));
+            }
+            other => Arc::new(self.with_diagnostics(other?)),
+        };
+        self.state =
+            State::Sampling { context, request: Arc::clone(&request), tries: Tries::default() };
+        Ok(Step::Send(request))
+    }
+
+    fn sampled(
+        &mut self,
+        context: TurnContext,
+        request: Arc<Request>,
+        mut tries: Tries,
+        answer: Answer,
+    ) -> Result<Step, ThreadError> {
+        let calls: Vec<_> = answer.items.iter().filter(|it| it.is_tool_call()).cloned().collect();
+        for item in answer.items {
+            self.record(Entry::new(item, Origin::Model));
+        }
+        self.reasoning_is_counted |= answer.reasoning_is_counted;
+        match answer.failure {
+            None => {}
+            Some(Failure::ContextWindowExceeded) => {
+                self.fill_usage(&context);
+                let reason = "the thread no longer fits into the model's context window";
+                return Ok(Step::Done(Outcome::Failed(reason.to_owned())));
+            }
+            Some(failure) => {
+                if !self.try_again(&failure, Effort::Mendable, &mut tries) {
+                    return Ok(Step::Done(Outcome::Failed(failure.into_reason())));
+                }
+                self.state = State::Sampling { context, request: Arc::clone(&request), tries };
+                return Ok(Step::Send(request));
+            }
+        }
+        self.count(answer.tokens);
+        if calls.is_empty() && self.steered.is_empty() {
+            return Ok(Step::Done(Outcome::Finished));
+        }
+        self.state = State::Tools { context };
+        if calls.is_empty() {
+            return self.tool_results(Vec::new());
+        }
+        Ok(Step::RunTools(calls))
+    }
+
+    fn is_full(&self, context: &TurnContext) -> bool {
+        let limit = context.model.auto_compact_limit();
+        limit.is_some_and(|limit| self.token_usage() >= limit)
+    }
+
+    pub(super) fn count(&mut self, tokens: Option<u64>) {
+        if let Some(last) = tokens {
+            let total = self.usage.total.saturating_add(last);
+            self.usage = Usage { last, total };
+            self.journal.push(Event::Usage(self.usage));
+        }
+    }
+
+    /// Counts the context window as full, as far as it is not counted yet.
+    pub(super) fn fill_usage(&mut self, context: &TurnContext) {
+        let settings = &context.model.settings;
+        let percent = settings.effective_context_window_percent.unwrap_or(95);
+        if let Some(window) = settings.context_window {
+            let window = window.saturating_mul(percent) / 100;
+            self.usage = Usage { last: window.saturating_sub(self.usage.total), total: window };
+            self.journal.push(Event::Usage(self.usage));
+        }
+    }
+
+    /// Decides whether a request is sent again, and counts it.
+    pub(super) fn try_again(&self, failure: &Failure, effort: Effort, tries: &mut Tries) -> bool {
+        let provider = &self.config.provider;
+        if matches!(failure, Failure::Server(_)) && tries.server < provider.request_max_retries {
+            tries.server += 1;
+            return true;
+        }
+        let mendable = matches!(failure, Failure::Server(_) | Failure::Stream(_));
+        let worth_it = match effort {
+            Effort::Mendable => mendable,
+            Effort::Anything => true,
+            Effort::Once => false,
+        };
+        tries.server = 0;
+        tries.stream += 1;
+        worth_it && tries.stream <= provider.stream_max_retries
+    }
+
+    pub(super) fn build(
+        &self,
+        context: &TurnContext,
+        history: &History,
+        purpose: Purpose,
+        place: Place,
+    ) -> Result<Request, RequestError> {
+        let mut diagnostics = Vec::new();
+        let prompt = Prompt {
+            model: &context.model,
+            instructions: &self.base_instructions,
+            input: normalize(history.entries(), &mut diagnostics),
+            tools: match purpose {
+                Purpose::Answer => &self.tools,
+                Purpose::Compaction => &[],
+            },
+            effort: context.settings.collaboration.effort.as_deref(),
+            summary: &context.settings.summary,
+            verbosity: self.config.verbosity.as_deref(),
+            output_schema: context.output_schema.as_ref().filter(|_| purpose == Purpose::Answer),
+            cache_key: &self.id,
+            purpose,
+        };
+        match place {
+            Place::Local => build_api_prompt(prompt, &self.config.provider, diagnostics),
+            Place::Remote => build_remote_compaction(&prompt, diagnostics),
+        }
+    }
+
+    /// Adds what was noted since the last request.
+    pub(super) fn with_diagnostics(&mut self, mut request: Request) -> Request {
+        let mut diagnostics = self.take_diagnostics();
+        diagnostics.append(&mut request.diagnostics);
+        request.diagnostics = diagnostics;
+        request
+    }
+}
+
+impl Failure {
+    pub(super) fn into_reason(self) -> String {
+        match self {
+            Self::Stream(reason) | Self::Server(reason) | Self::Fatal(reason) => reason,
+            Self::ContextWindowExceeded => "the context window is exceeded".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Comparing a request with the captured one: every key, in order, to the byte.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+/// Returns the first difference between what the program sent and what we would send.
+pub(crate) fn difference(captured: &Value, path: &str, body: &Value) -> Option<String> {
+    let sent_to = captured["path"].as_str().unwrap_or("");
+    if sent_to != format!("/v1{path}") {
+        return Some(format!("it was sent to {sent_to}, and ours would go to {path}"));
+    }
+    values("body", &captured["body"], body)
+}
+
+/// Returns whether two parts of a request count as the same.
+pub(crate) fn alike(one: &Value, other: &Value) -> bool {
+    values("", one, other).is_none()
+}
+
+fn values(at: &str, captured: &Value, ours: &Value) -> Option<String> {
+    match (captured, ours) {
+        (Value::Object(captured), Value::Object(ours)) => {
+            let keys = |map: &serde_json::Map<String, Value>| {
+                map.keys().cloned().collect::<Vec<_>>().join(", ")
+            };
+            if keys(captured) != keys(ours) {
+                let (captured, ours) = (keys(captured), keys(ours));
+                return Some(format!("{at} has the keys {captured}, and ours {ours}"));
+            }
+            captured.iter().find_map(|(key, value)| {
+                let below = format!("{at}.{key}");
+                // A thread's id is new in every run.
+                if below == "body.prompt_cache_key" {
+                    return (!ours[key].is_string()).then(|| format!("{below} is no text"));
+                }
+                values(&below, value, &ours[key])
+            })
+        }
+        (Value::Array(captured), Value::Array(ours)) => {
+            let pairs = captured.iter().zip(ours).enumerate();
+            let different = pairs
+                .map(|(index, (captured, ours))| values(&format!("{at}[{index}]"), captured, ours))
+                .find_map(|difference| difference);
+            different.or_else(|| {
+                let (captured, ours) = (captured.len(), ours.len());
+                (captured != ours).then(|| format!("{at} has {captured} entries, and ours {ours}"))
+            })
+        }
+        (Value::String(captured), Value::String(ours)) => strings(at, captured, ours),
+        _ if captured == ours => None,
+        _ => Some(format!("{at} is {}, and ours {}", short(captured), short(ours))),
+    }
+}
+
+fn strings(at: &str, captured: &str, ours: &str) -> Option<String> {
+    if captured == ours {
+        return None;
+    }
+    if let (Some(captured), Some(ours)) = (Picture::read(captured), Picture::read(ours)) {
+        // The bytes of an encoded image depend on the encoder.
+        return (captured != ours).then(|| format!("{at} is {captured:?}, and ours {ours:?}"));
+    }
+    let same = captured.bytes().zip(ours.bytes()).take_while(|(a, b)| a == b);
+    let byte = same.count();
+    let around = |text: &str| {
+        let from = text.floor_char_boundary(byte.saturating_sub(30));
+        let to = text.ceil_char_boundary((byte + 60).min(text.len()));
+        text.get(from..to).unwrap_or("").to_owned()
+    };
+    let (captured, ours) = (around(captured), around(ours));
+    Some(format!("{at} differs at byte {byte}: {captured:?}, and ours {ours:?}"))
+}
+
+/// What is compared of an image.
+#[derive(Debug, PartialEq)]
+struct Picture {
+    kind: String,
+    size: (u32, u32),
+}
+
+impl Picture {
+    fn read(url: &str) -> Option<Self> {
+        let (kind, encoded) = url.strip_prefix("data:image/")?.split_once(";base64,")?;
+        let bytes = STANDARD.decode(encoded).ok()?;
+        let image = image::load_from_memory(&bytes).ok()?;
+        Some(Self { kind: kind.to_owned(), size: (image.width(), image.height()) })
+    }
+}
+
+fn short(value: &Value) -> String {
+    let text = value.to_string();
+    let end = text.floor_char_boundary(120.min(text.len()));
+    text[..end].to_owned()
+}

@@ -1,0 +1,96 @@
+//! Plays captures of the real program and compares every request with what it sent.
+//!
+//! `CONVOKE_SCENARIOS` names the folder of scenarios (default `$CONVOKE_SHARED/scenarios`); packs come
+//! from `$CONVOKE_SHARED/packs`, or else from `packs` beside that folder. Without either the run is
+//! skipped. Every capture is also mutated in several ways, and the comparison must notice each.
+
+#![allow(clippy::print_stdout, clippy::exit, missing_docs)]
+
+mod argv;
+mod client;
+mod compare;
+mod mutate;
+mod place;
+mod play;
+mod scenario;
+mod script;
+mod session;
+mod tools;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use scenario::Scenario;
+
+fn main() {
+    let Some((scenarios, packs)) = place::folders() else {
+        println!("skipped: neither CONVOKE_SCENARIOS nor CONVOKE_SHARED is set");
+        println!("0 passed, 0 failed, 0 skipped");
+        return;
+    };
+    let mut groups: BTreeMap<String, [usize; 3]> = BTreeMap::new();
+    let mut total = [0; 3];
+    let mut mutations = mutate::Tally::default();
+    let mut sessions = session::Tally::default();
+    for folder in place::scenario_folders(&scenarios) {
+        let name = folder.file_name().unwrap_or_default();
+        let name = name.to_string_lossy().into_owned();
+        let (group, verdict) = run(&folder, &packs, &mut mutations, &mut sessions);
+        let column = match verdict {
+            Verdict::Passed => 0,
+            Verdict::Failed(difference) => {
+                println!("FAILED {name}: {difference}");
+                1
+            }
+            Verdict::Skipped(reason) => {
+                println!("skipped {name}: {reason}");
+                2
+            }
+        };
+        groups.entry(group).or_default()[column] += 1;
+        total[column] += 1;
+    }
+    println!("\n{:<16}{:>8}{:>8}{:>8}", "group", "passed", "failed", "skipped");
+    for (group, [passed, failed, skipped]) in &groups {
+        println!("{group:<16}{passed:>8}{failed:>8}{skipped:>8}");
+    }
+    println!("\n{sessions}");
+    println!("{mutations}");
+    let [passed, failed, skipped] = total;
+    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    if failed > 0 || mutations.unnoticed() > 0 {
+        std::process::exit(1);
+    }
+}
+
+enum Verdict {
+    Passed,
+    Failed(String),
+    Skipped(String),
+}
+
+fn run(
+    folder: &Path,
+    packs: &Path,
+    mutations: &mut mutate::Tally,
+    sessions: &mut session::Tally,
+) -> (String, Verdict) {
+    let scenario = match Scenario::read(folder) {
+        Ok(scenario) => scenario,
+        Err(wrong) => return ("unreadable".to_owned(), Verdict::Failed(wrong)),
+    };
+    let group = scenario.text("group").unwrap_or("other").to_owned();
+    if let Some(reason) = scenario.reason_to_skip() {
+        return (group, Verdict::Skipped(reason));
+    }
+    mutations.check(&scenario);
+    let verdict = match play::play(&scenario, packs) {
+        Ok(records) => {
+            sessions.check(&scenario, &records);
+            Verdict::Passed
+        }
+        Err(difference) => Verdict::Failed(difference),
+    };
+    (group, verdict)
+}

@@ -1,0 +1,90 @@
+//! Compares our records of threads with the session files that the program wrote.
+//!
+//! This is told and does not decide: a session file may hold what a request never shows.
+
+use std::fmt;
+
+use convoke_thread::item::ResponseItem;
+use convoke_thread::record::{Event, Record, read_rollout};
+
+use crate::scenario::Scenario;
+
+/// How many session files agree with our records.
+#[derive(Default)]
+pub(crate) struct Tally {
+    agree: usize,
+    differ: Vec<String>,
+}
+
+impl Tally {
+    pub(crate) fn check(&mut self, scenario: &Scenario, records: &[Record]) {
+        let name = scenario.text("name").unwrap_or("?");
+        for (rollout, record) in scenario.rollouts().iter().zip(records) {
+            let lines: Vec<_> = rollout.iter().map(ToString::to_string).collect();
+            let read = read_rollout(&lines.join("\n"), &mut Vec::new());
+            let difference = match read {
+                Ok(theirs) => difference(&theirs, record),
+                Err(wrong) => Some(wrong.to_string()),
+            };
+            match difference {
+                None => self.agree += 1,
+                Some(difference) => self.differ.push(format!("{name}: {difference}")),
+            }
+        }
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for differing in &self.differ {
+            writeln!(f, "session file of {differing}")?;
+        }
+        let all = self.agree + self.differ.len();
+        write!(f, "{} of {all} session files agree with our records", self.agree)
+    }
+}
+
+fn difference(theirs: &Record, ours: &Record) -> Option<String> {
+    if theirs.base_instructions != ours.base_instructions {
+        return Some("other base instructions".to_owned());
+    }
+    let (theirs, ours) = (told(theirs), told(ours));
+    let at = theirs.iter().zip(&ours).position(|(a, b)| a != b);
+    match at {
+        Some(at) => Some(format!("event {at} is {}, and ours {}", theirs[at], ours[at])),
+        None if theirs.len() != ours.len() => {
+            Some(format!("{} events, and ours {}", theirs.len(), ours.len()))
+        }
+        None => None,
+    }
+}
+
+/// Returns what both sides tell alike: items without ids, compactions, and the counts of servers.
+///
+/// The estimate that precedes a compaction or a roll-back is left out: it counts the real paths of
+/// the run, which the captures no longer show.
+fn told(record: &Record) -> Vec<String> {
+    let mut told = Vec::new();
+    let mut counted = None;
+    for event in &record.events {
+        match event {
+            Event::Item(ResponseItem::GhostSnapshot(_) | ResponseItem::Other) => {}
+            Event::Item(item) => told.push(serde_json::to_string(item).unwrap_or_default()),
+            Event::Usage(usage) if counted != Some(usage.last) => {
+                counted = Some(usage.last);
+                told.push(format!("{} tokens", usage.last));
+            }
+            Event::Compacted { message, history } => {
+                told.pop();
+                let history = serde_json::to_string(history).unwrap_or_default();
+                told.push(format!("compacted: {message} {history}"));
+            }
+            Event::RolledBack { turns } => {
+                told.pop();
+                told.push(format!("{turns} turns back"));
+            }
+            Event::Usage(_) | Event::Turn { .. } => {}
+        }
+    }
+    told
+}
