@@ -87,8 +87,8 @@ impl Editor {
     }
 
     pub(crate) fn word_left(&mut self) {
-        let words = self.text[..self.cursor].unicode_word_indices();
-        self.cursor = words.last().map_or(0, |(at, _)| at);
+        let mut words = self.text[..self.cursor].unicode_word_indices();
+        self.cursor = words.next_back().map_or(0, |(at, _)| at);
     }
 
     pub(crate) fn word_right(&mut self) {
@@ -134,7 +134,7 @@ impl Editor {
             let column = self.text[start..self.cursor].graphemes(true).count();
             self.cursor = start - 1;
             self.cursor = self.line_start();
-            self.to_column(column);
+            self.go_to_column(column);
             return;
         }
         match &mut self.recalled {
@@ -152,7 +152,7 @@ impl Editor {
         if end < self.text.len() {
             let column = self.text[self.line_start()..self.cursor].graphemes(true).count();
             self.cursor = end + 1;
-            self.to_column(column);
+            self.go_to_column(column);
             return;
         }
         if let Some((at, _)) = &mut self.recalled {
@@ -213,8 +213,8 @@ impl Editor {
     }
 
     fn previous(&self) -> usize {
-        let before = self.text[..self.cursor].grapheme_indices(true);
-        before.last().map_or(0, |(at, _)| at)
+        let mut before = self.text[..self.cursor].grapheme_indices(true);
+        before.next_back().map_or(0, |(at, _)| at)
     }
 
     fn next(&self) -> usize {
@@ -230,7 +230,7 @@ impl Editor {
         self.text[self.cursor..].find('\n').map_or(self.text.len(), |at| self.cursor + at)
     }
 
-    fn to_column(&mut self, column: usize) {
+    fn go_to_column(&mut self, column: usize) {
         let line = &self.text[self.cursor..self.line_end()];
         self.cursor += line.graphemes(true).take(column).map(str::len).sum::<usize>();
     }

@@ -144,9 +144,10 @@ impl Company {
     fn members(&self, written: &str) -> Result<Vec<String>, String> {
         // A name may have spaces: so they only separate names when there is no comma.
         let whole = self.member(written).map(|member| vec![member]);
-        let names = match written.contains([',', '，']) {
-            true => written.split([',', '，']).collect::<Vec<_>>(),
-            false => written.split_whitespace().collect(),
+        let names: Vec<&str> = if written.contains([',', '，']) {
+            written.split([',', '，']).collect()
+        } else {
+            written.split_whitespace().collect()
         };
         let each = || {
             let names = names.iter().map(|name| name.trim().trim_start_matches('@'));

@@ -30,4 +30,5 @@ pub use model::{Chat, Effect, Input, Setup, Waiting};
 pub use overlay::help;
 pub use sheet::{Sheet, read as read_sheet};
 pub use stage::{ChatError, Closing, Reports, hold, reports};
+pub use text::printable;
 pub use view::render;

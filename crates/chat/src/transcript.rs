@@ -1,5 +1,7 @@
 //! The transcript: what was said and noted, wrapped once for the width that there is.
 
+use std::fmt::Write as _;
+
 use convoke_core::MessageId;
 
 use crate::text::{printable, printable_line, wrap};
@@ -82,9 +84,8 @@ impl Transcript {
         let mut shown = printable(shown).into_owned();
         if text.len() > MOST_BYTES {
             let more = text.len() - MOST_BYTES;
-            shown.push_str(&format!(
-                "\n… {more} bytes more; `convoke sessions show` prints them all"
-            ));
+            // Writing to a string cannot fail.
+            let _ = write!(shown, "\n… {more} bytes more; `convoke sessions show` prints them all");
         }
         self.push(Kind::Said(head), shown);
     }

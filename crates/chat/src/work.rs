@@ -70,13 +70,11 @@ impl Work {
     /// Says what was sent and what came back, as far as it is counted.
     pub(crate) fn tokens(&self) -> String {
         let grouped = crate::figures::number;
-        match self.usage {
-            Some(usage) => format!("{} in, {} out", grouped(usage.input), grouped(usage.output)),
-            None => {
-                let out = estimate_tokens(self.written);
-                format!("~{} in, ~{} out", grouped(self.sent), grouped(out))
-            }
+        if let Some(usage) = self.usage {
+            return format!("{} in, {} out", grouped(usage.input), grouped(usage.output));
         }
+        let out = estimate_tokens(self.written);
+        format!("~{} in, ~{} out", grouped(self.sent), grouped(out))
     }
 
     /// Takes up what the agent did.

@@ -59,7 +59,7 @@ impl Chat {
                 }
                 if matches!(state, TurnState::Failed | TurnState::Cancelled) {
                     self.undone = Some(turn);
-                    self.give_up(&member, &outcome, work);
+                    self.give_up(&member, &outcome, work.as_ref());
                 }
             }
             Event::Diagnostic { diagnostic, .. } => self.diagnose(&diagnostic),
@@ -69,8 +69,8 @@ impl Chat {
     }
 
     /// Shows how a turn ended that was not done, and what there was of a reply.
-    fn give_up(&mut self, member: &MemberName, outcome: &Verdict, work: Option<Work>) {
-        if let Some(text) = work.as_ref().map(Work::text).filter(|text| !text.is_empty()) {
+    fn give_up(&mut self, member: &MemberName, outcome: &Verdict, work: Option<&Work>) {
+        if let Some(text) = work.map(Work::text).filter(|text| !text.is_empty()) {
             let begun = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
             let text = format!("{member} had begun: {begun} …");
             self.transcript.note(Tone::Quiet, &text);
@@ -124,7 +124,7 @@ impl Chat {
             self.transcript.note(tone, &text);
         }
         // Something was said after the last look into the inbox.
-        if self.pending.is_empty() { None } else { self.work(Effect::GoOn) }
+        (!self.pending.is_empty()).then(|| self.work(Effect::GoOn))
     }
 
     fn unqueue(&mut self, turn: TurnId) {

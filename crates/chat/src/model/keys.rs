@@ -29,7 +29,9 @@ impl Chat {
             KeyCode::F(1) => return self.intend(Intention::Help),
             KeyCode::F(2) => return self.look(What::Ledger, None),
             KeyCode::Char('l') if ctrl => return self.look(What::Ledger, None),
-            KeyCode::Char('d') if ctrl && self.editor.text().is_empty() => return self.leave(),
+            KeyCode::Char('d') if ctrl && self.editor.text().is_empty() => {
+                return Some(self.leave());
+            }
             KeyCode::Enter if alt => {
                 self.editor.insert("\n");
             }
@@ -133,21 +135,17 @@ impl Chat {
         self.overlay = None;
         if self.is_interrupted || matches!(self.activity, Activity::Cancelling | Activity::Leaving)
         {
-            return self.leave();
+            return Some(self.leave());
         }
         self.is_interrupted = true;
         self.notice = Some("Ctrl-C again saves and leaves".to_owned());
-        match self.activity {
-            Activity::Working => {
-                self.activity = Activity::Cancelling;
-                Some(Effect::CancelTurn)
-            }
-            _ => {
-                self.editor.clear();
-                self.completion = None;
-                None
-            }
+        if self.activity == Activity::Working {
+            self.activity = Activity::Cancelling;
+            return Some(Effect::CancelTurn);
         }
+        self.editor.clear();
+        self.completion = None;
+        None
     }
 
     fn scroll(&mut self, pages: isize) -> Option<Effect> {

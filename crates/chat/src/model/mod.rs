@@ -224,7 +224,7 @@ impl Chat {
                 self.remark(why)
             }
             Input::Interrupt => self.interrupt(),
-            Input::Terminate => self.leave(),
+            Input::Terminate => Some(self.leave()),
         };
         // Who reads further up is not moved by what comes in below.
         if self.scrolled > 0 {
@@ -304,7 +304,7 @@ impl Chat {
 
     fn intend(&mut self, intention: Intention) -> Option<Effect> {
         match intention {
-            Intention::Say { text, to } => self.say(text, to),
+            Intention::Say { text, to } => Some(self.say(&text, to)),
             Intention::Address(to) => {
                 self.to = to;
                 None
@@ -318,30 +318,30 @@ impl Chat {
                 self.remark("agents are at work; /cancel ends the turn")
             }
             Intention::Retry => match self.undone.take() {
-                Some(turn) => self.work(Effect::Retry(turn)),
+                Some(turn) => Some(self.work(Effect::Retry(turn))),
                 None => self.remark("there is no turn to try again"),
             },
             Intention::GoOn if self.activity != Activity::Waiting => {
                 self.remark("agents are at work already")
             }
-            Intention::GoOn => self.work(Effect::GoOn),
+            Intention::GoOn => Some(self.work(Effect::GoOn)),
             Intention::Look(what, member) => self.look(what, member.as_ref()),
             Intention::Help => {
                 self.overlay = Some(Overlay::open(Page::Help, self.areas().page_width()));
                 None
             }
-            Intention::Quit => self.leave(),
+            Intention::Quit => Some(self.leave()),
         }
     }
 
-    fn say(&mut self, text: String, to: Vec<String>) -> Option<Effect> {
+    fn say(&mut self, text: &str, to: Vec<String>) -> Effect {
         let to = self.setup.company.meant(&self.speaker, to);
-        let saying = Saying::new(self.speaker.clone(), text.clone()).to(to);
+        let saying = Saying::new(self.speaker.clone(), text).to(to);
         if self.activity == Activity::Waiting {
             return self.work(Effect::Say(saying));
         }
-        self.pending.push(printable_line(&text));
-        Some(Effect::Interject(saying))
+        self.pending.push(printable_line(text));
+        Effect::Interject(saying)
     }
 
     fn look(&mut self, what: What, member: Option<&MemberName>) -> Option<Effect> {
@@ -365,14 +365,14 @@ impl Chat {
         Some(Effect::CancelTurn)
     }
 
-    fn leave(&mut self) -> Option<Effect> {
+    fn leave(&mut self) -> Effect {
         self.activity = Activity::Leaving;
-        Some(Effect::Leave)
+        Effect::Leave
     }
 
-    fn work(&mut self, effect: Effect) -> Option<Effect> {
+    fn work(&mut self, effect: Effect) -> Effect {
         self.activity = Activity::Working;
-        Some(effect)
+        effect
     }
 
     /// Tells the user something in passing.

@@ -5,5 +5,6 @@ mod printable;
 mod wrap;
 
 pub(crate) use flow::Flow;
-pub(crate) use printable::{printable, printable_line, shown};
+pub use printable::printable;
+pub(crate) use printable::{printable_line, shown};
 pub(crate) use wrap::{clip, wrap};

@@ -10,7 +10,7 @@ const MOST_BYTES: usize = 64;
 
 /// Returns a text of which every character can be shown. Line breaks stay; everything that would steer
 /// the terminal, or that nobody would see, is replaced by a mark.
-pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| c != '\n' && is_dangerous(c)) && !has_piles(text) {
         return Cow::Borrowed(text);
     }

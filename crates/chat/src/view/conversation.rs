@@ -72,10 +72,8 @@ fn entry_lines<'a>(entry: &'a Entry, width: u16, lines: &mut Vec<Line<'a>>) {
 fn head_line(head: &Head, width: u16) -> Line<'static> {
     let to = if head.to.is_empty() { String::new() } else { format!(" → {}", head.to) };
     let line = sides(&format!(" {}{to}", head.from), &head.cost, width);
-    let style = match head.is_person {
-        true => Style::new().bold().fg(Color::Cyan),
-        false => Style::new().bold().fg(Color::Green),
-    };
+    let colour = if head.is_person { Color::Cyan } else { Color::Green };
+    let style = Style::new().bold().fg(colour);
     // The name stands out, what it took does not.
     let name = 1 + head.from.len();
     match line.split_at_checked(name) {

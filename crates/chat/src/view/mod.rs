@@ -23,12 +23,11 @@ pub fn render(chat: &Chat, frame: &mut Frame<'_>) {
     status::queue(chat, areas.queue, frame);
     status::rule(chat, areas.rule, frame);
     status::hints(chat, areas.hints, frame);
-    match &chat.overlay {
-        Some(overlay) => page::render(overlay, &areas, frame),
-        None => {
-            input(chat, areas.input, frame);
-            completion(chat, &areas, frame);
-        }
+    if let Some(overlay) = &chat.overlay {
+        page::render(overlay, &areas, frame);
+    } else {
+        input(chat, areas.input, frame);
+        completion(chat, &areas, frame);
     }
 }
 
@@ -85,7 +84,8 @@ fn completion(chat: &Chat, areas: &Areas, frame: &mut Frame<'_>) {
             let style = if at == chat.chosen { Style::new().reversed() } else { Style::new() };
             let spans = [Span::raw(" "), Span::raw(name), Span::raw(space)];
             let meaning = Span::raw(candidate.meaning).dim();
-            Line::from_iter(spans.into_iter().chain([meaning, Span::raw(" ")])).style(style)
+            let spans = spans.into_iter().chain([meaning, Span::raw(" ")]);
+            spans.collect::<Line<'_>>().style(style)
         })
         .collect();
     let width = lines.iter().map(Line::width).max().unwrap_or(0) + 2;

@@ -4,6 +4,7 @@
 
 mod assemble;
 mod capture;
+mod chat;
 mod context;
 mod doctor;
 mod prompt;

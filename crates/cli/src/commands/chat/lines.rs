@@ -1,12 +1,13 @@
 //! A chat without a screen: each line of standard input is a message or a command, and what happens is
 //! shown as `convoke run` shows it.
 
-use std::io::{self, BufRead as _, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::time::Instant;
 
-use convoke_chat::{Intention, What, help, read_sheet};
+use convoke_chat::{Intention, Sheet, What, help, printable, read_sheet};
 use convoke_session::event::Stop;
 use convoke_session::{Event, MemberName, Saying, Store as _, TurnId};
+use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -33,6 +34,7 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
         conversation,
         events,
         reached: Vec::new(),
+        form: if arguments.json { Form::Json } else { Form::Text },
         stop: None,
     };
     chat.show.opening(&chat.conversation)?;
@@ -43,6 +45,13 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
     conclude(&conversation, &mut show, finale, &arguments.deny).await
 }
 
+/// For whom a chat is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    Json,
+}
+
 /// A chat without a screen.
 struct LineChat {
     conversation: Conversation,
@@ -51,6 +60,7 @@ struct LineChat {
     speaker: MemberName,
     to: Vec<String>,
     reached: Vec<Reached>,
+    form: Form,
     /// Why the conversation stopped last.
     stop: Option<Stop>,
 }
@@ -105,7 +115,7 @@ impl LineChat {
             }
             Intention::GoOn => self.go_on().await,
             Intention::Look(what, member) => self.look(what, member).await,
-            Intention::Help => Ok(io::stdout().write_all(help().as_bytes())?),
+            Intention::Help => self.help(),
             // Between two lines nothing is under way.
             Intention::Cancel | Intention::Quit => Ok(()),
         }
@@ -128,14 +138,38 @@ impl LineChat {
             Some(turn) => read_sheet(store, session, turn.member, turn.id).await?,
             None => None,
         };
+        let text = match (&sheet, what) {
+            _ if self.form == Form::Json => return write_json(&sheet_event(sheet.as_ref())),
+            (None, _) => "nothing was sent yet\n".to_owned(),
+            (Some(sheet), What::Ledger) => sheet.table.clone(),
+            (Some(sheet), What::Prompt) => sheet.texts() + "\n",
+        };
         let mut out = io::stdout();
-        match (sheet, what) {
-            (None, _) => writeln!(out, "nothing was sent yet")?,
-            (Some(sheet), What::Ledger) => write!(out, "{}", sheet.table)?,
-            (Some(sheet), What::Prompt) => writeln!(out, "{}", sheet.texts())?,
-        }
-        Ok(())
+        // A file gets every byte; a terminal nothing that could steer it.
+        let text = if out.is_terminal() { printable(&text) } else { text.into() };
+        Ok(out.write_all(text.as_bytes())?)
     }
+
+    fn help(&self) -> anyhow::Result<()> {
+        match self.form {
+            Form::Text => Ok(io::stdout().write_all(help().as_bytes())?),
+            Form::Json => write_json(&json!({"type": "help", "text": help()})),
+        }
+    }
+}
+
+/// Describes what a member was sent, for other programs.
+fn sheet_event(sheet: Option<&Sheet>) -> Value {
+    let Some(sheet) = sheet else { return json!({"type": "sheet", "member": null}) };
+    let Sheet { member, turn, attempt, table, system, prompt } = sheet;
+    json!({
+        "type": "sheet", "member": member, "turn": turn, "attempt": attempt,
+        "prompt": prompt, "systemFlag": system, "table": table,
+    })
+}
+
+fn write_json(value: &Value) -> anyhow::Result<()> {
+    Ok(writeln!(io::stdout(), "{value}")?)
 }
 
 /// Reads lines beside the conversation. The thread ends with the process: nothing can wake it from a
