@@ -91,7 +91,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let arrived = reached.iter().filter(|reached| reached.is_unchanged()).count();
     let arrivals = Arrivals { arrived, calls: reached.len() };
     show.closing(&conversation, &stop, arrivals, began.elapsed())?;
-    let denied = arguments.deny.outcome(show.tally.diagnostics.keys().copied());
+    let denied = arguments.deny.outcome(show.tally.given());
     Ok(match (denied, stop) {
         (Outcome::Done, Stop::Idle { .. } | Stop::Addressed { .. }) => Outcome::Done,
         (Outcome::Done, _) => Outcome::Failed,
