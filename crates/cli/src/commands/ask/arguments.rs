@@ -35,7 +35,7 @@ pub struct Arguments {
     /// The model
     #[arg(long, short, value_name = "MODEL")]
     model: Option<String>,
-    /// Where it is served, for example <http://127.0.0.1:8080/v1>
+    /// Where it is served, for example `http://127.0.0.1:8080/v1`
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
     /// What is spoken there
@@ -146,16 +146,14 @@ impl Arguments {
             }
         }
         let names = || catalog.iter().filter(|(_, it)| it.kind == Kind::Api).map(|(name, _)| name);
-        match catalog.get(&self.agent).filter(|agent| agent.kind == Kind::Api) {
-            Some(agent) => Ok((agent.api.clone(), agent.model.clone())),
-            None => {
-                let hint = match nearest(&self.agent, names()) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
-                };
-                Err(UsageError(format!("--agent: no api agent is called `{}`; {hint}", self.agent)))
-            }
+        if let Some(agent) = catalog.get(&self.agent).filter(|agent| agent.kind == Kind::Api) {
+            return Ok((agent.api.clone(), agent.model.clone()));
         }
+        let hint = match nearest(&self.agent, names()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
+        };
+        Err(UsageError(format!("--agent: no api agent is called `{}`; {hint}", self.agent)))
     }
 
     /// Returns the question: its parts, one after the other, standard input where it is meant.
