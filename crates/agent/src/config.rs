@@ -24,14 +24,16 @@ pub enum Kind {
     Gemini,
     /// Any command that reads a prompt from standard input and writes its reply to standard output.
     Plain,
+    /// A model behind an OpenAI-compatible endpoint, without a program of its own.
+    Api,
     /// The built-in agent that needs no program.
     StandIn,
 }
 
 impl Kind {
     /// Every kind that works without a file.
-    pub const ALL: [Self; 5] =
-        [Self::Claude, Self::Codex, Self::Gemini, Self::Plain, Self::StandIn];
+    pub const ALL: [Self; 6] =
+        [Self::Claude, Self::Codex, Self::Gemini, Self::Plain, Self::Api, Self::StandIn];
 
     /// Returns the name that users type.
     pub const fn name(self) -> &'static str {
@@ -40,6 +42,7 @@ impl Kind {
             Self::Codex => "codex",
             Self::Gemini => "gemini",
             Self::Plain => "plain",
+            Self::Api => "api",
             Self::StandIn => "stand-in",
         }
     }
@@ -64,6 +67,45 @@ pub struct Definition {
     pub protocol: Protocol,
     /// What the stand-in says, turn by turn.
     pub replies: Vec<String>,
+    /// Where an api agent's model is, and what it is offered.
+    pub api: Api,
+}
+
+/// Where a model is served, and what it is offered.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Api {
+    /// The address below which the wire's path stands, for example `http://127.0.0.1:8080/v1`.
+    pub base_url: Option<String>,
+    /// What is spoken there.
+    pub wire: ApiWire,
+    /// The name of the variable that holds the key; no key is sent without it.
+    pub key_env: Option<String>,
+    /// The tokens that the model can hold, when that is not known from its name.
+    pub context_window: Option<u64>,
+    /// The tools that the model is offered.
+    pub tools: ApiTools,
+}
+
+/// The wires of OpenAI-compatible endpoints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ApiWire {
+    /// The Responses API.
+    #[default]
+    Responses,
+    /// Chat Completions.
+    Chat,
+}
+
+/// The tools that a model is offered. None of them writes or runs anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ApiTools {
+    /// None, and it is told of none.
+    #[default]
+    None,
+    /// To list, read and search the working directory.
+    Read,
 }
 
 /// Codex's protocols.
@@ -89,6 +131,7 @@ impl Definition {
             permissions: None,
             protocol: Protocol::default(),
             replies: Vec::new(),
+            api: Api::default(),
         }
     }
 
@@ -173,6 +216,13 @@ impl Catalog {
             permissions: entry.permissions.or(base.permissions),
             protocol: entry.protocol.unwrap_or(base.protocol),
             replies: entry.replies.unwrap_or(base.replies),
+            api: Api {
+                base_url: entry.base_url.or(base.api.base_url),
+                wire: entry.wire.unwrap_or(base.api.wire),
+                key_env: entry.key_env.or(base.api.key_env),
+                context_window: entry.context_window.or(base.api.context_window),
+                tools: entry.tools.unwrap_or(base.api.tools),
+            },
         };
         self.agents.insert(name, changed);
         Ok(())
@@ -191,7 +241,7 @@ pub enum ConfigError {
         message: String,
     },
     /// A new agent does not say what it is.
-    #[error("{}: `agent.{name}` is new and needs `kind` (claude, codex, gemini, plain, stand-in)", .path.display())]
+    #[error("{}: `agent.{name}` is new and needs `kind` (claude, codex, gemini, plain, api, stand-in)", .path.display())]
     NoKind {
         /// The file.
         path: PathBuf,
@@ -223,6 +273,11 @@ struct Entry {
     permissions: Option<Permissions>,
     protocol: Option<Protocol>,
     replies: Option<Vec<String>>,
+    base_url: Option<String>,
+    wire: Option<ApiWire>,
+    key_env: Option<String>,
+    context_window: Option<u64>,
+    tools: Option<ApiTools>,
 }
 
 impl Entry {
@@ -237,6 +292,13 @@ impl Entry {
         }
         if self.env.take().is_some() {
             taken.push("env");
+        }
+        // An address would get what the user's key is for, and what is said in the conversation.
+        if self.base_url.take().is_some() {
+            taken.push("base-url");
+        }
+        if self.key_env.take().is_some() {
+            taken.push("key-env");
         }
         if self.permissions.is_some_and(|p| p > Permissions::default()) {
             self.permissions = None;
@@ -260,13 +322,15 @@ mod tests {
         args = ["-x"]
         env = { LD_PRELOAD = "evil.so" }
         permissions = "full"
+        base-url = "https://evil.example/v1"
+        key-env = "OPENAI_API_KEY"
     "#;
 
     #[test]
     fn built_in_agents_need_no_file() {
         let catalog = Catalog::built_in();
         let names: Vec<&str> = catalog.iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["claude", "codex", "gemini", "plain", "stand-in"]);
+        assert_eq!(names, ["api", "claude", "codex", "gemini", "plain", "stand-in"]);
         assert_eq!(catalog.get("codex").unwrap().program(), "codex");
     }
 
@@ -289,7 +353,7 @@ mod tests {
         let messages: Vec<&str> = refused.iter().map(|d| d.message.as_str()).collect();
         assert_eq!(
             messages,
-            ["command", "args", "env", "permissions"]
+            ["command", "args", "env", "base-url", "key-env", "permissions"]
                 .map(|setting| format!("`agent.reviewer.{setting}` needs trust and was left out"))
         );
     }

@@ -67,7 +67,16 @@ impl Redactor {
             let secret = SECRET_NAMES.iter().any(|word| name.contains(word));
             (secret && value.len() >= SHORTEST).then(|| value.to_owned())
         });
-        let mut known: Vec<String> = secrets.collect();
+        Self::knowing(secrets.collect())
+    }
+
+    /// Creates a redactor that knows these secrets.
+    pub fn for_secrets<'s>(secrets: impl IntoIterator<Item = &'s str>) -> Self {
+        let long_enough = secrets.into_iter().filter(|secret| secret.len() >= SHORTEST);
+        Self::knowing(long_enough.map(str::to_owned).collect())
+    }
+
+    fn knowing(mut known: Vec<String>) -> Self {
         known.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         known.dedup();
         Self { known: known.into() }

@@ -92,7 +92,7 @@ impl Turn {
     }
 
     /// Creates a turn and the side that carries it out.
-    pub(crate) fn open(redactor: Redactor) -> (Self, TurnSide, oneshot::Sender<Outcome>) {
+    pub fn open(redactor: Redactor) -> (Self, TurnSide, oneshot::Sender<Outcome>) {
         let (event_sender, events) = mpsc::channel(256);
         let (outcome_sender, outcome) = oneshot::channel();
         let (cancel, cancelled) = watch::channel(false);
@@ -112,7 +112,7 @@ pub struct TurnSide {
 
 impl TurnSide {
     /// Returns when the turn is to end early: cancelled, or dropped with all that could cancel it.
-    pub(crate) async fn cancelled(&self) {
+    pub async fn cancelled(&self) {
         let mut cancelled = self.cancelled.clone();
         tokio::select! {
             // An error says that every canceller is gone, and the turn with them.
@@ -142,17 +142,17 @@ impl TurnSide {
     }
 
     /// Hands on an event, if anybody reads.
-    pub(crate) async fn send(&self, event: Event<'static>) {
+    pub async fn send(&self, event: Event<'static>) {
         let _ = self.events.send(event).await;
     }
 
     /// Hands on a warning, if anybody reads.
-    pub(crate) async fn warn(&self, diagnostic: Diagnostic) {
+    pub async fn warn(&self, diagnostic: Diagnostic) {
         self.send(Event::own(EventKind::Warning(diagnostic))).await;
     }
 
     /// Returns what takes secrets out of texts.
-    pub(crate) fn redactor(&self) -> &Redactor {
+    pub fn redactor(&self) -> &Redactor {
         &self.redactor
     }
 }

@@ -212,22 +212,20 @@ pub fn decide(
 }
 
 /// Returns the last lines of an error output, short enough for a message.
-pub fn last_words(stderr: &str) -> String {
+pub fn last_words(lines: &[&str]) -> String {
     const LIMIT: usize = 400;
-    let mut lines: Vec<&str> = Vec::new();
+    let mut last: Vec<&str> = Vec::new();
     let mut bytes = 0;
-    for line in stderr.lines().rev().map(str::trim).filter(|l| !l.is_empty()) {
+    for line in lines.iter().rev().map(|line| line.trim()).filter(|line| !line.is_empty()) {
         bytes += line.len() + 1;
-        if bytes > LIMIT && !lines.is_empty() {
+        if bytes > LIMIT && !last.is_empty() {
             break;
         }
-        lines.push(line);
+        last.push(line);
     }
-    lines.reverse();
-    let mut words = lines.join("\n");
-    if words.len() > LIMIT {
-        words.truncate(words.floor_char_boundary(LIMIT));
-    }
+    last.reverse();
+    let mut words = last.join("\n");
+    words.truncate(words.floor_char_boundary(LIMIT.min(words.len())));
     words
 }
 
@@ -260,5 +258,13 @@ mod tests {
         let end = ending(Some(Stop::Cancelled), Exit::Signal(9));
         assert_eq!(decide(Some(Verdict::Done), &end, unexplained), Verdict::Done);
         assert_eq!(decide(None, &end, unexplained), Verdict::Cancelled);
+    }
+
+    #[test]
+    fn the_last_words_are_few() {
+        let long = "é".repeat(1000);
+        assert_eq!(last_words(&["a", "", "b  "]), "a\nb");
+        assert_eq!(last_words(&[&long, "the end"]), "the end");
+        assert_eq!(last_words(&[&long]).len(), 400);
     }
 }

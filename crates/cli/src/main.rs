@@ -9,10 +9,12 @@ mod conversation;
 mod diagnostics;
 mod figures;
 mod logging;
+mod machine;
 mod outcome;
 mod program;
 mod surroundings;
 mod terminal;
+mod threads;
 mod tokens;
 
 use outcome::Outcome;

@@ -1,5 +1,7 @@
 //! `convoke explain` from outside: what a person sees, and the exit codes that scripts rely on.
 
+#![expect(clippy::unwrap_used, reason = "a test may stop, and say so")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -53,7 +55,7 @@ impl Home {
         let mut shown = format!("exit code {}\n", output.status.code().unwrap());
         for (title, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
             if !bytes.is_empty() {
-                shown.push_str(&format!("----- {title}\n{}", text(bytes)));
+                shown = format!("{shown}----- {title}\n{}", text(bytes));
             }
         }
         shown
@@ -214,7 +216,7 @@ fn hostile_trees_neither_hang_nor_panic_nor_reach_the_terminal() {
     let started = std::time::Instant::now();
     let cwd = Path::new("shop/sub/\u{1b}[2Jodd\n");
     let shown = home.explain(cwd.to_str().unwrap(), &[]);
-    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
     assert!(shown.starts_with("exit code 0\n"), "{shown}");
     assert!(!shown.contains('\u{1b}'), "{shown:?}");
     let json = home.explain(cwd.to_str().unwrap(), &["--json"]);

@@ -2,6 +2,8 @@
 //!
 //! Skipped, with a word, where `CONVOKE_EXPLAIN` and `CONVOKE_SHARED` do not say where they are.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop, and say so")]
+
 #[expect(dead_code, reason = "shared with the harness of convoke-explain, which uses all of it")]
 #[path = "../../explain/tests/trees/layout.rs"]
 mod layout;

@@ -30,7 +30,8 @@ impl AgentType {
             "claude" | "claude-code" => Self::ClaudeCode,
             "codex" | "openai-codex" => Self::OpenaiCodex,
             "gemini" | "google-gemini" => Self::GoogleGemini,
-            "plain" => Self::Plain,
+            // A model behind an endpoint is no program with a format of its own.
+            "plain" | "api" => Self::Plain,
             _ => Self::Other(name.to_owned()),
         }
     }

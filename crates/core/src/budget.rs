@@ -9,15 +9,18 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::fragment::{Fragment, Fragments, Section};
 use crate::kept::Kept;
 
-/// The configured system text and the team task do not fit, and neither may be cut.
+/// What may not be cut does not fit, or leaves no room for the marks of what was cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the budget of {available} bytes is too small: {needed} bytes are needed for what is never cut; \
-     raise max-bytes, or shorten the system text or the team task"
+    "the budget of {available} bytes is too small: {smallest} bytes are the least that this prompt \
+     takes; raise max-bytes, or shorten the system text or the team task, which are never cut"
 )]
 pub struct BudgetTooSmall {
-    /// The bytes that what may not be cut needs, with headers and separators.
+    /// The bytes of the configured system text and the team task, with headers and separators; if these
+    /// fit, as many as `smallest`.
     pub needed: u64,
+    /// The smallest budget that gives a prompt: with the marks of everything that can be cut.
+    pub smallest: u64,
     /// The bytes that there are.
     pub available: u64,
 }
@@ -100,20 +103,23 @@ fn fit_context(layout: &Layout, fragments: &Fragments<'_>, max: usize) -> Fitted
     let fixed = layout.total(others);
     let lines = &fragments.context;
     let room = max.checked_sub(fixed + layout.context_frame(others));
-    let (mut len, mut kept, mut kept_len) = (0, 0, 0);
-    for (count, message) in lines.messages.iter().rev().enumerate() {
-        len += lines.size(message) + usize::from(count > 0);
-        if room.is_some_and(|room| len <= room) {
-            (kept, kept_len) = (count + 1, len);
+    let (mut kept, mut kept_len) = (0, 0);
+    for message in lines.messages.iter().rev() {
+        let len = kept_len + lines.size(message) + if kept > 0 { LINE_BREAK } else { 0 };
+        if room.is_none_or(|room| len > room) {
+            break;
         }
+        (kept, kept_len) = (kept + 1, len);
     }
-    let dropped = lines.messages.len() - kept;
-    // Of the difference, as many bytes as there were line breaks belong to no message.
-    let breaks = dropped.saturating_sub(usize::from(kept == 0));
+    // Of the others only the sizes are looked at, for the account.
+    let dropped = &lines.messages[..lines.messages.len() - kept];
+    let dropped_bytes: usize = dropped.iter().map(|message| lines.size(message)).sum();
+    let breaks = dropped.len() - usize::from(kept == 0 && !dropped.is_empty());
+    let whole_len = kept_len + dropped_bytes + breaks * LINE_BREAK;
     FittedContext {
-        needed: layout.total(Lengths { context: len, ..others }),
-        dropped,
-        dropped_bytes: len - kept_len - breaks,
+        needed: layout.total(Lengths { context: whole_len, ..others }),
+        dropped: dropped.len(),
+        dropped_bytes,
         kept_len,
         fits: fixed <= max,
     }
@@ -142,7 +148,7 @@ fn cut(
 
     let short_message = Kept::shortest(message, floor);
     if let Some(room) = room_for_file(short_message.len(message.len()))
-        && let Some(kept) = Kept::without_middle(file, room)
+        && let Some(kept) = Kept::without_middle(file, room, fragments.context.fencing.resumption())
     {
         return Ok((kept, short_message));
     }
@@ -161,7 +167,11 @@ fn cut(
         message: Kept::shortest(message, 0).len(message.len()),
     });
     let needed = if never_cut > max { never_cut } else { with_marks };
-    Err(BudgetTooSmall { needed: needed as u64, available: max as u64 })
+    Err(BudgetTooSmall {
+        needed: needed as u64,
+        smallest: with_marks as u64,
+        available: max as u64,
+    })
 }
 
 impl Plan {
@@ -230,6 +240,9 @@ struct Layout {
     configured: usize,
     task: usize,
 }
+
+/// The bytes of the line break between two context lines.
+const LINE_BREAK: usize = 1;
 
 /// The bytes of the blank line between two sections, or between two parts of the system text.
 const SEPARATOR: usize = 2;

@@ -132,6 +132,18 @@ codes! {
     ThreadCompacts = "thread.compacts",
         "The thread has reached its limit, so the next request asks for a summary and not for an answer.",
         "Nothing: the prompt follows with the request after it.";
+    ThreadTextWithdrawn = "thread.text-withdrawn",
+        "Instructions that a model was given in an earlier turn are no longer there, and cannot be unsaid.",
+        "Begin a new thread, or tell the model what holds instead.";
+    ThreadCompacted = "thread.compacted",
+        "A thread was compacted: a summary stands for what was said before.",
+        "Nothing: what it replaced is kept, and the compaction can be undone.";
+    ThreadCompactionFailed = "thread.compaction-failed",
+        "A thread had reached its limit and could not be compacted; it went on as it was.",
+        "Read the reason; compact again, or begin a new thread.";
+    ThreadCompactionUseless = "thread.compaction-useless",
+        "A thread was compacted and is still over its limit.",
+        "Shorten the instructions, or use a model with a larger context window.";
     RecordTorn = "record.torn",
         "The last line of a thread's file was cut off and was left out.",
         "Nothing: the program that wrote it was stopped while writing.";

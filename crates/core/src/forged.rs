@@ -1,106 +1,151 @@
 //! Content that looks like ours: a line that could be taken for a section header or for another
 //! speaker's line.
 //!
-//! The bytes stay as they were written; the user is told, and can have content indented.
+//! The bytes stay as they were written; the user is told, and can have content indented. All content
+//! that is sent is looked at, so this must cost less than writing it: the search is for bytes that
+//! every line of ours holds and that are rare elsewhere, and only a line that holds one is read.
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
 
-use memchr::memchr2;
+use memchr::{memchr, memchr2, memchr3};
 
 use crate::assembler::{Format, LineStyle};
-use crate::budget::Plan;
 use crate::diagnostic::{Code, Diagnostic};
-use crate::fragment::{ContextLines, Fragment, Fragments, Section};
-use crate::input::Fencing;
-use crate::kept::Kept;
+use crate::fragment::{ContextLines, Section};
+use crate::input::{Fencing, PromptContextMessage};
+use crate::line_break::{ends_line_break, line_breaks};
 use crate::whitespace::trim;
 
-/// Finds the lines of kept content that look like ours; fenced content has none.
-pub(crate) fn find(format: &Format, fragments: &Fragments<'_>, plan: &Plan) -> Vec<Diagnostic> {
-    if fragments.context.fencing == Fencing::Indented {
-        return Vec::new();
-    }
-    let looks = Looks::new(format, &fragments.context, plan.dropped);
-    let mut found = Vec::new();
-    let task = fragments.task.as_ref().map_or("", |task| &task.text);
-    found.extend(report(Section::TeamTask, "the team task", looks.count(task)));
-    for (index, message) in fragments.context.messages.iter().enumerate().skip(plan.dropped) {
-        let count = [&message.from, &message.content]
-            .into_iter()
-            .chain(&message.to)
-            .map(|text| looks.count_after_first(text))
-            .sum();
-        let id = message.id.as_deref();
-        let who = id.map_or_else(|| format!("context message {index}"), str::to_owned);
-        found.extend(report(Section::Context, &who, count));
-    }
-    let message = fragments.message.as_ref().map_or("", |message| kept_head(message, plan.message));
-    found.extend(report(Section::Message, "the message", looks.count(message)));
-    found
+/// Watches content as it is written.
+pub(crate) struct Watch<'a> {
+    /// Fenced content can forge nothing: there is nothing to look for.
+    looks: Option<Looks<'a>>,
+    found: Vec<Diagnostic>,
 }
 
-fn kept_head<'t>(message: &'t Fragment<'_>, kept: Kept) -> &'t str {
-    match kept {
-        Kept::Whole => &message.text,
-        Kept::Ends { head, .. } => &message.text[..head],
+impl<'a> Watch<'a> {
+    /// Prepares to watch the content of a prompt whose oldest messages are dropped.
+    pub(crate) fn new(format: &Format, context: &ContextLines<'a>, dropped: usize) -> Self {
+        let looks = match context.fencing {
+            Fencing::AsWritten => Some(Looks::new(format, &context.messages[dropped..])),
+            Fencing::Indented => None,
+        };
+        Self { looks, found: Vec::new() }
+    }
+
+    /// Looks at the body of a section.
+    pub(crate) fn body(&mut self, section: Section, text: &str) {
+        let what = match section {
+            Section::TeamTask => "the team task",
+            Section::Message => "the message",
+            // The system text is the user's own, and context is looked at message by message.
+            Section::System | Section::Context => return,
+        };
+        let Some(looks) = &self.looks else { return };
+        let count = looks.count_from(text, 0);
+        self.found.extend(report(section, what, count));
+    }
+
+    /// Looks at a context message. What is on the first line of a text continues a line of ours.
+    pub(crate) fn message(&mut self, index: usize, message: &PromptContextMessage<'_>) {
+        let Some(looks) = &self.looks else { return };
+        let [from, to, content] = looks.format.line.contents(message);
+        let count =
+            looks.count_from(from, 1) + looks.count_from(to, 1) + looks.count_from(content, 1);
+        if count > 0 {
+            let id = message.id.as_deref();
+            let who = id.map_or_else(|| format!("context message {index}"), str::to_owned);
+            self.found.extend(report(Section::Context, &who, count));
+        }
+    }
+
+    /// Returns what was found.
+    pub(crate) fn found(self) -> Vec<Diagnostic> {
+        self.found
     }
 }
 
-fn report(section: Section, what: &str, count: u64) -> Option<Diagnostic> {
+fn report(section: Section, what: &str, count: usize) -> Option<Diagnostic> {
     let message = match count {
         0 => return None,
         1 => format!("a line of {what} looks like a header or a speaker's line"),
         _ => format!("{count} lines of {what} look like headers or speakers' lines"),
     };
     let diagnostic = Diagnostic::new(Code::ContentForged, message);
-    Some(diagnostic.in_section(section.name()).with_count(count))
+    Some(diagnostic.in_section(section.name()).with_count(count as u64))
 }
 
 /// What the lines of a format look like.
 struct Looks<'a> {
-    format: &'a Format,
-    /// Who speaks in this context; asked for only when the line style needs it.
-    speakers: HashSet<&'a str>,
+    format: Format,
+    /// Who speaks in this context, where a speaker's line is told by the name.
+    speakers: Option<Speakers<'a>>,
+    /// The bytes that a line of ours has at least.
+    shortest_line: usize,
+    tell_tales: TellTales,
 }
 
 impl<'a> Looks<'a> {
-    fn new(format: &'a Format, context: &ContextLines<'a>, dropped: usize) -> Self {
-        let speakers = match format.line {
-            LineStyle::Arrow => HashSet::new(),
-            LineStyle::Dash | LineStyle::Bare => {
-                context.messages[dropped..].iter().map(|message| &*message.from).collect()
-            }
+    fn new(format: &Format, context: &'a [PromptContextMessage<'a>]) -> Self {
+        let (speakers, shortest_speakers_line) = match format.line {
+            LineStyle::Arrow => (None, "-  -> :".len()),
+            LineStyle::Dash | LineStyle::Bare => (Some(Speakers::new(context)), ":".len()),
         };
-        Self { format, speakers }
+        let headers = format.headers.present().map(str::len);
+        Self {
+            format: *format,
+            speakers,
+            shortest_line: headers.chain([shortest_speakers_line]).min().unwrap_or(0),
+            tell_tales: TellTales::new(format),
+        }
     }
 
-    /// Counts the lines that look like ours.
-    fn count(&self, text: &str) -> u64 {
-        let first = text.split(['\n', '\r']).next().unwrap_or_default();
-        u64::from(self.is_ours(first)) + self.count_after_first(text)
+    /// Counts the lines that look like ours and begin at or after a byte. Costs time linear in the
+    /// text; of a text without a tell-tale, nothing but the search for one.
+    #[inline]
+    fn count_from(&self, text: &str, first: usize) -> usize {
+        if text.len() < self.shortest_line {
+            return 0;
+        }
+        match self.tell_tales.find(text.as_bytes()) {
+            Some(at) => self.count_near(text, first, at),
+            None => 0,
+        }
     }
 
-    /// Counts the lines that look like ours, but for the first, which continues a line of ours.
-    fn count_after_first(&self, text: &str) -> u64 {
+    /// Does so, given where the first tell-tale stands.
+    fn count_near(&self, text: &str, first: usize, mut at: usize) -> usize {
+        let bytes = text.as_bytes();
         let mut count = 0;
-        let mut rest = text;
-        while let Some(at) = memchr2(b'\n', b'\r', rest.as_bytes()) {
-            rest = &rest[at + 1..];
-            if self.may_be_ours(rest.as_bytes()) {
-                let end = memchr2(b'\n', b'\r', rest.as_bytes()).unwrap_or(rest.len());
-                count += u64::from(self.is_ours(&rest[..end]));
+        // What was searched, and what was read: up to the end of a line.
+        let (mut searched, mut read) = (0, 0);
+        loop {
+            if self.may_be_ours(bytes, searched, at) {
+                let break_before = line_breaks(&text[read..at]).next_back();
+                let start = break_before.map_or(read, |line_break| read + line_break.end);
+                let break_after = line_breaks(&text[at..]).next();
+                read = break_after.map_or(text.len(), |line_break| at + line_break.start);
+                searched = read;
+                count += usize::from(start >= first && self.is_ours(&text[start..read]));
+            } else {
+                searched = at + 1;
+            }
+            match self.tell_tales.find(&bytes[searched..]) {
+                Some(found) => at = searched + found,
+                None => return count,
             }
         }
-        count
     }
 
-    /// Tells from its first byte that a line is not worth a closer look.
-    fn may_be_ours(&self, line: &[u8]) -> bool {
-        match (self.format.line, line.first()) {
-            (_, None) => false,
-            (LineStyle::Arrow, Some(&first)) => matches!(first, b'[' | b'-' | b' ' | b'\t'),
-            (LineStyle::Dash | LineStyle::Bare, Some(_)) => true,
-        }
+    /// Tells from the bytes around a tell-tale whether its line is worth reading.
+    #[inline]
+    fn may_be_ours(&self, text: &[u8], searched: usize, at: usize) -> bool {
+        let may_be_speakers = match &self.speakers {
+            None => text[..at].ends_with(b" -") && text[at..].starts_with(b"> "),
+            Some(speakers) => text[at] == b':' && speakers.may_end_at(text, searched, at),
+        };
+        may_be_speakers || self.tell_tales.is_in_header(text, at)
     }
 
     fn is_ours(&self, line: &str) -> bool {
@@ -120,12 +165,129 @@ impl<'a> Looks<'a> {
             },
             LineStyle::Bare => line,
         };
-        let Some((head, _)) = line.split_once(':') else {
-            return false;
-        };
-        match self.format.line {
-            LineStyle::Arrow => head.contains(" -> "),
-            LineStyle::Dash | LineStyle::Bare => self.speakers.contains(head),
+        match &self.speakers {
+            None => line.split_once(" -> ").is_some_and(|(_, rest)| rest.contains(':')),
+            Some(speakers) => {
+                line.split_once(':').is_some_and(|(head, _)| speakers.names().contains(head))
+            }
         }
+    }
+}
+
+/// The names of those who speak in a context.
+struct Speakers<'a> {
+    context: &'a [PromptContextMessage<'a>],
+    /// Gathered when the first line is found that could be somebody's.
+    names: OnceCell<HashSet<&'a str>>,
+    /// The bytes of the longest name.
+    longest: usize,
+    /// The bytes that names end in.
+    ends: [bool; 256],
+}
+
+impl<'a> Speakers<'a> {
+    fn new(context: &'a [PromptContextMessage<'a>]) -> Self {
+        let mut longest = 0;
+        let mut ends = [false; 256];
+        for message in context {
+            longest = longest.max(message.from.len());
+            match message.from.as_bytes().last() {
+                Some(&last) => ends[usize::from(last)] = true,
+                // An empty name can follow anything.
+                None => ends = [true; 256],
+            }
+        }
+        Self { context, names: OnceCell::new(), longest, ends }
+    }
+
+    fn names(&self) -> &HashSet<&'a str> {
+        self.names.get_or_init(|| self.context.iter().map(|message| &*message.from).collect())
+    }
+
+    /// Tells whether a name may end at a colon: the first of its line, and near the line's start.
+    #[inline]
+    fn may_end_at(&self, text: &[u8], searched: usize, colon: usize) -> bool {
+        let reach = self.longest + b"\n- ".len();
+        let near = searched.max(colon.saturating_sub(reach));
+        let follows_name = colon == 0 || self.ends[usize::from(text[colon - 1])];
+        follows_name && (near == 0 || text[near..colon].iter().any(|&b| ends_line_break(b)))
+    }
+}
+
+/// Bytes of which every line of ours holds at least one.
+struct TellTales {
+    bytes: Vec<u8>,
+    /// The headers, and where in each its tell-tale stands.
+    headers: Vec<(&'static [u8], usize)>,
+}
+
+impl TellTales {
+    fn new(format: &Format) -> Self {
+        // Letters have to be looked for in both cases, and are everywhere: punctuation is better.
+        let tell_tale = |header: &str| {
+            let punctuation = header.bytes().position(|byte| byte.is_ascii_punctuation());
+            punctuation.unwrap_or(0)
+        };
+        let headers: Vec<(&'static [u8], usize)> =
+            format.headers.present().map(|header| (header.as_bytes(), tell_tale(header))).collect();
+        let mut bytes = vec![match format.line {
+            LineStyle::Arrow => b'>',
+            LineStyle::Dash | LineStyle::Bare => b':',
+        }];
+        for &(header, at) in &headers {
+            bytes.extend([header[at].to_ascii_lowercase(), header[at].to_ascii_uppercase()]);
+        }
+        bytes.sort_unstable();
+        bytes.dedup();
+        Self { bytes, headers }
+    }
+
+    #[inline]
+    fn find(&self, text: &[u8]) -> Option<usize> {
+        match *self.bytes.as_slice() {
+            [a] => memchr(a, text),
+            [a, b] => memchr2(a, b, text),
+            [a, b, c] => memchr3(a, b, c, text),
+            ref many => text.iter().position(|byte| many.contains(byte)),
+        }
+    }
+
+    /// Tells whether a tell-tale stands where one stands in a header: the header's first and last byte
+    /// are around it.
+    #[inline]
+    fn is_in_header(&self, text: &[u8], at: usize) -> bool {
+        self.headers.iter().any(|&(header, tell_tale)| {
+            let last = header.len() - 1;
+            at.checked_sub(tell_tale).is_some_and(|start| {
+                text.get(start + last).is_some_and(|byte| byte.eq_ignore_ascii_case(&header[last]))
+                    && text[start].eq_ignore_ascii_case(&header[0])
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::assembler::{CodexAssembler, Headers};
+
+    #[test]
+    fn headers_of_letters_and_of_many_kinds_are_found_too() {
+        let headers = Headers { system: "system", task: "# Task", context: "*c*", message: "~ m" };
+        let format = Format { headers, ..CodexAssembler::FORMAT };
+        let looks = Looks::new(&format, &[]);
+        for line in ["SYSTEM", " System ", "# task", "*C*", "~ m", "- a -> b: c"] {
+            assert_eq!(looks.count_from(&format!("x\n{line}\ny"), 0), 1, "{line}");
+        }
+        assert_eq!(looks.count_from("s\nsystems\n# t\n* c\n- a > b: c", 0), 0);
+    }
+
+    #[test]
+    fn a_line_that_is_read_is_read_once() {
+        let format = CodexAssembler::FORMAT;
+        let looks = Looks::new(&format, &[]);
+        let one_line = "[".repeat(400_000) + &" -> ".repeat(100_000);
+        assert_eq!(looks.count_from(&one_line, 0), 0);
+        assert_eq!(looks.count_from(&"[SYSTEM]\n".repeat(1000), 0), 1000);
     }
 }

@@ -5,12 +5,13 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr2_iter;
+use memchr::memchr_iter;
 
 use crate::assembler::{Format, LineStyle};
 use crate::input::{AssemblerInput, Fencing, PromptContextMessage};
 use crate::ledger::Source;
-use crate::whitespace::trim;
+use crate::line_break::line_starts;
+use crate::whitespace::{trim, trim_start};
 
 /// A part of a prompt under one header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +86,10 @@ impl<'a> Fragments<'a> {
         let fencing = input.fencing;
         let setting = |name| Source::Setting { name: Cow::Borrowed(name) };
         let file_source = match &input.instruction_file_path {
-            Some(path) => Source::File { path: Cow::Borrowed(path), lines: None },
+            Some(path) => {
+                let lines = input.instruction_file_text.as_deref().map(lines_of_body);
+                Source::File { path: Cow::Borrowed(path), lines }
+            }
             None => setting("instructionFileText"),
         };
         let message_source = Source::Message {
@@ -113,6 +117,14 @@ impl<'a> Fragments<'a> {
     }
 }
 
+/// Returns the first and the last line of a text that are not trimmed away, 1-based.
+fn lines_of_body(text: &str) -> (u64, u64) {
+    let breaks = |part: &str| memchr_iter(b'\n', part.as_bytes()).count() as u64;
+    let start = text.len() - trim_start(text).len();
+    let first = breaks(&text[..start]) + 1;
+    (first, first + breaks(trim(text)))
+}
+
 /// The lines of the context: a view of the messages, so that a message that is dropped costs nothing
 /// but a look at its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,25 +136,28 @@ pub(crate) struct ContextLines<'a> {
 
 impl<'a> ContextLines<'a> {
     /// Returns the bytes of one line.
+    #[inline]
     pub(crate) fn size(&self, message: &PromptContextMessage<'_>) -> usize {
-        let texts = self.style.texts(message);
-        let size = texts.iter().map(|text| text.len()).sum();
+        let size = self.style.size(message);
         match self.fencing {
             Fencing::AsWritten => size,
-            Fencing::Indented => {
-                let breaks: usize = texts.iter().map(|text| line_starts(text).count()).sum();
-                size + breaks * INDENT.len()
-            }
+            Fencing::Indented => size + self.indentation(message),
         }
+    }
+
+    /// Returns the bytes that indenting a message adds. Kept apart, so that the loop over sizes that
+    /// need no look at the text stays small.
+    #[inline(never)]
+    fn indentation(&self, message: &PromptContextMessage<'_>) -> usize {
+        let lines = |text: &str| line_starts(text).count();
+        self.style.contents(message).into_iter().map(lines).sum::<usize>() * INDENT.len()
     }
 
     /// Writes one line.
     pub(crate) fn write(&self, message: &PromptContextMessage<'_>, out: &mut String) {
-        for text in self.style.texts(message) {
-            match self.fencing {
-                Fencing::AsWritten => out.push_str(text),
-                Fencing::Indented => push_indented(text, out),
-            }
+        match self.fencing {
+            Fencing::AsWritten => self.style.write(message, out, |text, out| out.push_str(text)),
+            Fencing::Indented => self.style.write(message, out, push_indented),
         }
     }
 
@@ -155,6 +170,16 @@ impl<'a> ContextLines<'a> {
 
 /// What fenced lines begin with.
 const INDENT: &str = "  ";
+
+impl Fencing {
+    /// Returns the line break after which content goes on where some of it was left out.
+    pub(crate) fn resumption(self) -> &'static str {
+        match self {
+            Self::AsWritten => "\n",
+            Self::Indented => "\n  ",
+        }
+    }
+}
 
 /// Indents every line of a text, the first one too.
 fn indent_lines(text: &str) -> String {
@@ -173,13 +198,4 @@ fn push_indented(text: &str, out: &mut String) {
         from = start;
     }
     out.push_str(&text[from..]);
-}
-
-/// Returns where each line but the first begins. LF, CR and CRLF end a line: a reader may take each
-/// for a line break.
-fn line_starts(text: &str) -> impl Iterator<Item = usize> {
-    let bytes = text.as_bytes();
-    memchr2_iter(b'\n', b'\r', bytes)
-        .filter(|&at| bytes[at] == b'\n' || bytes.get(at + 1) != Some(&b'\n'))
-        .map(|at| at + 1)
 }

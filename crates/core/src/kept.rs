@@ -8,7 +8,8 @@ pub(crate) enum Kept {
     /// All of it.
     Whole,
     /// Its head and its tail (either may be empty), and a mark between them on a line of its own.
-    Ends { head: usize, tail: usize, mark: Mark },
+    /// What stands between the mark and the tail is `resumption`.
+    Ends { head: usize, tail: usize, mark: Mark, resumption: &'static str },
 }
 
 /// Says how many bytes are missing: `[… N bytes cut]`.
@@ -44,14 +45,21 @@ impl Kept {
     pub(crate) fn len(self, len: usize) -> usize {
         match self {
             Self::Whole => len,
-            Self::Ends { head, tail, mark } => {
-                head + tail + mark.len() + usize::from(head > 0) + usize::from(tail > 0)
+            Self::Ends { head, tail, mark, resumption } => {
+                head + usize::from(head > 0) + mark.len() + resumption.len() + tail
             }
         }
     }
 
-    fn ends(text: &str, head: usize, tail: usize) -> Self {
-        Self::Ends { head, tail, mark: Mark { cut: text.len() - head - tail } }
+    fn head(text: &str, head: usize) -> Self {
+        Self::Ends { head, tail: 0, mark: Mark { cut: text.len() - head }, resumption: "" }
+    }
+
+    fn head_and_tail(text: &str, head: usize, tail: usize, resumption: &'static str) -> Self {
+        if tail == 0 {
+            return Self::head(text, head);
+        }
+        Self::Ends { head, tail, mark: Mark { cut: text.len() - head - tail }, resumption }
     }
 
     /// Cuts as much of the end as must go for the rest to fit into `room`, if `floor` bytes can stay.
@@ -61,11 +69,11 @@ impl Kept {
     pub(crate) fn without_end(text: &str, room: usize, floor: usize) -> Option<Self> {
         let cut = |reserved: usize| {
             let head = text.floor_char_boundary(room.checked_sub(Mark::FRAME + reserved + 1)?);
-            let kept = Self::ends(text, head, 0);
+            let kept = Self::head(text, head);
             let allowed = (floor..text.len()).contains(&head) && kept.len(text.len()) <= room;
             allowed.then_some(kept)
         };
-        let nothing_but_mark = || Some(Self::ends(text, 0, 0)).filter(|kept| kept.len(0) <= room);
+        let nothing_but_mark = || Some(Self::head(text, 0)).filter(|kept| kept.len(0) <= room);
         let longest = (1..=MOST_DIGITS).find_map(cut);
         match floor {
             0 if !text.is_empty() => longest.or_else(nothing_but_mark),
@@ -73,26 +81,31 @@ impl Kept {
         }
     }
 
-    /// Cuts as much of the middle as must go for the rest to fit into `room`.
-    pub(crate) fn without_middle(text: &str, room: usize) -> Option<Self> {
+    /// Cuts as much of the middle as must go for the rest to fit into `room`; the tail begins after
+    /// `resumption`.
+    pub(crate) fn without_middle(
+        text: &str,
+        room: usize,
+        resumption: &'static str,
+    ) -> Option<Self> {
         if text.is_empty() || room >= text.len() {
             return None;
         }
         let cut = |reserved: usize| {
-            let both = room.checked_sub(Mark::FRAME + reserved + 2)?;
+            let both = room.checked_sub(Mark::FRAME + reserved + 1 + resumption.len())?;
             let head = text.floor_char_boundary(both.div_ceil(2));
             let tail = text.len() - text.ceil_char_boundary(text.len() - (both - head));
-            let kept = Self::ends(text, head, tail);
+            let kept = Self::head_and_tail(text, head, tail, resumption);
             (kept.len(text.len()) <= room).then_some(kept)
         };
-        let nothing_but_mark = || Some(Self::ends(text, 0, 0)).filter(|kept| kept.len(0) <= room);
+        let nothing_but_mark = || Some(Self::head(text, 0)).filter(|kept| kept.len(0) <= room);
         (1..=MOST_DIGITS).find_map(cut).or_else(nothing_but_mark)
     }
 
     /// Returns the shortest form of a text whose first `floor` bytes stay: a short text is shorter
     /// than its mark.
     pub(crate) fn shortest(text: &str, floor: usize) -> Self {
-        let cut = Self::ends(text, floor, 0);
+        let cut = Self::head(text, floor);
         if cut.len(text.len()) < text.len() { cut } else { Self::Whole }
     }
 }
@@ -116,7 +129,7 @@ mod tests {
         for room in 0..text.len() {
             let best = (0..text.len())
                 .filter(|&head| text.is_char_boundary(head))
-                .map(|head| Kept::ends(&text, head, 0))
+                .map(|head| Kept::head(&text, head))
                 .rfind(|kept| kept.len(text.len()) <= room);
             assert_eq!(Kept::without_end(&text, room, 0), best, "room {room}");
         }
@@ -126,7 +139,7 @@ mod tests {
     fn head_and_tail_fill_the_room() {
         let text = "abc\u{1F680}é ".repeat(300);
         for room in 20..text.len() {
-            let Some(kept) = Kept::without_middle(&text, room) else { panic!("room {room}") };
+            let Some(kept) = Kept::without_middle(&text, room, "\n") else { panic!("room {room}") };
             let Kept::Ends { head, tail, .. } = kept else { panic!("room {room}") };
             assert!(text.is_char_boundary(head) && text.is_char_boundary(text.len() - tail));
             let len = kept.len(text.len());

@@ -11,6 +11,7 @@ mod input;
 pub mod json;
 mod kept;
 pub mod ledger;
+mod line_break;
 mod manager;
 pub mod marker;
 pub mod message;

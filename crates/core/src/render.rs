@@ -6,6 +6,8 @@ use memchr::memchr_iter;
 
 use crate::assembler::{Format, SystemPlace};
 use crate::budget::Plan;
+use crate::diagnostic::Diagnostic;
+use crate::forged::Watch;
 use crate::fragment::{ContextLines, Fragment, Fragments, Section};
 use crate::kept::{Kept, Mark};
 use crate::ledger::{ContextRow, Entry, Ledger, Rule, Source, Target};
@@ -15,32 +17,30 @@ pub(crate) struct Rendered<'a> {
     pub(crate) prompt: String,
     pub(crate) system_flag: Option<String>,
     pub(crate) ledger: Ledger<'a>,
+    /// What looks forged in the content that was written.
+    pub(crate) forged: Vec<Diagnostic>,
 }
 
 /// Writes the sections in their fixed order.
 pub(crate) fn render<'a>(format: &Format, fragments: Fragments<'a>, plan: &Plan) -> Rendered<'a> {
-    let mut writer = Writer::new(plan);
+    let watch = Watch::new(format, &fragments.context, plan.dropped);
+    let mut writer = Writer::new(plan, watch);
     let headers = &format.headers;
     let Fragments { system, file, task, context, message } = fragments;
 
     let has_system = !system.is_empty() || file.is_some();
-    let system_flag = match format.system {
-        SystemPlace::Apart if has_system => {
-            writer.begin_text(Target::System, plan.apart_len);
-            writer.system(system, file, plan);
-            Some(writer.end_text(plan.apart_len))
-        }
-        _ => {
-            writer.begin_text(Target::Prompt, plan.prompt_len);
-            if has_system {
-                writer.header(Section::System, headers.system);
-                writer.system(system, file, plan);
-            }
-            None
-        }
-    };
-    if system_flag.is_some() {
+    let mut system_flag = None;
+    if has_system && format.system == SystemPlace::Apart {
+        writer.begin_text(Target::System, plan.apart_len);
+        writer.system(system, file, plan);
+        system_flag = Some(writer.end_text(plan.apart_len));
         writer.begin_text(Target::Prompt, plan.prompt_len);
+    } else {
+        writer.begin_text(Target::Prompt, plan.prompt_len);
+        if has_system {
+            writer.header(Section::System, headers.system);
+            writer.system(system, file, plan);
+        }
     }
     if let Some(task) = task {
         writer.header(Section::TeamTask, headers.task);
@@ -52,7 +52,7 @@ pub(crate) fn render<'a>(format: &Format, fragments: Fragments<'a>, plan: &Plan)
         writer.fragment(message, plan.message);
     }
     let prompt = writer.end_text(plan.prompt_len);
-    Rendered { prompt, system_flag, ledger: writer.ledger }
+    Rendered { prompt, system_flag, ledger: writer.ledger, forged: writer.watch.found() }
 }
 
 struct Writer<'a> {
@@ -62,10 +62,11 @@ struct Writer<'a> {
     max_bytes: u64,
     needed: u64,
     ledger: Ledger<'a>,
+    watch: Watch<'a>,
 }
 
 impl<'a> Writer<'a> {
-    fn new(plan: &Plan) -> Self {
+    fn new(plan: &Plan, watch: Watch<'a>) -> Self {
         Self {
             text: String::new(),
             target: Target::Prompt,
@@ -73,6 +74,7 @@ impl<'a> Writer<'a> {
             max_bytes: plan.max_bytes,
             needed: plan.needed,
             ledger: Ledger::new(Some(plan.max_bytes)),
+            watch,
         }
     }
 
@@ -115,7 +117,8 @@ impl<'a> Writer<'a> {
     /// Writes what is kept of a fragment, with a mark where text is missing.
     fn fragment(&mut self, fragment: Fragment<'a>, kept: Kept) {
         let Fragment { text, source } = fragment;
-        let Kept::Ends { head, tail, mark } = kept else {
+        let Kept::Ends { head, tail, mark, resumption } = kept else {
+            self.watch.body(self.section, &text);
             self.text.push_str(&text);
             return self.enter(source, text.len(), 0, Rule::Fits);
         };
@@ -125,24 +128,23 @@ impl<'a> Writer<'a> {
             _ => Rule::MiddleCut { needed, available },
         };
         let tail_start = text.len() - tail;
+        self.watch.body(self.section, &text[..head]);
         self.text.push_str(&text[..head]);
         self.enter(lines_of(&source, &text, 0, head), head, mark.cut, rule.clone());
-        self.mark(mark, head > 0, tail > 0);
+        self.mark(mark, head > 0, resumption);
         if tail > 0 {
             self.text.push_str(&text[tail_start..]);
             self.enter(lines_of(&source, &text, tail_start, text.len()), tail, 0, rule);
         }
     }
 
-    fn mark(&mut self, mark: Mark, after_text: bool, before_text: bool) {
+    fn mark(&mut self, mark: Mark, after_text: bool, resumption: &str) {
         let before = self.text.len();
         if after_text {
             self.text.push('\n');
         }
         self.text.push_str(&mark.to_string());
-        if before_text {
-            self.text.push('\n');
-        }
+        self.text.push_str(resumption);
         self.enter_frame("mark", before);
     }
 
@@ -150,15 +152,16 @@ impl<'a> Writer<'a> {
         if lines.messages.is_empty() {
             return;
         }
-        let kept = &lines.messages[plan.dropped..];
-        if !kept.is_empty() {
+        if plan.dropped < lines.messages.len() {
             self.header(Section::Context, header);
         }
         let before = self.text.len();
-        for (index, message) in kept.iter().enumerate() {
-            if index > 0 {
+        for (index, message) in lines.messages.iter().enumerate().skip(plan.dropped) {
+            if index > plan.dropped {
                 self.text.push('\n');
             }
+            // Looked at and written at once, while its bytes are near.
+            self.watch.message(index, message);
             lines.write(message, &mut self.text);
         }
         self.ledger.push_context(ContextRow {
@@ -198,8 +201,9 @@ impl<'a> Writer<'a> {
 /// Names the lines of a file that a part of its text spans.
 fn lines_of<'a>(source: &Source<'a>, text: &str, start: usize, end: usize) -> Source<'a> {
     match source {
-        Source::File { path, .. } if start < end => {
-            let line_at = |at: usize| memchr_iter(b'\n', &text.as_bytes()[..at]).count() as u64 + 1;
+        Source::File { path, lines: Some((first, _)) } if start < end => {
+            let line_at =
+                |at: usize| memchr_iter(b'\n', &text.as_bytes()[..at]).count() as u64 + first;
             Source::File { path: path.clone(), lines: Some((line_at(start), line_at(end - 1))) }
         }
         other => other.clone(),

@@ -22,7 +22,11 @@ fn main() {
     fs::create_dir_all(&home).expect("a home");
     println!("{:<44}{:>12}{:>12}", "working directory", "median", "slowest");
     for depth in [100, 200] {
-        let cwd = nested(&base.join(format!("deep{depth}")), depth);
+        let cwd = nested(&base.join(format!("ends{depth}")), depth, |level| level + 1 == depth);
+        measure(&format!("{depth} directories deep, 3 files at both ends"), &cwd, &home);
+    }
+    for depth in [100, 200] {
+        let cwd = nested(&base.join(format!("deep{depth}")), depth, |_| true);
         measure(&format!("{depth} directories deep, 3 files in each"), &cwd, &home);
     }
     for count in [2_000, 20_000] {
@@ -63,13 +67,15 @@ fn instructions(directory: &Path) {
     }
 }
 
-fn nested(root: &Path, depth: usize) -> PathBuf {
+fn nested(root: &Path, depth: usize, has_files: impl Fn(usize) -> bool) -> PathBuf {
     repository(root);
     let mut directory = root.to_owned();
     for level in 1..depth {
         directory.push(format!("level{level}"));
         fs::create_dir(&directory).expect("a directory");
-        instructions(&directory);
+        if has_files(level) {
+            instructions(&directory);
+        }
     }
     directory
 }

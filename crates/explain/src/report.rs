@@ -1,6 +1,6 @@
 //! What is found for each agent: the files that it loads, those that it does not, and what to know.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -50,6 +50,18 @@ pub struct AgentReport {
     /// The paths of `ignored`, so that none is noted twice however many there are.
     #[serde(skip)]
     ignored_paths: HashSet<OsString>,
+    #[serde(skip)]
+    given: HashMap<(Code, Option<String>), Given>,
+}
+
+/// The most diagnostics of one kind about one file.
+const MAX_ALIKE: usize = 20;
+
+/// What was noted of one kind about one file.
+#[derive(Debug, Clone, Default)]
+struct Given {
+    first: Option<usize>,
+    once: HashSet<(Option<u64>, String)>,
 }
 
 /// Where an agent looks for project files.
@@ -304,6 +316,7 @@ impl AgentReport {
             limit: None,
             search: Search::default(),
             ignored_paths: HashSet::new(),
+            given: HashMap::new(),
         }
     }
 
@@ -336,8 +349,36 @@ impl AgentReport {
 
     /// Notes something that the user should know about a file.
     pub(crate) fn warn(&mut self, code: Code, path: &Path, message: impl Into<String>) {
-        let diagnostic = Diagnostic::new(code, message);
-        self.diagnostics.push(diagnostic.at_path(path.to_string_lossy()));
+        self.diagnose(Diagnostic::new(code, message).at_path(path.to_string_lossy()));
+    }
+
+    /// Notes something that the user should know, once. Of one kind about one file so many are noted
+    /// that a person sees the pattern; the first then says how many there are.
+    pub(crate) fn diagnose(&mut self, diagnostic: Diagnostic) {
+        let kind = (diagnostic.code, diagnostic.path.clone());
+        let given = self.given.entry(kind).or_default();
+        if !given.once.insert((diagnostic.line, diagnostic.message.clone())) {
+            return;
+        }
+        if given.once.len() <= MAX_ALIKE {
+            given.first.get_or_insert(self.diagnostics.len());
+            self.diagnostics.push(diagnostic);
+        } else if let Some(first) = given.first.and_then(|at| self.diagnostics.get_mut(at)) {
+            first.count = Some(given.once.len() as u64);
+        }
+    }
+
+    /// Notes several things.
+    pub(crate) fn diagnose_all(&mut self, diagnostics: impl IntoIterator<Item = Diagnostic>) {
+        for diagnostic in diagnostics {
+            self.diagnose(diagnostic);
+        }
+    }
+
+    /// Takes back what was noted.
+    pub(crate) fn clear_diagnostics(&mut self) {
+        self.diagnostics.clear();
+        self.given.clear();
     }
 
     /// Takes back everything that would have been loaded, because no request is made.

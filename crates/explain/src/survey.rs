@@ -31,9 +31,9 @@ const PLACES: [(&str, &str, &[&str]); 6] = [
     (".claude", "claude", &["CLAUDE.local.md", "AGENTS.md"]),
     (".gemini", "gemini", &["GEMINI.md", "AGENTS.md"]),
     (".codex", "codex", &["AGENTS.md", "AGENTS.override.md"]),
-    (".agents", "codex", &["AGENTS.md"]),
+    (".agents", "", &["AGENTS.md"]),
     (".github", "", &["copilot-instructions.md"]),
-    (".config", "codex", &["AGENTS.md"]),
+    (".config", "", &["AGENTS.md"]),
 ];
 
 /// A file that was found.
@@ -125,7 +125,7 @@ impl Survey {
             Name::InPlaceOf("claude") => Rule::OtherAgent("Claude Code"),
             Name::InPlaceOf("gemini") => Rule::OtherAgent("Gemini CLI"),
             Name::InPlaceOf("codex") => Rule::OtherAgent("Codex"),
-            Name::InPlaceOf(_) => Rule::OtherAgent("GitHub Copilot"),
+            Name::InPlaceOf(_) => Rule::OtherAgent("another tool"),
         }
     }
 

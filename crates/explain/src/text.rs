@@ -20,6 +20,32 @@ pub(crate) fn line_at(text: &str, offset: usize) -> u64 {
     memchr::memchr_iter(b'\n', before).count() as u64 + 1
 }
 
+/// Counts lines on the way through a text, so that many places cost no more than the last one.
+#[derive(Debug)]
+pub(crate) struct LineCounter<'a> {
+    text: &'a str,
+    at: usize,
+    line: u64,
+}
+
+impl<'a> LineCounter<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self { text, at: 0, line: 1 }
+    }
+
+    /// Returns the 1-based line of a byte offset; asking in ascending order is cheap.
+    pub(crate) fn line(&mut self, offset: usize) -> u64 {
+        let offset = offset.min(self.text.len());
+        if offset < self.at {
+            *self = Self::new(self.text);
+        }
+        let between = &self.text.as_bytes()[self.at..offset];
+        self.line += memchr::memchr_iter(b'\n', between).count() as u64;
+        self.at = offset;
+        self.line
+    }
+}
+
 /// Estimates the tokens of so many bytes: four bytes a token, rounded up.
 pub fn tokens_estimate(bytes: u64) -> u64 {
     bytes.div_ceil(4)
@@ -44,6 +70,9 @@ mod tests {
         assert_eq!(line_at("a\nb\nc", 0), 1);
         assert_eq!(line_at("a\nb\nc", 4), 3);
         assert_eq!(line_at("a", 99), 1);
+        let mut counter = LineCounter::new("a\nb\nc");
+        let lines = [0, 2, 4, 1].map(|offset| counter.line(offset));
+        assert_eq!(lines, [1, 2, 3, 1]);
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(crate) fn report(
         closed_wrappers(agent);
         repeated_text(agent);
         if agent.agent == "codex" {
-            agent.diagnostics.extend(versions.clone());
+            agent.diagnose_all(versions.clone());
         }
     }
 }
@@ -133,7 +133,7 @@ fn parents(
         ),
     };
     let diagnostic = Diagnostic::new(code, message).with_count(count as u64);
-    agent.diagnostics.push(diagnostic.at_path(first.to_string_lossy()));
+    agent.diagnose(diagnostic.at_path(first.to_string_lossy()));
 }
 
 /// A `.git` in the wrong place moves the top of what Gemini CLI and Codex look at.
@@ -186,7 +186,7 @@ fn closed_wrappers(agent: &mut AgentReport) {
             found.push(diagnostic.at_path(file.path.to_string_lossy()).at_line(line));
         }
     }
-    agent.diagnostics.extend(found);
+    agent.diagnose_all(found);
 }
 
 /// The same file, or a copy of it, arrives more than once.

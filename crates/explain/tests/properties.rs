@@ -110,10 +110,9 @@ fn explained(tree: &MemoryTree) -> Report {
 
 /// The directory of the chain that a file belongs to, by its length.
 fn level(path: &std::path::Path) -> usize {
-    let directory = path.parent().unwrap();
-    let directory =
-        if directory.ends_with(".claude") { directory.parent().unwrap() } else { directory };
-    directory.as_os_str().len()
+    let mut directories = path.ancestors().skip(1);
+    let directory = directories.find(|directory| !directory.ends_with(".claude"));
+    directory.map_or(0, |directory| directory.as_os_str().len())
 }
 
 fn project_files(agent: &AgentReport) -> Vec<PathBuf> {

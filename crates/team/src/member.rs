@@ -51,6 +51,16 @@ pub struct AgentSettings {
     pub cwd: Option<String>,
     /// What it may do to that directory.
     pub sandbox: Option<String>,
+    /// Where an api agent's model is served.
+    pub base_url: Option<String>,
+    /// What is spoken there: responses or chat.
+    pub wire: Option<String>,
+    /// The name of the variable that holds the key. The key itself stands in no file.
+    pub key_env: Option<String>,
+    /// The tokens that the model can hold.
+    pub context_window: Option<u64>,
+    /// The tools that the model is offered: none or read.
+    pub tools: Option<String>,
 }
 
 impl Member {

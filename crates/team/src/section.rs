@@ -49,6 +49,19 @@ impl<'t> Section<'t> {
         })
     }
 
+    /// Reads one of some words.
+    pub(crate) fn one_of(
+        &mut self,
+        key: &'static str,
+        words: &[&str],
+    ) -> Result<Option<String>, TeamFileError> {
+        let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+        self.read(key, &quoted.join(" or "), |value| {
+            let found = value.as_str().filter(|given| words.contains(given));
+            found.map(str::to_owned)
+        })
+    }
+
     pub(crate) fn boolean(&mut self, key: &'static str) -> Result<Option<bool>, TeamFileError> {
         self.read(key, "true or false", |value| value.as_bool())
     }

@@ -42,6 +42,11 @@ fn every_setting_is_read() {
         env = { A = "b" }
         cwd = "work"
         sandbox = "read-only"
+        base-url = "http://127.0.0.1:8080/v1"
+        wire = "chat"
+        key-env = "MODEL_KEY"
+        context-window = 8192
+        tools = "read"
         window = 3
         max-bytes = 4096
         "#,
@@ -82,6 +87,8 @@ fn what_cannot_be_used_is_named_with_its_line() {
         ("[[member]]\nname = \"x\"\nhuman = true\nmodel = \"m\"\n".to_owned(), "a person's model"),
         (member.to_owned() + "instructons = \"x\"\n", "misspelt in a member"),
         (member.to_owned() + "env = { A = 1 }\n", "no string"),
+        (member.to_owned() + "wire = \"soap\"\n", "no wire"),
+        (member.to_owned() + "key-env = \"sk-0123-not-to-be-repeated\"\n", "a key itself"),
         (member.to_owned() + member, "twice"),
     ];
     let refusals: Vec<String> = cases

@@ -87,6 +87,9 @@ fn parse(text: &str) -> Result<Vec<PrefixRule>, String> {
     }
 }
 
+/// How deep lists may nest; a file must not be able to exhaust the stack.
+const MAX_DEPTH: usize = 8;
+
 enum Literal {
     Text(String),
     List(Vec<Literal>),
@@ -111,7 +114,7 @@ impl<'a> Scan<'a> {
             }
             let keyword = self.keyword();
             let positional = ["pattern", "decision"].get(position).copied().unwrap_or("");
-            let value = self.literal()?;
+            let value = self.literal(MAX_DEPTH)?;
             match (keyword.unwrap_or(positional), value) {
                 ("pattern", Literal::List(words)) => pattern = Some(self.choices(words)?),
                 ("decision", Literal::Text(text)) => decision = Some(text),
@@ -158,10 +161,13 @@ impl<'a> Scan<'a> {
         None
     }
 
-    fn literal(&mut self) -> Result<Literal, String> {
+    fn literal(&mut self, depth: usize) -> Result<Literal, String> {
         self.skip_blank();
         if self.take('[') {
-            return self.list();
+            return match depth.checked_sub(1) {
+                Some(below) => self.list(below),
+                None => Err(self.wrong("lists are nested too deep")),
+            };
         }
         let quote = self.rest.chars().next();
         match quote.filter(|it| matches!(it, '"' | '\'')) {
@@ -170,14 +176,14 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn list(&mut self) -> Result<Literal, String> {
+    fn list(&mut self, depth: usize) -> Result<Literal, String> {
         let mut values = Vec::new();
         loop {
             self.skip_blank();
             if self.take(']') {
                 return Ok(Literal::List(values));
             }
-            values.push(self.literal()?);
+            values.push(self.literal(depth)?);
             self.skip_blank();
             if !self.take(',') {
                 self.expect(']')?;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::Deserialize;
 
@@ -146,6 +147,17 @@ pub struct SkillTexts {
     pub intro: String,
     /// After the list.
     pub how_to_use: String,
+    /// The skills that Codex installs into its home directory when it starts.
+    pub system: Vec<SystemSkill>,
+}
+
+/// A skill that comes with the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemSkill {
+    /// The name of its folder.
+    pub folder: String,
+    /// Its `SKILL.md`.
+    pub text: Arc<str>,
 }
 
 /// The texts of compaction.
@@ -190,6 +202,7 @@ impl Pack {
             skills: SkillTexts {
                 intro: folder.text("skills/intro.md")?,
                 how_to_use: folder.text("skills/how-to-use.md")?,
+                system: folder.system_skills()?,
             },
             compaction: CompactionTexts {
                 prompt: folder.text("compact/prompt.md")?,
@@ -286,6 +299,18 @@ impl Folder<'_> {
             model_messages: messages.transpose()?,
             settings: listed.settings,
         })
+    }
+
+    /// Reads `skills/system/*/SKILL.md`; a pack may have none.
+    fn system_skills(&self) -> Result<Vec<SystemSkill>, PackError> {
+        let names = self.files.names(&self.directory.join("skills/system"));
+        let names = names.unwrap_or_default().into_iter();
+        let names = names.map(|name| name.to_string_lossy().into_owned());
+        let skill = |folder: String| {
+            let text = self.text(&format!("skills/system/{folder}/SKILL.md"))?;
+            Ok(SystemSkill { folder, text: text.into() })
+        };
+        names.map(skill).collect()
     }
 
     /// Reads a file that an entry names; an empty name is an empty text.

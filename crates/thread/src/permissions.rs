@@ -204,20 +204,21 @@ fn prefix_list(prefixes: &[Prefix], mark: &str, diagnostics: &mut Vec<Diagnostic
     let mut sorted: Vec<_> = prefixes.iter().collect();
     let bytes = |prefix: &Prefix| prefix.iter().map(String::len).sum::<usize>();
     sorted.sort_by(|a, b| (a.len(), bytes(a), a).cmp(&(b.len(), bytes(b), b)));
+    sorted.dedup();
     let lines = sorted.iter().take(MAX_PREFIXES).map(|prefix| line(prefix));
     let mut list = lines.collect::<Vec<_>>().join("\n");
     let cut = list.char_indices().nth(MAX_PREFIX_CHARS).map(|(at, _)| at);
     if let Some(at) = cut {
         list.truncate(at);
     }
-    if cut.is_some() || prefixes.len() > MAX_PREFIXES {
+    let count = sorted.len();
+    if cut.is_some() || count > MAX_PREFIXES {
         let message = format!(
-            "the list of {} approved prefixes is cut: at most {MAX_PREFIXES} prefixes and \
-             {MAX_PREFIX_CHARS} characters are listed",
-            prefixes.len()
+            "the list of {count} approved prefixes is cut: at most {MAX_PREFIXES} prefixes and \
+             {MAX_PREFIX_CHARS} characters are listed"
         );
-        let count = prefixes.len() as u64;
-        diagnostics.push(Diagnostic::new(Code::RulesTruncated, message).with_count(count));
+        let truncated = Diagnostic::new(Code::RulesTruncated, message);
+        diagnostics.push(truncated.with_count(count as u64));
         list.push_str(mark);
     }
     list

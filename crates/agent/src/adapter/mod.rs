@@ -54,7 +54,8 @@ pub struct Host {
     pub state_dir: PathBuf,
 }
 
-/// Creates the agent that a definition describes.
+/// Creates the agent that a definition describes. An api agent is made by `convoke-model`, which knows
+/// how to speak to a model; what is made of it here fails with every turn.
 pub fn agent(definition: Definition, host: Host) -> Box<dyn Agent> {
     if definition.kind == Kind::StandIn {
         return Box::new(StandIn::new(Script::replies(definition.replies)));
@@ -175,6 +176,9 @@ impl CliAgent {
             Kind::Codex => codex::call(&context)?,
             Kind::Gemini => gemini::call(&context)?,
             Kind::Plain | Kind::StandIn => plain::call(&context),
+            Kind::Api => {
+                return Err(start_failure("an api agent has no program: convoke-model makes it"));
+            }
         };
         for diagnostic in &call.diagnostics {
             side.warn(diagnostic.clone()).await;

@@ -232,6 +232,10 @@ fn failure(message: String) -> Failure {
 fn explain(ending: &Ending<'_>) -> Failure {
     let mut failure = explain_ending(ending);
     match ending.exit {
+        Exit::Code(0) => {
+            "it ended without a result; it drops output that is not read in time"
+                .clone_into(&mut failure.message);
+        }
         Exit::Code(41) => failure.reason = Reason::Auth,
         Exit::Code(42) if failure.reason == Reason::Incomplete => failure.reason = Reason::Usage,
         Exit::Code(55) => failure.reason = Reason::Untrusted,

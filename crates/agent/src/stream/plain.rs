@@ -24,7 +24,7 @@ impl Plain {
 
     fn add(&mut self, line: &str, sink: &mut Sink<'_>) {
         let line = line.strip_suffix('\r').unwrap_or(line);
-        let text = format!("{line}\n");
+        let text = [line, "\n"].concat();
         self.tally.say(&text);
         if self.text.len() + text.len() <= self.limit {
             self.text.push_str(&text);

@@ -1,15 +1,18 @@
 //! The subcommands, one module each.
 
+mod ask;
 mod assemble;
 mod capture;
 mod chat;
 mod doctor;
 mod explain;
+mod init;
 mod prompt;
 mod request;
 mod rpc;
 mod run;
 mod sessions;
+mod trust;
 
 use clap::Subcommand;
 use tracing_subscriber::filter::LevelFilter;
@@ -20,17 +23,23 @@ use crate::outcome::Outcome;
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Write a team file for this directory
+    Init(init::Arguments),
     /// Hold a conversation with a team of agents to its end
     Run(run::Arguments),
     /// Hold a conversation with a team of agents in the whole terminal
     Chat(chat::Arguments),
     /// Show, resume, copy and check conversations
     Sessions(sessions::Arguments),
+    /// Let a directory's team file choose what runs
+    Trust(trust::Arguments),
     Explain(explain::Explain),
     /// Show the exact prompt that a member would get now; nothing is sent
     Prompt(prompt::Arguments),
     /// Show the exact request that a turn here would send to a model; nothing is sent
     Request(Box<request::Arguments>),
+    /// Ask one model one question, with this repository's instructions
+    Ask(Box<ask::Arguments>),
     /// Assemble prompts for other programs: JSON lines in, JSON lines out
     Assemble(assemble::Arguments),
     /// Keep a conversation for another program: JSON-RPC over standard input and output
@@ -49,12 +58,15 @@ pub fn run(command: Command) -> anyhow::Result<Outcome> {
         _ => LevelFilter::OFF,
     });
     match command {
+        Command::Init(arguments) => init::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Chat(arguments) => chat::run(arguments),
         Command::Sessions(arguments) => sessions::run(arguments),
+        Command::Trust(arguments) => trust::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Prompt(arguments) => prompt::run(&arguments),
         Command::Request(arguments) => request::run(&arguments),
+        Command::Ask(arguments) => ask::run(&arguments),
         Command::Assemble(arguments) => assemble::run(&arguments),
         Command::Rpc(arguments) => rpc::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),

@@ -14,16 +14,19 @@ use convoke_agent::process::guardian::Guardian;
 use convoke_agent::redact::Redactor;
 use convoke_core::{Code, Diagnostic};
 use convoke_inspect::Surroundings;
+use convoke_model::{ModelAgent, Settings, ThreadId};
 use convoke_session::prompt::InstructionFile;
-use convoke_session::{Crew, MemberName, Seat};
+use convoke_session::{Crew, MemberName, Seat, SessionId, SqliteStore};
 use convoke_team::{AgentSettings, MemberKind, Team};
 
 use super::engagement::{Engagement, engage};
 use super::home::Home;
-use super::project::Project;
+use super::project::{Origin, Project};
 use super::stage::{Stage, vendor_of};
 use super::{Players, sample};
+use crate::machine;
 use crate::outcome::UsageError;
+use crate::threads::StoredThreads;
 
 /// The time that a stand-in takes for a word of the sample, so that it can be followed.
 const PACE: Duration = Duration::from_millis(10);
@@ -41,6 +44,9 @@ pub(super) struct Casting<'a> {
     pub(super) players: Players,
     /// How many turns each member has done already: a script goes on after them.
     pub(super) done: HashMap<MemberName, usize>,
+    /// Which session the threads of models belong to, and where they are kept.
+    pub(super) session: SessionId,
+    pub(super) store: &'a SqliteStore,
     pub(super) home: &'a Home,
     pub(super) surroundings: &'a Surroundings,
 }
@@ -69,6 +75,9 @@ impl Casting<'_> {
                 set_format(&mut team, &member.name, engaged);
             }
             let agent = match (self.players, &engaged) {
+                (Players::Agents, Some(engaged)) if engaged.definition.kind == Kind::Api => {
+                    self.model(&name, settings, engaged, &mut diagnostics)?
+                }
                 (Players::Agents, Some(engaged)) => {
                     agent(engaged.definition.clone(), self.host()?).into()
                 }
@@ -125,20 +134,43 @@ impl Casting<'_> {
             return Ok(self.stand_in(name));
         };
         let state = self.home.data.join("rehearsal");
-        let lines = if sample::is_sample(self.project) {
-            sample::lines(name.as_str())
-                .split_off(self.done(name, sample::lines(name.as_str()).len()))
-        } else {
-            Vec::new()
-        };
+        let mut lines = Vec::new();
+        if self.project.origin == Origin::Sample {
+            let all = sample::lines(name.as_str());
+            lines = all[self.done(name, all.len())..].to_vec();
+        }
         let host = stage.enter(name.clone(), vendor, lines, self.surroundings, state).await?;
         let mut definition = definition.clone();
         definition.command = Some(program.display().to_string());
+        // The private home's variables lead to our server; the user's own could lead past it.
+        definition.env.clear();
         Ok(agent(definition, host).into())
     }
 
+    /// Makes a model a member: its thread is that of its name in this session.
+    fn model(
+        &self,
+        name: &MemberName,
+        settings: &AgentSettings,
+        engaged: &Engagement,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> anyhow::Result<Arc<dyn Agent>> {
+        let thread = ThreadId::of_member(&self.session.to_string(), name.as_str());
+        let (settings, refused) =
+            Settings::for_member(settings, &engaged.definition, self.project.trust, Some(thread));
+        diagnostics.extend(refused);
+        let host = convoke_model::Host {
+            env: self.environment(),
+            machine: machine::of_process(self.home.configuration.clone(), None)?,
+            pack: Arc::new(convoke_packs::convoke()?),
+            store: Arc::new(StoredThreads(self.store.clone())),
+            observer: None,
+        };
+        Ok(Arc::new(ModelAgent::new(settings, host)))
+    }
+
     fn stand_in(&self, name: &MemberName) -> Arc<dyn Agent> {
-        if !sample::is_sample(self.project) {
+        if self.project.origin != Origin::Sample {
             return Arc::new(StandIn::new(Script::default()));
         }
         let mut turns = sample::turns(name.as_str());

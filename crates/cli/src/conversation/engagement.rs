@@ -51,8 +51,8 @@ pub(super) fn engage(
     let mut may = |name: &str, is_set: bool| {
         if is_set && project.trust == Trust::Untrusted {
             let message = format!(
-                "`member.{member}.{name}` needs trust and was left out; `convoke trust {}` gives it",
-                project.directory.display()
+                "`member.{member}.{name}` needs trust and was left out: {}",
+                project.how_to_trust()
             );
             let diagnostic = Diagnostic::new(Code::AgentSettingRefused, message);
             refused.push(diagnostic.at_path(project.file.clone()));
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!((engagement.permissions, engagement.cwd), (Permissions::ReadOnly, None));
         let names = ["command", "args", "env", "cwd", "sandbox"];
         let expected = names.map(|name| {
-            format!("`member.max.{name}` needs trust and was left out; `convoke trust /p` gives it")
+            format!("`member.max.{name}` needs trust and was left out: `convoke trust /p` gives it")
         });
         assert_eq!(refused, expected);
     }

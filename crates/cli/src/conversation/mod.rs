@@ -26,7 +26,7 @@ use convoke_session::{
 
 use self::cast::{Cast, Casting};
 use self::home::Home;
-use self::project::{Project, TEAM_FILE, find_team_file};
+use self::project::{Origin, Project, TEAM_FILE, find_team_file};
 use self::stage::Stage;
 use self::trust::TrustedDirectories;
 use crate::outcome::UsageError;
@@ -143,21 +143,31 @@ pub async fn open(
         Some(Rehearsal::StandIn) => Players::StandIns,
         Some(Rehearsal::Cli) => Players::Clis,
         // The sample is a play: nobody pays for it by going on with it.
-        None if sample::is_sample(&project) => Players::StandIns,
+        None if project.origin == Origin::Sample => Players::StandIns,
         None => Players::Agents,
     };
     let done = match &session {
-        Some(session) if sample::is_sample(&project) => {
+        Some(session) if project.origin == Origin::Sample => {
             sessions::turns_done(&store, session.began.id).await?
         }
         _ => std::collections::HashMap::new(),
     };
-    let casting = Casting { project: &project, players, done, home: &home, surroundings };
-    let Cast { crew, stage, diagnostics } = casting.fill().await?;
     let is_new = session.is_none();
-    let coordinator = match session {
-        Some(session) => Coordinator::open(store, session.began.id, crew, observer).await?,
-        None => Coordinator::create(store, begin(&project), crew, observer).await?,
+    let began = session.map_or_else(|| begin(&project), |session| session.began);
+    let casting = Casting {
+        project: &project,
+        players,
+        done,
+        session: began.id,
+        store: &store,
+        home: &home,
+        surroundings,
+    };
+    let Cast { crew, stage, diagnostics } = casting.fill().await?;
+    let coordinator = if is_new {
+        Coordinator::create(store, began, crew, observer).await?
+    } else {
+        Coordinator::open(store, began.id, crew, observer).await?
     };
     Ok(Conversation { coordinator, project, players, stage, diagnostics, is_new })
 }
@@ -171,16 +181,17 @@ pub fn project_of(
     home: &Home,
     trusted: &TrustedDirectories,
 ) -> anyhow::Result<Project> {
+    if sample::is_of_session(&session.began, home) {
+        return sample::write(home);
+    }
     let NewSession { id, directory, team, .. } = &session.began;
     let directory = PathBuf::from(directory);
     let stands_there =
         std::fs::read_to_string(directory.join(TEAM_FILE)).is_ok_and(|text| text == *team);
     let trust = if stands_there { trusted.trust_of(&directory) } else { Trust::Untrusted };
     let name = format!("the team file of session {id}");
-    let project = Project::of(name, team.clone(), directory, trust)?;
-    if sample::is_sample(&project) {
-        return sample::write(home);
-    }
+    let mut project = Project::of(name, team.clone(), directory, trust)?;
+    project.origin = Origin::Session;
     if !project.directory.is_dir() {
         let gone = project.directory.display();
         return Err(UsageError(format!(

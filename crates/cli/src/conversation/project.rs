@@ -24,6 +24,19 @@ pub struct Project {
     pub directory: PathBuf,
     /// Whether the user trusts what the file says.
     pub trust: Trust,
+    /// Where the text comes from.
+    pub origin: Origin,
+}
+
+/// Where the text of a team file comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// From the file itself.
+    File,
+    /// From a session, which keeps a copy.
+    Session,
+    /// From this program: the built-in sample.
+    Sample,
 }
 
 impl Project {
@@ -46,6 +59,17 @@ impl Project {
         Self::of(shown.to_string(), text, directory, trust)
     }
 
+    /// Says what the user can do to have the file trusted.
+    pub fn how_to_trust(&self) -> String {
+        let directory = self.directory.display();
+        match self.origin {
+            Origin::File | Origin::Sample => format!("`convoke trust {directory}` gives it"),
+            Origin::Session => format!(
+                "it counts only while it stands in {directory}/{TEAM_FILE} and that directory is trusted"
+            ),
+        }
+    }
+
     /// Reads a team file's text.
     pub fn of(
         file: String,
@@ -54,7 +78,7 @@ impl Project {
         trust: Trust,
     ) -> Result<Self, UsageError> {
         let team = Team::parse(&text).map_err(|error| UsageError(format!("{file}: {error}")))?;
-        Ok(Self { file, text, team, directory, trust })
+        Ok(Self { file, text, team, directory, trust, origin: Origin::File })
     }
 
     /// Reads the text of a member's instruction file. Until the directory is trusted, it must lie in it.
@@ -68,9 +92,9 @@ impl Project {
         let unreadable = |error: std::io::Error| refuse(format!("cannot be read: {error}"));
         let path = self.directory.join(file).canonicalize().map_err(unreadable)?;
         if self.trust == Trust::Untrusted && !path.starts_with(&self.directory) {
-            let directory = self.directory.display();
+            let how = self.how_to_trust();
             return Err(refuse(format!(
-                "lies outside the project; move it below the team file, or run `convoke trust {directory}`"
+                "lies outside the project and needs trust: {how}; or move it below the team file"
             )));
         }
         let bytes = std::fs::read(&path).map_err(unreadable)?;
@@ -81,14 +105,16 @@ impl Project {
     }
 }
 
-/// Finds the team file of a directory: in it, or above it as far as its repository goes.
+/// Finds the team file of the working directory: in it, by its name alone, or above it as far as its
+/// repository goes.
 pub fn find_team_file(directory: &Path) -> Option<PathBuf> {
     let top = directory.ancestors().find(|above| above.join(".git").exists());
     let searched = directory.ancestors().take_while(|above| match top {
         Some(top) => above.starts_with(top),
         None => *above == directory,
     });
-    searched.map(|above| above.join(TEAM_FILE)).find(|path| path.is_file())
+    let found = searched.map(|above| above.join(TEAM_FILE)).find(|path| path.is_file())?;
+    Some(found.strip_prefix(directory).map_or(found.clone(), Path::to_owned))
 }
 
 #[cfg(test)]
@@ -108,5 +134,6 @@ mod tests {
         assert_eq!(find_team_file(&at("repo/a/b")), Some(at("repo/convoke.toml")));
         std::fs::write(at("repo/a/convoke.toml"), "").unwrap();
         assert_eq!(find_team_file(&at("repo/a/b")), Some(at("repo/a/convoke.toml")));
+        assert_eq!(find_team_file(&at("repo/a")), Some(TEAM_FILE.into()));
     }
 }

@@ -9,9 +9,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use convoke_agent::adapter::Step;
 use convoke_agent::delivery::Trust;
+use convoke_session::NewSession;
 
 use super::home::Home;
-use super::project::{Project, TEAM_FILE};
+use super::project::{Origin, Project, TEAM_FILE};
 
 const TEAM: &str = include_str!("../../sample/convoke.toml");
 const FILES: [(&str, &str); 4] = [
@@ -53,7 +54,7 @@ const PLAY: [Part; 5] = [
 ];
 
 /// Returns where the sample project lies.
-pub fn directory(home: &Home) -> PathBuf {
+fn directory(home: &Home) -> PathBuf {
     home.data.join("sample")
 }
 
@@ -65,7 +66,10 @@ pub fn write(home: &Home) -> anyhow::Result<Project> {
         write_file(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let directory = directory.canonicalize().context("the sample project is gone")?;
-    Ok(Project::of("the sample team".to_owned(), TEAM.to_owned(), directory, Trust::Untrusted)?)
+    let file = "the sample team".to_owned();
+    let mut project = Project::of(file, TEAM.to_owned(), directory, Trust::Untrusted)?;
+    project.origin = Origin::Sample;
+    Ok(project)
 }
 
 fn write_file(path: &Path, text: &str) -> io::Result<()> {
@@ -76,9 +80,11 @@ fn write_file(path: &Path, text: &str) -> io::Result<()> {
     fs::write(path, text)
 }
 
-/// Says whether a team is the sample's, so that its agents have something to say.
-pub fn is_sample(project: &Project) -> bool {
-    project.text == TEAM
+/// Says whether a session was begun with the sample. A copy of its files elsewhere is a project like
+/// any other.
+pub fn is_of_session(session: &NewSession, home: &Home) -> bool {
+    let here = directory(home).canonicalize();
+    session.team == TEAM && here.is_ok_and(|here| here == Path::new(&session.directory))
 }
 
 /// Returns what a member of the sample team does, turn by turn.

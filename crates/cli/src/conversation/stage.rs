@@ -73,11 +73,6 @@ impl Stage {
         Ok(host)
     }
 
-    /// Says whether a member's program talks to a server of ours.
-    pub fn has(&self, member: &MemberName) -> bool {
-        self.actors.iter().any(|actor| actor.member == *member)
-    }
-
     /// Returns the first call for a turn that reached a member's server since this was asked last.
     ///
     /// A program may call its model more than once in a turn; the first call carries what we sent.
@@ -106,6 +101,6 @@ pub(super) fn vendor_of(kind: Kind) -> Option<Vendor> {
         Kind::Claude => Some(Vendor::Claude),
         Kind::Codex => Some(Vendor::Codex),
         Kind::Gemini => Some(Vendor::Gemini),
-        Kind::Plain | Kind::StandIn => None,
+        Kind::Plain | Kind::Api | Kind::StandIn => None,
     }
 }

@@ -6,10 +6,12 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use convoke_agent::delivery::Trust;
 use serde::{Deserialize, Serialize};
 
 use super::home::Home;
+use crate::outcome::UsageError;
 
 const FILE: &str = "trusted.json";
 
@@ -26,46 +28,30 @@ struct File {
     directories: BTreeSet<PathBuf>,
 }
 
-/// The list of trusted directories cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum TrustError {
-    /// It cannot be read or written.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// It is no such list.
-    #[error("{} is no list of trusted directories: {why}; nothing in it counts", path.display())]
-    Invalid {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
-}
-
 impl TrustedDirectories {
     /// Reads the list; without a file nothing is trusted.
-    pub fn load(home: &Home) -> Result<Self, TrustError> {
+    pub fn load(home: &Home) -> anyhow::Result<Self> {
         let path = home.data.join(FILE);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(source) => return Err(TrustError::Io { path, source }),
+            Err(error) => return Err(error).context(format!("cannot read {}", path.display())),
         };
-        let invalid = |why: String| TrustError::Invalid { path: path.clone(), why };
+        let invalid = |why: String| {
+            let path = path.display();
+            UsageError(format!(
+                "{path} is no list of trusted directories: {why}; remove it, and trust them again"
+            ))
+        };
         let file: File = serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))?;
         if file.version != 1 {
-            return Err(invalid(format!("it has version {}", file.version)));
+            return Err(invalid(format!("it has version {}", file.version)).into());
         }
         Ok(Self { directories: file.directories })
     }
 
     /// Writes the list, whole or not at all, for this user alone.
-    pub fn save(&self, home: &Home) -> Result<(), TrustError> {
+    pub fn save(&self, home: &Home) -> anyhow::Result<()> {
         let path = home.data.join(FILE);
         let draft = home.data.join(format!(".{FILE}.{}", std::process::id()));
         let file = File { version: 1, directories: self.directories.clone() };
@@ -79,7 +65,7 @@ impl TrustedDirectories {
             out.sync_all()?;
             fs::rename(&draft, &path)
         };
-        write().map_err(|source| TrustError::Io { path: path.clone(), source })
+        write().with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// Says whether a directory, by its real path, is trusted.

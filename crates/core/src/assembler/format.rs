@@ -44,17 +44,47 @@ pub enum LineStyle {
 }
 
 impl LineStyle {
-    /// Returns the texts that make up the line of a message.
-    pub(crate) fn texts<'m>(self, message: &'m PromptContextMessage<'_>) -> [&'m str; 6] {
-        let (from, content) = (&*message.from, &*message.content);
+    /// Returns what a line says of its message.
+    #[inline]
+    pub(crate) fn contents<'m>(self, message: &'m PromptContextMessage<'_>) -> [&'m str; 3] {
+        let to = match self {
+            Self::Arrow => message.to.as_deref().unwrap_or("all"),
+            Self::Dash | Self::Bare => "",
+        };
+        [&message.from, to, &message.content]
+    }
+
+    /// Returns the bytes of the line of a message.
+    #[inline]
+    pub(crate) fn size(self, message: &PromptContextMessage<'_>) -> usize {
+        let [from, to, content] = self.contents(message);
+        let frame = match self {
+            Self::Arrow => "-  -> : ".len(),
+            Self::Dash => "- : ".len(),
+            Self::Bare => ": ".len(),
+        };
+        frame + from.len() + to.len() + content.len()
+    }
+
+    /// Writes the line of a message, and what it says through `write`.
+    pub(crate) fn write(
+        self,
+        message: &PromptContextMessage<'_>,
+        out: &mut String,
+        write: impl Fn(&str, &mut String),
+    ) {
+        let [from, to, content] = self.contents(message);
         match self {
-            Self::Arrow => {
-                let to = message.to.as_deref().unwrap_or("all");
-                ["- ", from, " -> ", to, ": ", content]
-            }
-            Self::Dash => ["- ", from, "", "", ": ", content],
-            Self::Bare => ["", from, "", "", ": ", content],
+            Self::Arrow | Self::Dash => out.push_str("- "),
+            Self::Bare => {}
         }
+        write(from, out);
+        if self == Self::Arrow {
+            out.push_str(" -> ");
+            write(to, out);
+        }
+        out.push_str(": ");
+        write(content, out);
     }
 }
 

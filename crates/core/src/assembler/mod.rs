@@ -13,7 +13,6 @@ pub use registry::Assemblers;
 use crate::agent_type::AgentType;
 use crate::budget::{self, BudgetTooSmall};
 use crate::diagnostic::Diagnostic;
-use crate::forged;
 use crate::fragment::Fragments;
 use crate::input::AssemblerInput;
 use crate::ledger::Ledger;
@@ -66,7 +65,8 @@ pub fn assemble<'a>(
     let fragments = Fragments::new(format, input);
     let plan = budget::plan(format, &fragments, input.max_bytes)?;
     let mut diagnostics = plan.diagnostics();
-    diagnostics.extend(forged::find(format, &fragments, &plan));
-    let render::Rendered { prompt, system_flag, ledger } = render::render(format, fragments, &plan);
+    let rendered = render::render(format, fragments, &plan);
+    let render::Rendered { prompt, system_flag, ledger, forged } = rendered;
+    diagnostics.extend(forged);
     Ok(AssemblerOutput { prompt, system_flag, ledger, diagnostics })
 }

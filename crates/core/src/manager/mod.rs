@@ -74,12 +74,7 @@ impl ContextManager {
     pub fn add_message(&mut self, message: NewMessage) -> &ConversationMessage {
         let id = self.history.push(message);
         tracing::debug!("[ContextManager] Message added: {id}");
-        if let Some(limit) = &mut self.hooks.limit
-            && self.history.len() > limit.keep.get()
-            && let Some(oldest) = self.history.pop_oldest()
-        {
-            (limit.archive)(oldest);
-        }
+        self.archive_beyond_limit();
         let added = self.history.newest();
         if let Some(hook) = &mut self.hooks.message_added {
             hook(added);
@@ -194,14 +189,29 @@ impl ContextManager {
     }
 
     /// Replaces the state with a stored one, or refuses it whole and changes nothing.
+    ///
+    /// Beyond the message limit, if there is one, the oldest messages are handed to the archive.
     pub fn import_snapshot(
         &mut self,
         snapshot: serde_json::Value,
     ) -> Result<Vec<Diagnostic>, InvalidSnapshot> {
         let (state, diagnostics) = snapshot::read(snapshot)?;
         self.history.replace(state.messages, state.next_number);
+        self.archive_beyond_limit();
         self.replace_team_task(state.team_task);
         Ok(diagnostics)
+    }
+
+    /// Hands the oldest messages to the archive until the limit holds.
+    fn archive_beyond_limit(&mut self) {
+        let Some(limit) = &mut self.hooks.limit else {
+            return;
+        };
+        while self.history.len() > limit.keep.get()
+            && let Some(oldest) = self.history.pop_oldest()
+        {
+            (limit.archive)(oldest);
+        }
     }
 
     fn replace_team_task(&mut self, task: Option<String>) {

@@ -12,6 +12,10 @@ use crate::whitespace::{is_space, trim, trim_start};
 /// Removes FROM, the `TEAM_TASK` block and NEXT, in that order, and cleans up white space.
 pub(super) fn scan(text: &str) -> Scan<'_> {
     let mut scan = Scan::default();
+    if find_opening(text.as_bytes(), 0).is_none() {
+        scan.text = clean_up(text);
+        return scan;
+    }
     read_drops(text, &mut scan);
     let text = remove(text, |text, from| from_marker(text, from, &mut scan));
     let text = and_then(text, |text| remove(text, |text, from| task_block(text, from, &mut scan)));
@@ -23,10 +27,7 @@ pub(super) fn scan(text: &str) -> Scan<'_> {
 /// Applies a pass to a text without copying it when neither pass changes anything.
 fn and_then(text: Cow<'_, str>, pass: impl FnOnce(&str) -> Cow<'_, str>) -> Cow<'_, str> {
     match text {
-        Cow::Borrowed(text) => match pass(text) {
-            Cow::Borrowed(same) if same.len() == text.len() => Cow::Borrowed(text),
-            changed => Cow::Owned(changed.into_owned()),
-        },
+        Cow::Borrowed(text) => pass(text),
         Cow::Owned(text) => match pass(&text) {
             Cow::Borrowed(same) if same.len() == text.len() => Cow::Owned(text),
             changed => Cow::Owned(changed.into_owned()),
@@ -116,7 +117,8 @@ fn read_drops(text: &str, scan: &mut Scan<'_>) {
 
 /// Collapses runs of white space within a line, trims lines, and drops blank ones.
 fn clean_up(text: &str) -> Cow<'_, str> {
-    if is_clean(text.as_bytes()) {
+    let text = trim(text);
+    if !has_runs(text.as_bytes()) {
         return Cow::Borrowed(text);
     }
     let mut cleaned = String::with_capacity(text.len());
@@ -128,7 +130,11 @@ fn clean_up(text: &str) -> Cow<'_, str> {
         if !cleaned.is_empty() {
             cleaned.push('\n');
         }
-        collapse(line, &mut cleaned);
+        if has_runs(line.as_bytes()) {
+            collapse(line, &mut cleaned);
+        } else {
+            cleaned.push_str(line);
+        }
     }
     Cow::Owned(cleaned)
 }
@@ -145,23 +151,24 @@ fn collapse(mut line: &str, to: &mut String) {
     to.push_str(line);
 }
 
-/// Tells, from bytes alone and without branches that depend on them, that a text needs no cleanup:
-/// no white space at its ends, no two such bytes side by side, and none beyond ASCII.
-///
-/// It may answer no for a text that turns out to need none; it never answers yes for one that does.
-fn is_clean(text: &[u8]) -> bool {
-    let ends_clean = !text.first().is_some_and(|&b| is_ascii_space(b))
-        && !text.last().is_some_and(|&b| is_ascii_space(b));
-    ends_clean
-        && text.chunks(CHUNK).enumerate().all(|(i, chunk)| {
-            // One byte of the next chunk is looked at too, so that no pair is missed.
-            let next = text.get((i + 1) * CHUNK).copied().unwrap_or(b'x');
-            let mut found = suspicious(chunk[chunk.len() - 1], next);
-            for (&a, &b) in chunk.iter().zip(&chunk[1..]) {
-                found |= suspicious(a, b);
-            }
-            !found
-        })
+/// Tells, from bytes alone and without branches that depend on them, that two white space characters
+/// may stand side by side: two of ASCII do, or there is one beyond ASCII.
+fn has_runs(text: &[u8]) -> bool {
+    let mut at = 0;
+    while at < text.len() {
+        // Two bytes of the next chunk are looked at too, so that nothing is missed between two.
+        let chunk = &text[at..text.len().min(at + CHUNK + 2)];
+        let mut found = false;
+        for ((&a, &b), &c) in chunk.iter().zip(chunk.iter().skip(1)).zip(chunk.iter().skip(2)) {
+            found |= begins_run(a, b, c);
+        }
+        if found {
+            return true;
+        }
+        at += CHUNK;
+    }
+    // The last two bytes have no third after them.
+    matches!(text, [.., a, b] if begins_run(*a, *b, b'x'))
 }
 
 /// How many bytes are looked at before a text can be given up as unclean.
@@ -171,22 +178,21 @@ const fn is_ascii_space(b: u8) -> bool {
     b == b' ' || b.wrapping_sub(b'\t') < 5
 }
 
-/// Tells that two neighbours may be two white space characters, or the beginning of one that takes
-/// several bytes.
+/// Tells that three neighbours begin with two white space characters of ASCII, or with one beyond it.
 #[expect(clippy::needless_bitwise_bool, reason = "without branches the loop over it is vectorised")]
-const fn suspicious(a: u8, b: u8) -> bool {
+const fn begins_run(a: u8, b: u8, c: u8) -> bool {
     (is_ascii_space(a) & is_ascii_space(b))
         | ((a == 0xC2) & (b == 0xA0))
-        | ((a == 0xE1) & (b == 0x9A))
-        | ((a == 0xE2) & ((b == 0x80) | (b == 0x81)))
-        | ((a == 0xE3) & (b == 0x80))
-        | ((a == 0xEF) & (b == 0xBB))
+        | ((a == 0xE1) & (b == 0x9A) & (c == 0x80))
+        | ((a == 0xE2) & (b == 0x80) & ((c < 0x8B) | (c == 0xA8) | (c == 0xA9) | (c == 0xAF)))
+        | ((a == 0xE2) & (b == 0x81) & (c == 0x9F))
+        | ((a == 0xE3) & (b == 0x80) & (c == 0x80))
+        | ((a == 0xEF) & (b == 0xBB) & (c == 0xBF))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::whitespace::is_blank;
 
     #[test]
     fn a_clean_text_is_not_copied() {
@@ -194,22 +200,27 @@ mod tests {
     }
 
     #[test]
-    fn no_text_that_needs_cleanup_is_called_clean() {
+    fn no_run_of_white_space_is_missed() {
         for space in ('\0'..=char::MAX).filter(|&c| is_space(c)) {
-            let unclean = [
-                format!("{space}a"),
-                format!("a{space}"),
-                format!("a{space}{space}b"),
-                format!("a {space}b"),
-                format!("a\n{space}\nb"),
-            ];
-            for text in unclean {
-                assert!(!is_clean(text.as_bytes()), "{text:?}");
-                assert!(!is_blank(&scan(&text).text));
+            for run in [format!("{space}{space}"), format!(" {space}"), format!("\n{space}")] {
+                assert!(has_runs(format!("a{run}b").as_bytes()), "{run:?}");
+                assert!(has_runs(run.as_bytes()), "{run:?}");
             }
         }
-        let across_chunks = "a".repeat(CHUNK - 1) + "  b";
-        assert!(!is_clean(across_chunks.as_bytes()));
+        for before in CHUNK - 4..CHUNK + 4 {
+            for run in ["  ", " \u{3000}", "\u{2003} ", "\u{A0}\u{A0}"] {
+                let across_chunks = "a".repeat(before) + run + "b";
+                assert!(has_runs(across_chunks.as_bytes()), "{before} {run:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn characters_that_share_bytes_with_white_space_are_none() {
+        for text in ["“it’s” — fine…", "你好，世界。、", "ﬁ", "\u{200B}a\u{2060}b\u{180E}c\u{85}d"]
+        {
+            assert!(!has_runs(text.as_bytes()), "{text:?}");
+        }
     }
 
     #[test]

@@ -33,6 +33,10 @@ pub(super) const BLOCK_LEN: usize = b"[TEAM_TASK]".len();
 /// Reads the opening of a marker at the start of `text`, if one stands there. Only ASCII case folds.
 pub(super) fn opening(text: &[u8]) -> Option<Opening> {
     let inner = text.strip_prefix(b"[")?;
+    // Most brackets are no marker's.
+    if !matches!(inner.first()?, b'N' | b'n' | b'F' | b'f' | b'D' | b'd' | b'T' | b't') {
+        return None;
+    }
     for (keyword, name) in KEYWORDS {
         let Some((head, rest)) = inner.split_at_checked(name.len()) else {
             continue;

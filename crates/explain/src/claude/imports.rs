@@ -88,7 +88,7 @@ fn report_missing(loader: &mut Loader<'_>, importing: &Importing, import: &Impor
             import.path,
             &import.path[bare.len()..]
         );
-        if !loader.report.mentions(&path) {
+        if !loader.is_seen(&path) {
             loader.report.ignore(&path, Rule::ImportForm(by));
         }
         warn(loader, Code::ImportNotTaken, importing, import.line, message);
@@ -111,7 +111,7 @@ pub(super) fn report_near_misses(
             continue;
         }
         let message = format!("@{bare} is not imported: white space must stand before the @");
-        if !loader.report.mentions(&path) {
+        if !loader.is_seen(&path) {
             let by = importing.path.clone();
             loader.report.ignore(&path, Rule::ImportForm(by));
         }
@@ -122,7 +122,7 @@ pub(super) fn report_near_misses(
 fn warn(loader: &mut Loader<'_>, code: Code, importing: &Importing, line: u64, message: String) {
     let path = importing.path.to_string_lossy();
     let diagnostic = Diagnostic::new(code, message).at_path(path).at_line(line);
-    loader.report.diagnostics.push(diagnostic);
+    loader.report.diagnose(diagnostic);
 }
 
 /// Returns whether a file may be imported: no extension, or one that is known for text.

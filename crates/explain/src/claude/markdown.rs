@@ -7,7 +7,10 @@ use std::ops::Range;
 use convoke_core::whitespace::{is_blank, is_space};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use crate::text::line_at;
+use crate::text::LineCounter;
+
+/// The most mentions of one file that are followed: more is no text that anybody wrote.
+const MAX_MENTIONS: usize = 10_000;
 
 /// An `@path` that counts as an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,16 +66,19 @@ pub(crate) fn scan(text: &str) -> Scan {
         return found;
     }
     let mut once = HashSet::new();
+    let mut lines = LineCounter::new(text);
     for run in runs(text) {
         for (at, path) in mentions(&run.text) {
-            if once.insert(path.clone()) {
-                let line = line_at(text, run.source_of(at));
+            if found.imports.len() < MAX_MENTIONS && once.insert(path.clone()) {
+                let line = lines.line(run.source_of(at));
                 found.imports.push(Import { path, line });
             }
         }
         for (at, path) in enclosed_mentions(&run.text) {
-            let line = line_at(text, run.source_of(at));
-            found.near_misses.push(Import { path, line });
+            if found.near_misses.len() < MAX_MENTIONS {
+                let line = lines.line(run.source_of(at));
+                found.near_misses.push(Import { path, line });
+            }
         }
     }
     found
@@ -135,7 +141,8 @@ impl Run {
     }
 
     fn source_of(&self, at: usize) -> usize {
-        let piece = self.pieces.iter().rev().find(|(start, _)| *start <= at);
+        let behind = self.pieces.partition_point(|(start, _)| *start <= at);
+        let piece = behind.checked_sub(1).and_then(|index| self.pieces.get(index));
         piece.map_or(0, |(start, source)| source + (at - start))
     }
 }
@@ -160,7 +167,7 @@ fn runs(text: &str) -> Vec<Run> {
                     _ => 0,
                 };
                 if escaped {
-                    runs.push(Run::default());
+                    begin(&mut runs);
                 }
                 let start = range.start + skipped;
                 if let Some(run) = runs.last_mut() {
@@ -180,18 +187,27 @@ fn runs(text: &str) -> Vec<Run> {
                 // What stands behind a comment on its line is text after all.
                 let raw = &text[range.clone()];
                 if raw.trim_start().starts_with("<!--") && raw.contains("-->") {
-                    let mut run = Run::default();
-                    run.push(&without_comment_marks(raw), range.start);
-                    runs.push(run);
+                    begin(&mut runs);
+                    if let Some(run) = runs.last_mut() {
+                        run.push(&without_comment_marks(raw), range.start);
+                    }
                 }
             }
             _ => {}
         }
         end_of_last = end_of_last.max(range.start);
-        runs.push(Run::default());
+        begin(&mut runs);
     }
     runs.retain(|run| run.text.contains('@'));
     runs
+}
+
+/// Begins another run; one that is empty or mentions nothing is used again.
+fn begin(runs: &mut Vec<Run>) {
+    match runs.last_mut() {
+        Some(run) if !run.text.contains('@') => *run = Run::default(),
+        _ => runs.push(Run::default()),
+    }
 }
 
 /// The `@path`s of a stretch of text with their offsets: at its start or after white space.

@@ -48,7 +48,7 @@ pub(super) fn load(loader: &mut Loader<'_>, repository: Option<&Path>) {
         let cut = Diagnostic::new(Code::MemoryTruncated, message)
             .with_bytes(size.saturating_sub(end as u64))
             .at_path(path.to_string_lossy());
-        loader.report.diagnostics.push(cut);
+        loader.report.diagnose(cut);
     } else {
         let message =
             format!("{} is loaded too: {size} bytes that Claude Code wrote", path.display());

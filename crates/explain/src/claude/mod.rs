@@ -48,7 +48,7 @@ pub(crate) fn explain(files: &dyn Files, session: &Session) -> AgentReport {
     rules::report(&mut loader);
     let mut report = loader.report;
     if let Some(switch) = off {
-        report.diagnostics.clear();
+        report.clear_diagnostics();
         report.withhold(&Rule::SwitchedOff(switch));
     }
     report

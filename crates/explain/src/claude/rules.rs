@@ -85,7 +85,7 @@ pub(super) fn report(loader: &mut Loader<'_>) {
         let path = first.path.to_string_lossy();
         let diagnostic =
             Diagnostic::new(Code::RulesConditional, message).with_count(count as u64).at_path(path);
-        loader.report.diagnostics.push(diagnostic);
+        loader.report.diagnose(diagnostic);
     }
 }
 

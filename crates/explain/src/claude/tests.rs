@@ -400,7 +400,6 @@ fn imports_that_were_meant_and_fail_are_reported_and_names_of_people_are_not() {
         ("import.not-taken", 1),
         ("import.missing", 3),
         ("import.not-taken", 1),
-        ("import.not-taken", 1),
     ];
     assert_eq!(lines, expected);
     assert!(place.rule("/w/repo/a.md").contains("not in a way that imports it"));

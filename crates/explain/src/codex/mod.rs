@@ -36,7 +36,7 @@ pub(crate) fn explain(files: &dyn Files, session: &Session, edition: Edition) ->
     report.search.names = names.filter(|name| !name.is_empty()).collect();
 
     let user = user_doc(files, &codex_home, rules);
-    report.diagnostics.extend(user.diagnostics);
+    report.diagnose_all(user.diagnostics);
     take_ignored(&mut report, user.ignored);
     if let Some(document) = user.document {
         let why = Why::User;
@@ -54,7 +54,7 @@ pub(crate) fn explain(files: &dyn Files, session: &Session, edition: Edition) ->
     let project = discover(files, &settings);
     report.search.top =
         project.chain.first().filter(|_| config.has_root(files, &cwd, rules)).cloned();
-    report.diagnostics.extend(project.diagnostics);
+    report.diagnose_all(project.diagnostics);
     report_blank(&mut report, &project.ignored);
     take_ignored(&mut report, project.ignored);
     for document in project.documents {

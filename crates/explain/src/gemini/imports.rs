@@ -14,11 +14,13 @@ use convoke_thread::files::{Files, Kind, absolute};
 use super::settings::ImportFormat;
 use super::size;
 use crate::report::{AgentReport, Loaded, Rule, Why};
-use crate::text::line_at;
 use find::Mention;
 
 /// The deepest level at which imports are still followed.
 const MAX_DEPTH: usize = 5;
+
+/// About the bytes of the comments around an import.
+const MARKERS: usize = 50;
 
 /// A file that was read, or the words of the failure.
 type Reading = Result<(Rc<str>, u64), String>;
@@ -99,6 +101,7 @@ impl<'a> Imports<'a> {
             match self.import(&mention, &path, above) {
                 Outcome::Refused => {
                     refuse(source, &mention, &path, &self.root, self.files, report);
+                    self.written += MARKERS;
                     push_failure(&mut out, mention.path, "Path traversal attempt");
                 }
                 Outcome::Repeated => {
@@ -106,13 +109,14 @@ impl<'a> Imports<'a> {
                 }
                 Outcome::Failed(message) => {
                     report_failure(source, &mention, report);
+                    self.written += MARKERS + message.len();
                     push_failure(&mut out, mention.path, &message);
                 }
                 Outcome::Read { text, size } => {
                     report_place(source, &mention, report);
-                    self.written += text.len() + 2 * mention.path.len();
+                    self.written += text.len() + 2 * mention.path.len() + MARKERS;
                     let index = self.loaded.len();
-                    let line = line_at(source.text, mention.start);
+                    let line = mention.line;
                     self.note(source.path, &path, line, above.len() + 1, true);
                     above.push(path.clone());
                     let imported =
@@ -147,7 +151,7 @@ impl<'a> Imports<'a> {
             if let Outcome::Read { text, size } = self.import(&mention, &path, &[]) {
                 done.push(path.clone());
                 let index = self.loaded.len();
-                let line = line_at(source.text, mention.start);
+                let line = mention.line;
                 self.note(source.path, &path, line, depth + 1, false);
                 self.fill(index, size, trim(&text).to_owned());
                 self.expand_flat(Source { path: &path, text: &text }, done, depth + 1);
@@ -315,7 +319,7 @@ fn report_failure(source: Source<'_>, mention: &Mention<'_>, report: &mut AgentR
 
 /// An import that stands where Claude Code would not take it for one.
 fn report_place(source: Source<'_>, mention: &Mention<'_>, report: &mut AgentReport) {
-    if let Some(place) = find::odd_place(source.text, mention.start) {
+    if let Some(place) = mention.place {
         let message = format!("@{} is expanded although it stands in {place}", mention.path);
         warn(Code::ImportInComment, source, mention, message, report);
     }
@@ -328,10 +332,7 @@ fn warn(
     message: String,
     report: &mut AgentReport,
 ) {
-    let diagnostic = Diagnostic::new(code, message)
-        .at_path(source.path.to_string_lossy())
-        .at_line(line_at(source.text, mention.start));
-    if !report.diagnostics.contains(&diagnostic) {
-        report.diagnostics.push(diagnostic);
-    }
+    let diagnostic =
+        Diagnostic::new(code, message).at_path(source.path.to_string_lossy()).at_line(mention.line);
+    report.diagnose(diagnostic);
 }

@@ -234,7 +234,7 @@ impl Loader<'_> {
                 "{} {why}: a headless run ends with exit code 55 before any request",
                 session.cwd.display()
             );
-            self.report.diagnostics.clear();
+            self.report.clear_diagnostics();
             self.report.warn(Code::FolderUntrusted, &session.cwd, message);
             self.report.withhold(&Rule::NoRequest("the folder is not trusted"));
             return;

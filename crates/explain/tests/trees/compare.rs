@@ -1,5 +1,6 @@
 //! Compares a report with what arrived, and names the first difference.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use convoke_explain::{AgentReport, Loaded, Why};
@@ -22,8 +23,9 @@ pub fn compare(
     let mut found_files: Vec<&Loaded> = report.loaded.iter().collect();
     found_files.retain(|file| !unseen.contains(&file.path));
     if scenario.order_is_free {
-        sort_within_rules(&mut expected_files, |file| laid.path(&file.path));
-        sort_within_rules(&mut found_files, |file| file.real_path.clone());
+        let free = rule_files(report);
+        sort_runs(&mut expected_files, &free, |file| laid.path(&file.path));
+        sort_runs(&mut found_files, &free, |file| file.real_path.clone());
     }
     for (index, expected) in expected_files.iter().enumerate() {
         let Some(found) = found_files.get(index) else {
@@ -163,22 +165,28 @@ fn same_ignored(
     Ok(())
 }
 
-/// Puts the files of each rules directory into one order, because the programs have none.
-fn sort_within_rules<T>(files: &mut [T], path: impl Fn(&T) -> PathBuf) {
-    let tree = |file: &T| {
-        let path = path(file).to_string_lossy().into_owned();
-        path.find("/rules/").map(|at| path[..at].to_owned())
-    };
-    let mut start = 0;
-    while start < files.len() {
-        let length = match tree(&files[start]) {
-            None => 1,
-            Some(first) => {
-                files[start..].iter().take_while(|file| tree(file).as_ref() == Some(&first)).count()
-            }
+/// The files of rules directories and what they import: among these the programs have no order.
+fn rule_files(report: &AgentReport) -> HashSet<PathBuf> {
+    let mut free = HashSet::new();
+    for file in &report.loaded {
+        let is_free = match &file.why {
+            Why::Rule | Why::MatchingRule(_) => true,
+            Why::Import { by, .. } => free.contains(by),
+            _ => false,
         };
-        files[start..start + length].sort_by_key(|file| path(file));
-        start += length;
+        if is_free {
+            free.extend([file.path.clone(), file.real_path.clone()]);
+        }
+    }
+    free
+}
+
+/// Puts every run of files that have no order among themselves into that of their paths.
+fn sort_runs<T>(files: &mut [T], free: &HashSet<PathBuf>, path: impl Fn(&T) -> PathBuf) {
+    for run in
+        files.chunk_by_mut(|left, right| free.contains(&path(left)) && free.contains(&path(right)))
+    {
+        run.sort_by_key(&path);
     }
 }
 

@@ -5,6 +5,8 @@
 //! one that holds it as `explain`. Each is laid out in memory and, where a temporary directory can
 //! stand for `/lab`, on disk as well.
 
+#![expect(clippy::print_stdout, clippy::expect_used, reason = "a test may stop, and say so")]
+
 mod compare;
 mod layout;
 mod mutation;
@@ -77,15 +79,12 @@ fn run(name: &str, scenario: &Scenario, counts: &mut Counts) {
             }
         }
     }
-    match failure {
-        Some(difference) => {
-            println!("FAIL {name}: {difference}");
-            counts.failed += 1;
-        }
-        None => {
-            counts.passed += 1;
-            mutate(name, scenario, &layouts[0], counts);
-        }
+    if let Some(difference) = failure {
+        println!("FAIL {name}: {difference}");
+        counts.failed += 1;
+    } else {
+        counts.passed += 1;
+        mutate(name, scenario, &layouts[0], counts);
     }
 }
 

@@ -123,7 +123,7 @@ fn entry(value: &Value) -> Result<Entry, String> {
         }
         other => return Err(format!("{path} is of an unknown kind `{other}`")),
     };
-    let mode = value.get("mode").map(|mode| mode.to_string());
+    let mode = value.get("mode").map(ToString::to_string);
     Ok(Entry {
         path,
         is_settings: kind == "settings",

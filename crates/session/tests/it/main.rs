@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "the functions of a test")]
 
 mod conversation;
+mod events;
 mod hostile;
 mod stage;
 mod store;
+mod threads;
 mod transfer;

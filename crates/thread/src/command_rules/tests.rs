@@ -36,6 +36,7 @@ fn a_file_that_is_not_understood_is_named_with_its_line() {
         ("\nx = 1\n", "line 2: `prefix_rule` was expected, not `x`"),
         ("prefix_rule(decision=\"allow\")", "line 1: a rule has no pattern"),
         ("prefix_rule(pattern=[\"a)", "line 1: a text is not closed"),
+        (&format!("prefix_rule({}", "[".repeat(100_000)), "line 1: lists are nested too deep"),
     ];
     for (text, reason) in cases {
         let (prefixes, messages) = approved(text);

@@ -351,8 +351,18 @@ fn read_within(
     let mut remaining = settings.max_bytes;
     for path in candidates {
         if remaining == 0 {
-            found.diagnostics.push(report::over_budget(files, path, settings));
-            found.ignored.push(Ignored { path: path.clone(), reason: Reason::OverBudget });
+            let reason = match files.read_head(path, 0) {
+                // An empty file is not missed.
+                Ok(head) if head.size == 0 => Reason::Blank,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Reason::Dangling,
+                // Codex no longer notices that it could not read it.
+                other => {
+                    let size = other.map_or(0, |head| head.size);
+                    found.diagnostics.push(report::over_budget(path, size, settings));
+                    Reason::OverBudget
+                }
+            };
+            found.ignored.push(Ignored { path: path.clone(), reason });
             continue;
         }
         let head = match files.read_head(path, remaining) {

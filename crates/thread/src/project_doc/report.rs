@@ -5,7 +5,6 @@ use std::path::Path;
 use convoke_core::diagnostic::{Code, Diagnostic};
 
 use super::{Failure, Settings};
-use crate::files::Files;
 
 pub(super) fn cut(path: &Path, loaded: u64, size: u64, settings: &Settings<'_>) -> Diagnostic {
     let lost = size - loaded;
@@ -19,8 +18,7 @@ pub(super) fn cut(path: &Path, loaded: u64, size: u64, settings: &Settings<'_>) 
         .at_path(path.display().to_string())
 }
 
-pub(super) fn over_budget(files: &dyn Files, path: &Path, settings: &Settings<'_>) -> Diagnostic {
-    let size = files.read_head(path, 0).map_or(0, |head| head.size);
+pub(super) fn over_budget(path: &Path, size: u64, settings: &Settings<'_>) -> Diagnostic {
     let message = format!(
         "{} is not sent: files nearer to the root used up project_doc_max_bytes ({})",
         path.display(),

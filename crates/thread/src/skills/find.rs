@@ -2,15 +2,18 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use convoke_core::diagnostic::{Code, Diagnostic};
 
-use super::{Scope, Skill, front_matter};
+use super::front_matter::{self, About};
+use super::{Scope, Skill};
 use crate::config::{Config, Machine, directories_between, project_root};
 use crate::files::{Files, Kind};
-use crate::pack::Shape;
+use crate::pack::{Shape, SystemSkill};
 
 const FILE_NAME: &str = "SKILL.md";
+const SYSTEM_FOLDER: &str = ".system";
 const MAX_DEPTH: usize = 6;
 const MAX_FOLDERS: usize = 2000;
 
@@ -25,6 +28,8 @@ pub struct Places<'a> {
     pub config: &'a Config,
     /// The version of Codex.
     pub shape: Shape,
+    /// The skills that come with it. Where there are any, nothing else counts as installed.
+    pub system: &'a [SystemSkill],
 }
 
 /// Finds the enabled skills of a working directory, in the order of the list.
@@ -46,12 +51,7 @@ pub fn find(
             }
             let text = files.read_text(&path).map_err(|error| error.to_string());
             match text.and_then(|text| front_matter::read(&text)) {
-                Ok(about) => skills.push(Skill {
-                    name: about.name,
-                    description: about.description,
-                    path,
-                    scope,
-                }),
+                Ok(about) => skills.push(skill(about, path, scope, None)),
                 // Installed by the program itself: its own business.
                 Err(_) if scope == Scope::System => {}
                 Err(reason) => {
@@ -62,6 +62,7 @@ pub fn find(
             }
         }
     }
+    skills.extend(built_in(files, places));
     skills.retain(|skill| !disabled.contains(&skill.path));
     skills.sort_by(|a, b| (a.scope, &a.name, &a.path).cmp(&(b.scope, &b.name, &b.path)));
     skills
@@ -84,10 +85,29 @@ fn roots(files: &dyn Files, places: &Places<'_>) -> Vec<(PathBuf, Scope)> {
     {
         roots.push((home.join(".agents/skills"), Scope::User));
     }
-    roots.push((of_codex.join(".system"), Scope::System));
+    if places.system.is_empty() {
+        roots.push((of_codex.join(SYSTEM_FOLDER), Scope::System));
+    }
     roots.push(("/etc/codex/skills".into(), Scope::Admin));
     roots.extend(below(".agents/skills"));
     roots
+}
+
+/// Returns the skills that come with the program, where it would install them.
+fn built_in(files: &dyn Files, places: &Places<'_>) -> Vec<Skill> {
+    let home = &places.machine.codex_home;
+    let home = files.canonicalize(home).unwrap_or_else(|_| home.clone());
+    let folder = home.join("skills").join(SYSTEM_FOLDER);
+    let skills = places.system.iter().filter_map(|system| {
+        let about = front_matter::read(&system.text).ok()?;
+        let path = folder.join(&system.folder).join(FILE_NAME);
+        Some(skill(about, path, Scope::System, Some(Arc::clone(&system.text))))
+    });
+    skills.collect()
+}
+
+fn skill(about: About, path: PathBuf, scope: Scope, built_in: Option<Arc<str>>) -> Skill {
+    Skill { name: about.name, description: about.description, path, scope, built_in }
 }
 
 /// Returns the `SKILL.md` files below a root, links resolved.

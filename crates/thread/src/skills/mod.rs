@@ -8,6 +8,7 @@ mod front_matter;
 mod mention;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use convoke_core::diagnostic::{Code, Diagnostic};
 
@@ -41,6 +42,8 @@ pub struct Skill {
     pub path: PathBuf,
     /// Whose it is.
     pub scope: Scope,
+    /// Its text when it comes with the pack, whether it is installed or not.
+    pub built_in: Option<Arc<str>>,
 }
 
 /// A skill as the model reads it.
@@ -85,7 +88,11 @@ pub fn inject(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<SkillInstructions> {
     let path = shown(&skill.path);
-    match files.read_text(&skill.path) {
+    let text = match &skill.built_in {
+        Some(text) => Ok(text.to_string()),
+        None => files.read_text(&skill.path),
+    };
+    match text {
         Ok(contents) => {
             if contents.contains("</skill>") {
                 let message = format!("{path} contains </skill>, which ends its own wrapper");

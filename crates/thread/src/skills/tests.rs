@@ -8,6 +8,7 @@ fn skill(name: &str, path: &str) -> Skill {
         description: "d".to_owned(),
         path: path.into(),
         scope: Scope::User,
+        built_in: None,
     }
 }
 

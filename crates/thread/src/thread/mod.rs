@@ -5,6 +5,7 @@
 
 mod compact;
 mod context;
+mod going_on;
 mod settings;
 mod turn;
 
@@ -29,6 +30,7 @@ use crate::record::{Event, Record, Usage};
 use crate::skills::{self, Skill};
 use crate::user_instructions::{self, UserInstructions};
 
+pub use going_on::Told;
 pub use settings::{CollaborationMode, Settings, TurnOverrides};
 pub use turn::{Answer, Failure, Outcome, Step};
 
@@ -205,6 +207,11 @@ impl<'a> Thread<'a> {
         self.usage.last + past_reasoning + uncounted
     }
 
+    /// Returns the tokens at which the thread is compacted, if its model has such a limit.
+    pub fn compaction_limit(&self) -> Option<u64> {
+        self.previous.model.auto_compact_limit()
+    }
+
     /// Sets the tools that requests offer, in the form of the Responses API.
     pub fn set_tools(&mut self, tools: Vec<Value>) {
         self.tools = tools;
@@ -288,6 +295,17 @@ impl<'a> Thread<'a> {
     }
 
     fn restore(&mut self, record: &Record) {
+        self.replay(record);
+        // Codex records a restored history a second time, so that what is barely too long is cut
+        // twice.
+        let restored = std::mem::take(&mut self.history).into_entries();
+        for entry in restored {
+            self.remember(entry);
+        }
+    }
+
+    /// Puts what was recorded back in its place.
+    fn replay(&mut self, record: &Record) {
         for event in &record.events {
             match event {
                 Event::Item(item) => self.remember(Entry::new(item.clone(), Origin::Restored)),
@@ -303,12 +321,6 @@ impl<'a> Thread<'a> {
                 Event::RolledBack { turns } => self.history.roll_back(*turns),
                 Event::Turn { .. } | Event::Usage(_) => {}
             }
-        }
-        // Codex records a restored history a second time, so that what is barely too long is cut
-        // twice.
-        let restored = std::mem::take(&mut self.history).into_entries();
-        for entry in restored {
-            self.remember(entry);
         }
         self.usage = record.last_usage().unwrap_or_default();
     }
@@ -340,6 +352,7 @@ impl<'a> Thread<'a> {
                 machine: self.setup.machine,
                 config: &self.config,
                 shape: self.setup.pack.shape,
+                system: &self.setup.pack.skills.system,
             };
             let found = skills::find(self.setup.files, &places, &mut self.diagnostics);
             self.skills.insert(cwd.clone(), found);

@@ -10,6 +10,7 @@ use super::{Answer, CollaborationMode, Failure, Outcome, Step, Thread, TurnOverr
 use crate::files::{Files, Head, Kind, MemoryTree};
 use crate::fixture::{World, answer, body, lines, reply, say, say_with};
 use crate::item::ResponseItem;
+use crate::pack::SystemSkill;
 use crate::permissions::{ApprovalPolicy, SandboxPolicy};
 use crate::personality::Personality;
 use crate::record::Record;
@@ -425,4 +426,65 @@ fn nothing_is_read_but_what_counts() {
         "/r/AGENTS.md",
     ];
     assert_eq!(read, expected);
+}
+
+#[test]
+fn skills_that_come_with_the_pack_count_as_installed() {
+    let mut world = World::new("");
+    let text = "---\nname: maker\ndescription: makes\n---\nMake it.";
+    let system = SystemSkill { folder: "maker".to_owned(), text: text.into() };
+    world.pack.skills.system.push(system);
+    world.tree.write("/home/.codex/skills/.system/old/SKILL.md", text.replace("maker", "old"));
+    let mut thread = world.start();
+    let lines = lines(&say(&mut thread, "use $maker"));
+    let listed = "- maker: makes (file: /home/.codex/skills/.system/maker/SKILL.md)\n### How";
+    assert!(lines[1].contains(listed) && !lines[1].contains("old"), "{}", lines[1]);
+    assert!(lines[4].contains("Make it."));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_real_directory_and_memory_yield_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().canonicalize().unwrap();
+    let mut world = World::new("");
+    let skill = "---\nname: s\ndescription: d\n---\nbody";
+    let files = [
+        ("home/.codex/config.toml", "project_doc_max_bytes = 12\n"),
+        ("home/.codex/AGENTS.md", " mine\n"),
+        ("home/.codex/rules/a.rules", "prefix_rule(pattern=[\"ls\"])\n"),
+        ("home/.agents/skills/s/SKILL.md", skill),
+        ("r/.git/HEAD", ""),
+        ("r/AGENTS.md", "root"),
+        ("r/sub/.codex/skills/deep/SKILL.md", "no front matter"),
+        ("r/sub/other.md", "linked and too long"),
+    ];
+    for (path, text) in files {
+        let path = base.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        world.tree.write(path, text);
+    }
+    let link = base.join("r/sub/AGENTS.md");
+    std::os::unix::fs::symlink("other.md", &link).unwrap();
+    world.tree.link(&link, "other.md");
+    world.machine.home = Some(base.join("home"));
+    world.machine.codex_home = base.join("home/.codex");
+    world.machine.cwd = base.join("r/sub");
+
+    let request = |files: &dyn Files| {
+        let overrides = crate::config::Overrides::default();
+        let shape = world.pack.shape;
+        let config = crate::config::Config::load(files, &world.machine, shape, &overrides);
+        let setup = super::Setup { files, ..world.setup() };
+        let mut thread = Thread::start(setup, config.unwrap(), "t").unwrap();
+        let Step::Send(request) = say(&mut thread, "use $s") else {
+            panic!("no request");
+        };
+        request
+    };
+    let (memory, disk) = (request(&world.tree), request(&crate::files::Disk));
+    assert_eq!(memory.body, disk.body);
+    assert_eq!(memory.diagnostics, disk.diagnostics);
+    assert!(disk.body.contains("linked a") && disk.body.contains("<skill>"));
 }

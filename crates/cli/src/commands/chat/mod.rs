@@ -9,6 +9,7 @@ use convoke_chat::{Company, Setup};
 
 use crate::commands::run::{Arguments as RunArguments, addressees};
 use crate::commands::sessions::short;
+use crate::conversation::project::Origin;
 use crate::conversation::{self, Conversation, Order, sample};
 use crate::diagnostics::Deny;
 use crate::outcome::Outcome;
@@ -74,7 +75,8 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
 async fn setup(to: &[String], conversation: &Conversation) -> anyhow::Result<Setup> {
     let coordinator = &conversation.coordinator;
     let team = coordinator.crew().team();
-    let suggestion = sample::is_sample(&conversation.project).then(|| sample::QUESTION.to_owned());
+    let suggestion =
+        (conversation.project.origin == Origin::Sample).then(|| sample::QUESTION.to_owned());
     Ok(Setup {
         name: team.name.clone().unwrap_or_else(|| "a conversation".to_owned()),
         session: short(coordinator.session()),

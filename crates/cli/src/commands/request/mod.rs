@@ -3,7 +3,6 @@
 mod arguments;
 mod input;
 mod output;
-mod surroundings;
 
 use convoke_core::Diagnostic;
 use convoke_core::diagnostic::Code;
@@ -14,6 +13,7 @@ use convoke_thread::prompt::{Purpose, Request};
 use convoke_thread::thread::{Outcome as TurnOutcome, Setup, Step, Thread, TurnOverrides};
 
 pub use self::arguments::Arguments;
+use crate::machine;
 use crate::outcome::{Outcome, UsageError};
 
 /// The id of a thread that is not begun, in the form of those that are. It is the same every time, so
@@ -22,7 +22,8 @@ const NEW_THREAD: &str = "00000000-0000-7000-8000-000000000000";
 
 /// Makes and shows the request.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let machine = surroundings::machine(arguments)?;
+    let codex_home = machine::codex_home(arguments.codex_home.as_deref())?;
+    let machine = machine::of_process(codex_home, arguments.shell.as_deref())?;
     let pack = read_pack(arguments)?;
     let overrides = arguments.overrides(&machine.cwd)?;
     let mut config = Config::load(&Disk, &machine, pack.shape, &overrides)

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use convoke_session::event::Stop;
-use convoke_session::{Event, Store as _, TurnState};
+use convoke_session::{Controls, Event, Store as _, TurnId, TurnState};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -74,11 +74,11 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     });
     let mut conversation = conversation::open(&arguments.order, &surroundings, observer).await?;
     let saying = saying::what_to_say(arguments, &conversation).await?;
-    let mut show = Show::new(arguments, &conversation);
-    show.opening(&conversation)?;
     if arguments.retry {
         retry(&mut conversation).await?;
     }
+    let mut show = Show::new(arguments, &conversation);
+    show.opening(&conversation)?;
     if let Some(saying) = saying {
         conversation.coordinator.accept(saying).await?;
     }
@@ -124,7 +124,7 @@ pub(in crate::commands) async fn conclude(
 pub(in crate::commands) async fn retry(conversation: &mut Conversation) -> anyhow::Result<()> {
     let coordinator = &mut conversation.coordinator;
     let session = coordinator.session();
-    let turns = coordinator.store().turns_after(session, Default::default(), usize::MAX).await?;
+    let turns = coordinator.store().turns_after(session, TurnId::default(), usize::MAX).await?;
     let undone = |state| matches!(state, TurnState::Failed | TurnState::Cancelled);
     let failed = turns.iter().rev().find(|turn| undone(turn.state) && turn.attempts > 0);
     match failed {
@@ -148,42 +148,50 @@ pub(in crate::commands) async fn drive(
     let mut ends = signal(SignalKind::terminate())?;
     let mut clock = tokio::time::interval(Duration::from_millis(100));
     let stage = &mut conversation.stage;
-    // When nobody reads any more, the conversation is left as if by a person.
-    let mut unread: Option<io::Error> = None;
-    let mut see = |event: &Event, show: &mut Show| {
+    let mut reader = Reader { controls: controls.clone(), gone: None };
+    let mut see = |event: &Event, show: &mut Show, reader: &mut Reader| {
         if let Event::TurnEnded { turn, member, .. } = event
             && let Some(received) = stage.received(member)
         {
             reached.push(Reached::new(*turn, member.clone(), received));
         }
-        if unread.is_none()
-            && let Err(error) = show.event(event)
-        {
-            unread = Some(error);
-            controls.leave();
-        }
+        reader.heed(|| show.event(event));
     };
     let running = conversation.coordinator.run();
     tokio::pin!(running);
     let stop = loop {
         tokio::select! {
             biased;
-            Some(event) = events.recv() => see(&event, show),
+            Some(event) = events.recv() => see(&event, show, &mut reader),
             stop = &mut running => break stop?,
             Some(()) = interrupts.recv() => {
                 controls.interrupt();
-                show.interrupted()?;
+                reader.heed(|| show.interrupted());
             }
             Some(()) = ends.recv() => controls.leave(),
-            _ = clock.tick() => show.tick()?,
+            _ = clock.tick() => reader.heed(|| show.tick()),
         }
     };
     while let Ok(event) = events.try_recv() {
-        see(&event, show);
+        see(&event, show, &mut reader);
     }
-    match unread {
-        Some(error) => Err(error.into()),
-        None => Ok(stop),
+    reader.gone.map_or(Ok(stop), |error| Err(error.into()))
+}
+
+/// Whoever reads the output. When it goes away, the conversation is left as if by a person.
+struct Reader {
+    controls: Controls,
+    gone: Option<io::Error>,
+}
+
+impl Reader {
+    fn heed(&mut self, write: impl FnOnce() -> io::Result<()>) {
+        if self.gone.is_none()
+            && let Err(error) = write()
+        {
+            self.gone = Some(error);
+            self.controls.leave();
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use convoke_core::name::NameKey;
 use convoke_session::Saying;
 
 use super::Arguments;
+use crate::conversation::project::Origin;
 use crate::conversation::{Conversation, sample};
 use crate::outcome::UsageError;
 
@@ -32,7 +33,7 @@ pub(super) async fn what_to_say(
             }
             return Ok(None);
         }
-        None if sample::is_sample(&conversation.project) => sample::QUESTION.to_owned(),
+        None if conversation.project.origin == Origin::Sample => sample::QUESTION.to_owned(),
         None if conversation.project.team.task.is_some() => BEGIN.to_owned(),
         None => {
             let file = &conversation.project.file;

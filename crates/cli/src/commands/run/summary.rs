@@ -1,5 +1,6 @@
 //! The lines before and after a run.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use super::reached::Arrivals;
 use super::tally::{MemberTally, Tally};
 use super::view::{View, seconds};
 use crate::commands::sessions::short;
-use crate::conversation::{Conversation, Players, sample};
+use crate::conversation::project::Origin;
+use crate::conversation::{Conversation, Players};
 use crate::figures::number;
 use crate::program;
 
@@ -27,7 +29,7 @@ pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation)
     ))?;
     let players = match conversation.players {
         Players::Agents => None,
-        Players::StandIns if sample::is_sample(&conversation.project) => {
+        Players::StandIns if conversation.project.origin == Origin::Sample => {
             Some("A rehearsal of the built-in sample: a script answers. No account, no network.")
         }
         Players::StandIns => {
@@ -163,7 +165,7 @@ fn table(members: &[MemberTally]) -> Vec<String> {
         let padding = widths[0] - unicode_width::UnicodeWidthStr::width(&*row[0]);
         let mut line = format!("{}{:padding$}", row[0], "");
         for (cell, width) in row.iter().zip(widths).skip(1) {
-            line += &format!("  {cell:>width$}");
+            let _ = write!(line, "  {cell:>width$}");
         }
         line
     };

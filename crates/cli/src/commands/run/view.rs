@@ -2,6 +2,7 @@
 //! agent at work.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use convoke_core::marker::Intent;
 use convoke_session::{Event, MemberName, MessageNumber, TurnId, TurnState};
 
 use super::text::FlowingText;
-use crate::figures::number;
+use crate::figures::{count, number};
 use crate::terminal::Paint;
 
 /// The screen that a run is shown on.
@@ -131,19 +132,18 @@ impl<W: Write> View<W> {
                 turn, member, state, outcome, elapsed_ms, partial_bytes, ..
             } => {
                 let elapsed = seconds(Duration::from_millis(*elapsed_ms));
-                let paint = self.screen.paint;
                 self.end_text(*turn)?;
-                let line = match state {
-                    TurnState::Done => format!("  {}", paint.faint(&self.went_on(&elapsed))),
-                    _ => {
-                        let kept = match partial_bytes {
-                            0 => String::new(),
-                            bytes => format!("; {} bytes of its reply are kept", number(*bytes)),
-                        };
-                        format!("  {} {member}: {outcome} ({elapsed}){kept}", paint.bad("✗"))
-                    }
+                let paint = self.screen.paint;
+                let line = if *state == TurnState::Done {
+                    paint.faint(&self.went_on(&elapsed))
+                } else {
+                    let kept = match partial_bytes {
+                        0 => String::new(),
+                        bytes => format!("; {} bytes of its reply are kept", number(*bytes)),
+                    };
+                    format!("{} {member}: {outcome} ({elapsed}){kept}", paint.bad("✗"))
                 };
-                self.line(&line)?;
+                self.line(&format!("  {line}"))?;
             }
             Event::Diagnostic { diagnostic, .. } => self.diagnostic(diagnostic)?,
             Event::Task { task, by } => {
@@ -338,15 +338,15 @@ impl AtWork {
         let elapsed = self.since.elapsed();
         let frame = usize::try_from(elapsed.as_millis() / 100).unwrap_or(0) % FRAMES.len();
         let mut line = format!(
-            "{} {} {} · {} · {} events",
+            "{} {} {} · {} · {}",
             FRAMES[frame],
             self.member,
             self.doing.as_deref().unwrap_or("works"),
             seconds(elapsed),
-            number(self.events)
+            count(self.events, "event")
         );
         if let Some(tokens) = self.tokens {
-            line += &format!(" · {} tokens", number(tokens));
+            let _ = write!(line, " · {} tokens", number(tokens));
         }
         line
     }
@@ -357,5 +357,80 @@ pub(super) fn seconds(time: Duration) -> String {
     match time.as_secs() {
         whole @ 60.. => format!("{} min {:02} s", whole / 60, whole % 60),
         _ => format!("{:.1} s", time.as_secs_f64()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use convoke_session::Content;
+
+    fn started(turn: u64, member: &str) -> Event {
+        Event::TurnStarted {
+            turn: TurnId(turn),
+            member: member.into(),
+            answers: MessageNumber(1),
+            attempt: 1,
+            prompt: Content::new("prompt").reference(),
+            system: None,
+            tokens_estimate: 2,
+            context: 0,
+        }
+    }
+
+    fn agent(turn: u64, member: &str, kind: EventKind<'static>) -> Event {
+        let event = convoke_agent::event::Event::own(kind);
+        Event::Agent { turn: TurnId(turn), member: member.into(), event }
+    }
+
+    fn piece(text: &'static str) -> EventKind<'static> {
+        EventKind::Text { text: text.into(), part: Part::Delta }
+    }
+
+    fn shown(columns: Option<usize>, act: impl FnOnce(&mut View<&mut Vec<u8>>)) -> String {
+        let mut out = Vec::new();
+        let screen = Screen { paint: Paint::Plain, columns, parallel: false };
+        act(&mut View::new(&mut out, screen));
+        String::from_utf8(out).unwrap().replace('\u{1b}', "ESC")
+    }
+
+    #[test]
+    fn the_live_line_gives_way_to_text_and_comes_back_between_lines() {
+        let screen = shown(Some(60), |view| {
+            view.tick().unwrap();
+            view.show(&started(1, "max")).unwrap();
+            view.tick().unwrap();
+            view.show(&agent(1, "max", piece("Hello "))).unwrap();
+            // In the middle of a line there is no place for it.
+            view.tick().unwrap();
+            view.show(&agent(1, "max", piece("there\n"))).unwrap();
+            view.tick().unwrap();
+        });
+        assert_eq!(
+            screen,
+            "\nmax  turn 1, answers message 1 · sent 6 bytes, about 2 tokens\n\
+             \rESC[2K  ⠋ max works · 0.0 s · 0 events\rESC[2K  Hello there\n\
+             \rESC[2K  ⠋ max writes · 0.0 s · 2 events"
+        );
+    }
+
+    #[test]
+    fn a_file_gets_no_live_line() {
+        let screen = shown(None, |view| {
+            view.show(&started(1, "max")).unwrap();
+            view.tick().unwrap();
+            view.show(&agent(1, "max", piece("Hello"))).unwrap();
+        });
+        assert!(screen.ends_with("tokens\n  Hello"), "{screen}");
+    }
+
+    #[test]
+    fn a_live_line_is_never_wider_than_the_screen() {
+        let screen = shown(Some(30), |view| {
+            view.show(&started(1, "a-member-with-a-rather-long-name")).unwrap();
+            view.tick().unwrap();
+        });
+        let live = screen.rsplit("ESC[2K").next().unwrap();
+        assert_eq!(live.chars().count(), 29);
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{short, write_json};
 use crate::conversation::now;
-use crate::figures::number;
+use crate::figures::{count, number};
 use crate::outcome::Outcome;
 use crate::terminal::Paint;
 
@@ -55,7 +55,11 @@ fn line(session: &Summary, now: Millis, paint: Paint) -> String {
         paint.strong(&short(*id)),
         age(now - session.updated_at),
         name.as_deref().unwrap_or("-"),
-        paint.faint(&format!("{} messages, {} turns{waiting}", number(*messages), number(*turns))),
+        paint.faint(&format!(
+            "{}, {}{waiting}",
+            count(*messages, "message"),
+            count(*turns, "turn")
+        )),
         format_args!("{cut}{more}")
     )
 }

@@ -30,12 +30,19 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Go on with a session: the same as `convoke run --session`
+    Resume(resume::Arguments),
+    #[command(flatten)]
+    Stored(StoredCommand),
+}
+
+/// What is done with sessions as they are stored.
+#[derive(Debug, Subcommand)]
+enum StoredCommand {
     /// List all sessions, the one that changed last first
     List(list::Arguments),
     /// Show a conversation, or exactly what a turn was sent
     Show(show::Arguments),
-    /// Go on with a session: the same as `convoke run --session`
-    Resume(resume::Arguments),
     /// Copy a session, so that the copy can go its own way
     Fork(transfer::Fork),
     /// Write a session as a snapshot, or everything with --all
@@ -52,22 +59,22 @@ enum Command {
 
 /// Runs `convoke sessions`.
 pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+    let command = match arguments.command {
+        Command::Resume(arguments) => return crate::commands::run::run(&arguments.into()),
+        Command::Stored(command) => command,
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    if let Command::Resume(arguments) = arguments.command {
-        return crate::commands::run::run(&arguments.into());
-    }
     runtime.block_on(async {
         let store = open_store(&surroundings::of_process()?).await?;
-        match &arguments.command {
-            Command::List(arguments) => list::run(arguments, &store).await,
-            Command::Show(arguments) => show::run(arguments, &store).await,
-            Command::Fork(arguments) => transfer::fork(arguments, &store).await,
-            Command::Export(arguments) => transfer::export(arguments, &store).await,
-            Command::Import(arguments) => transfer::import(arguments, &store).await,
-            Command::Rm(arguments) => remove::run(arguments, &store).await,
-            Command::Replay(arguments) => replay::run(arguments, &store).await,
-            Command::Diff(arguments) => diff::run(arguments, &store).await,
-            Command::Resume(_) => Ok(Outcome::Done),
+        match &command {
+            StoredCommand::List(arguments) => list::run(arguments, &store).await,
+            StoredCommand::Show(arguments) => show::run(arguments, &store).await,
+            StoredCommand::Fork(arguments) => transfer::fork(arguments, &store).await,
+            StoredCommand::Export(arguments) => transfer::export(arguments, &store).await,
+            StoredCommand::Import(arguments) => transfer::import(arguments, &store).await,
+            StoredCommand::Rm(arguments) => remove::run(arguments, &store).await,
+            StoredCommand::Replay(arguments) => replay::run(arguments, &store).await,
+            StoredCommand::Diff(arguments) => diff::run(arguments, &store).await,
         }
     })
 }

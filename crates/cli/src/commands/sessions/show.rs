@@ -1,5 +1,6 @@
 //! `convoke sessions show`: the conversation, a turn, or exactly what was sent.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write, stderr, stdout};
 
@@ -207,12 +208,13 @@ async fn show_conversation(
     if let Some(task) = &session.state.task {
         writeln!(out, "{} {task}", paint.faint("task:"))?;
     }
+    let replies = turns.iter().filter_map(|turn| Some((turn.reply?, turn.id)));
+    let turn_of: HashMap<MessageNumber, TurnId> = replies.collect();
     let text = Team::parse(&session.began.team).map(|team| team.context.text).unwrap_or_default();
     for NumberedMessage { number, message, .. } in messages(store, id).await? {
         let to = message.addressees();
         let to = if to.is_empty() { String::new() } else { format!(" → {}", to.join(", ")) };
-        let turn = turns.iter().find(|turn| turn.reply == Some(number));
-        let turn = turn.map_or(String::new(), |turn| format!(", turn {}", turn.id));
+        let turn = turn_of.get(&number).map_or(String::new(), |turn| format!(", turn {turn}"));
         let name = paint.strong(message.said.speaker.name());
         writeln!(out, "\n{name}{to}  {}", paint.faint(&format!("message {number}{turn}")))?;
         for line in strip_all_markers(&message.said.content, text).lines() {

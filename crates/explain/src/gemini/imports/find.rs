@@ -1,7 +1,8 @@
 //! Where a text mentions files: every `@word` after white space, code between backticks excepted.
 
-use std::collections::HashSet;
 use std::ops::Range;
+
+use crate::text::LineCounter;
 
 /// An `@path` in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +12,10 @@ pub(super) struct Mention<'a> {
     pub path: &'a str,
     /// Whether it stands between backticks, where it is text.
     pub in_code: bool,
+    /// The 1-based line.
+    pub line: u64,
+    /// The odd place that it stands in, where Claude Code would not take it for an import.
+    pub place: Option<&'static str>,
 }
 
 /// Finds all mentions of a text, in order.
@@ -20,6 +25,9 @@ pub(super) fn mentions(text: &str) -> Vec<Mention<'_>> {
         return Vec::new();
     }
     let code = code_regions(text);
+    let comments = comment_regions(text);
+    let mut lines = LineCounter::new(text);
+    let (mut line_start, mut searched) = (0, 0);
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(offset) = memchr::memchr(b'@', &bytes[at..]) {
@@ -34,28 +42,46 @@ pub(super) fn mentions(text: &str) -> Vec<Mention<'_>> {
         let path = &text[start + 1..end];
         if path.starts_with(|first: char| first.is_ascii_alphabetic() || matches!(first, '.' | '/'))
         {
-            let region = code.partition_point(|region| region.end <= start);
-            let in_code = code.get(region).is_some_and(|region| region.start <= start);
-            found.push(Mention { start, end, path, in_code });
+            if let Some(newline) = memchr::memrchr(b'\n', &bytes[searched..start]) {
+                line_start = searched + newline + 1;
+            }
+            searched = start;
+            let place = if is_within(&comments, start) {
+                Some("a comment")
+            } else {
+                is_indented_code(text, line_start).then_some("indented code")
+            };
+            let in_code = is_within(&code, start);
+            found.push(Mention { start, end, path, in_code, line: lines.line(start), place });
         }
         at = end;
     }
     found
 }
 
-/// Returns the odd place that a mention stands in: a comment or indented code.
-pub(super) fn odd_place(text: &str, at: usize) -> Option<&'static str> {
-    let before = &text[..at];
-    let comment = before.rfind("<!--").is_some_and(|start| !before[start..].contains("-->"));
-    if comment {
-        return Some("a comment");
+fn is_within(regions: &[Range<usize>], at: usize) -> bool {
+    let region = regions.partition_point(|region| region.end <= at);
+    regions.get(region).is_some_and(|region| region.start <= at)
+}
+
+/// Four spaces or a tab behind a blank line or at the top make code.
+fn is_indented_code(text: &str, line_start: usize) -> bool {
+    let (above, line) = text.split_at(line_start);
+    let after_blank = above.is_empty() || above == "\n" || above.ends_with("\n\n");
+    after_blank && (line.starts_with("    ") || line.starts_with('\t'))
+}
+
+/// The regions of HTML comments; one that is never closed runs to the end.
+fn comment_regions(text: &str) -> Vec<Range<usize>> {
+    let mut regions = Vec::new();
+    let mut at = 0;
+    while let Some(offset) = text[at..].find("<!--") {
+        let start = at + offset;
+        let end = text[start..].find("-->").map_or(text.len(), |end| start + end + "-->".len());
+        regions.push(start..end);
+        at = end;
     }
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    let line = &text[line_start..];
-    let above = before[..line_start].trim_end_matches('\n');
-    let after_blank = line_start == 0 || before[..line_start].len() - above.len() > 1;
-    let indented = line.starts_with("    ") || line.starts_with('\t');
-    (indented && after_blank).then_some("indented code")
+    regions
 }
 
 fn is_space(byte: u8) -> bool {
@@ -63,36 +89,48 @@ fn is_space(byte: u8) -> bool {
 }
 
 /// The regions from a run of backticks to the next run of as many, wherever that is. A run that is
-/// not matched is tried again with fewer, as a backtracking expression would.
+/// not matched counts with fewer, as many as can be matched: by a later run, or by its own other half.
 fn code_regions(text: &str) -> Vec<Range<usize>> {
-    let bytes = text.as_bytes();
+    let runs = backtick_runs(text);
+    let mut longest_behind = vec![0; runs.len()];
+    for index in (1..runs.len()).rev() {
+        longest_behind[index - 1] = runs[index].len().max(longest_behind[index]);
+    }
     let mut regions = Vec::new();
-    // Lengths that no longer occur further on need not be searched for again.
-    let mut gone = HashSet::new();
-    let mut at = 0;
-    while let Some(offset) = memchr::memchr(b'`', &bytes[at..]) {
-        let start = at + offset;
-        let run = bytes[start..].iter().take_while(|byte| **byte == b'`').count();
-        let closed = (1..=run).rev().find_map(|length| {
-            if gone.contains(&length) {
-                return None;
+    let mut index = 0;
+    let mut from = 0;
+    while let Some(run) = runs.get(index) {
+        let start = run.start.max(from);
+        let left = run.end.saturating_sub(start);
+        let by_later = left.min(longest_behind[index]);
+        if by_later > left / 2 {
+            let closing = (index + 1..runs.len()).find(|later| runs[*later].len() >= by_later);
+            index = closing.unwrap_or(runs.len());
+            from = runs.get(index).map_or(text.len(), |closing| closing.start + by_later);
+            regions.push(start..from);
+        } else {
+            if left >= 2 {
+                from = start + left / 2 * 2;
+                regions.push(start..from);
             }
-            let fence = &bytes[start..start + length];
-            let end = memchr::memmem::find(&bytes[start + length..], fence);
-            if end.is_none() {
-                gone.insert(length);
+            // The odd one of an odd number may still be matched by a later run.
+            if left < 2 || left.is_multiple_of(2) {
+                index += 1;
             }
-            end.map(|end| start + length + end + length)
-        });
-        match closed {
-            Some(end) => {
-                regions.push(start..end);
-                at = end;
-            }
-            None => at = start + 1,
         }
     }
     regions
+}
+
+fn backtick_runs(text: &str) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for at in memchr::memchr_iter(b'`', text.as_bytes()) {
+        match runs.last_mut() {
+            Some(run) if run.end == at => run.end += 1,
+            _ => runs.push(at..at + 1),
+        }
+    }
+    runs
 }
 
 #[cfg(test)]
@@ -144,19 +182,50 @@ mod tests {
 
     #[test]
     fn odd_places_are_comments_and_indented_code() {
-        let at = |text: &str| odd_place(text, text.find('@').unwrap());
-        assert_eq!(at("<!-- x @a -->"), Some("a comment"));
-        assert_eq!(at("<!-- x --> @a"), None);
-        assert_eq!(at("x\n\n    @a"), Some("indented code"));
-        assert_eq!(at("x\n    @a"), None);
-        assert_eq!(at("@a"), None);
+        let place = |text: &str| mentions(text)[0].place;
+        assert_eq!(place("<!-- x @a -->"), Some("a comment"));
+        assert_eq!(place("<!-- never closed @a"), Some("a comment"));
+        assert_eq!(place("<!-- x --> @a"), None);
+        assert_eq!(place("x\n\n    @a"), Some("indented code"));
+        assert_eq!(place("x\n    @a"), None);
+        assert_eq!(place("@a"), None);
     }
 
     #[test]
-    fn hostile_backticks_end_quickly() {
-        let text: String = (1..1_500).map(|length| "`".repeat(length) + " ").collect();
-        let started = std::time::Instant::now();
-        code_regions(&text);
-        assert!(started.elapsed().as_secs() < 5);
+    fn regions_are_those_of_a_backtracking_expression() {
+        // Every text of ticks and letters up to a length, against the expression spelled out.
+        for length in 0..=9_u32 {
+            for bits in 0..1_u32 << length {
+                let tick = |at: u32| if bits >> at & 1 == 1 { '`' } else { 'x' };
+                let text: String = (0..length).map(tick).collect();
+                assert_eq!(code_regions(&text), spelled_out(&text), "{text}");
+            }
+        }
+    }
+
+    /// Tries every start, every number of ticks from many to few, and the nearest end.
+    fn spelled_out(text: &str) -> Vec<Range<usize>> {
+        let mut regions = Vec::new();
+        let mut at = 0;
+        while at < text.len() {
+            let ticks = text[at..].len() - text[at..].trim_start_matches('`').len();
+            let region = (1..=ticks).rev().find_map(|count| {
+                let end = text[at + count..].find(&"`".repeat(count))?;
+                Some(at..at + count + end + count)
+            });
+            at = region.as_ref().map_or(at + 1, |region| region.end);
+            regions.extend(region);
+        }
+        regions
+    }
+
+    #[test]
+    fn many_backticks_cost_no_more_than_their_number() {
+        // Tried one by one from many to few, these would take minutes.
+        let even = "`".repeat(200_000);
+        assert_eq!(code_regions(&even), vec![0..200_000]);
+        let rising: String = (1..600).map(|length| "`".repeat(length) + " ").collect();
+        let regions = code_regions(&rising);
+        assert!(regions.is_sorted_by_key(|region| region.start) && !regions.is_empty());
     }
 }

@@ -7,17 +7,20 @@ use std::path::{Path, PathBuf};
 
 use sqlx::ConnectOptions;
 use sqlx::Connection;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool};
 
 use crate::store::StoreError;
 
 /// Says in the file's header whose it is: `Conv`.
 const APPLICATION: u32 = 0x436F_6E76;
 /// The format of the tables. A change of `schema.sql` is a new format, with a migration to it.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+/// The oldest format that can be brought to this one.
+const OLDEST: u32 = 1;
 const SCHEMA: &str = include_str!("schema.sql");
+const TO_FORMAT_2: &str = include_str!("to-format-2.sql");
 /// Written into the header together with the tables. Has to agree with the constants above.
-const HEADER: &str = "PRAGMA application_id = 0x436F6E76; PRAGMA user_version = 1;";
+const HEADER: &str = "PRAGMA application_id = 0x436F6E76; PRAGMA user_version = 2;";
 
 /// Makes the directory and the file as far as they are not there, and checks a file that is.
 pub(super) async fn prepare(directory: &Path) -> Result<PathBuf, StoreError> {
@@ -88,8 +91,16 @@ fn check_header(path: &Path) -> Result<(), StoreError> {
     check_version(path, number(60))
 }
 
+/// Brings an older file to this format. Whoever does it at the same time finds it done.
+pub(super) async fn migrate(pool: &SqlitePool, found: u32) -> Result<(), StoreError> {
+    if found < FORMAT {
+        sqlx::raw_sql(TO_FORMAT_2).execute(pool).await?;
+    }
+    Ok(())
+}
+
 pub(super) fn check_version(path: &Path, found: u32) -> Result<(), StoreError> {
-    if found == FORMAT {
+    if (OLDEST..=FORMAT).contains(&found) {
         return Ok(());
     }
     Err(StoreError::Version { path: path.to_owned(), found, expected: FORMAT })

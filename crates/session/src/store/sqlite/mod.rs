@@ -4,6 +4,7 @@ mod file;
 mod lock;
 mod packed;
 mod read;
+mod threads;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use sqlx::sqlite::{
 };
 
 pub use self::lock::SessionLock;
+pub use self::threads::Appended;
 use super::failpoint::Failpoint;
 use super::{Commit, Holder, Store, StoreError, Window};
 use crate::content::ContentHash;
@@ -72,7 +74,9 @@ impl SqliteStore {
             .await?;
         // The header that was checked may be older than what the log holds.
         let (version,): (i64,) = sqlx::query_as("PRAGMA user_version").fetch_one(&pool).await?;
-        file::check_version(&path, u32::try_from(version).unwrap_or(u32::MAX))?;
+        let version = u32::try_from(version).unwrap_or(u32::MAX);
+        file::check_version(&path, version)?;
+        file::migrate(&pool, version).await?;
         Ok(Self { pool, directory: directory.to_owned(), failpoint })
     }
 

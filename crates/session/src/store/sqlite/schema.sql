@@ -70,3 +70,11 @@ CREATE TABLE content_use (
     PRIMARY KEY (hash, session)
 );
 CREATE INDEX content_use_session ON content_use (session);
+
+-- The threads of model members: lines that only grow. What they say is the model crate's matter.
+CREATE TABLE thread_line (
+    thread      TEXT NOT NULL,
+    number      BIGINT NOT NULL,
+    line        TEXT NOT NULL,
+    PRIMARY KEY (thread, number)
+);

@@ -1,0 +1,184 @@
+//! What `convoke ask` can be told, and where the rest comes from.
+
+use std::io::{IsTerminal, Read, stdin};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use convoke_agent::config::{Api, ApiTools, ApiWire, Catalog, Kind};
+use convoke_core::name::nearest;
+use convoke_model::ThreadId;
+
+use crate::diagnostics::Deny;
+use crate::machine;
+use crate::outcome::UsageError;
+
+/// Asks one model one question, with this repository's instructions.
+///
+/// Standard output carries the answer alone, as it comes. What is not said here is taken from the agent
+/// in `agents.toml` of the user's configuration.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The question; `-` stands for standard input, and so does no question at all
+    prompt: Vec<String>,
+    /// Go on with an earlier thread
+    #[arg(long, value_name = "ID", value_parser = parse_thread)]
+    pub(super) thread: Option<ThreadId>,
+    /// Compact the thread instead of asking: a summary takes the place of what was said
+    #[arg(long, requires = "thread", conflicts_with_all = ["prompt", "undo_compaction"])]
+    pub(super) compact: bool,
+    /// Undo the thread's last compaction instead of asking
+    #[arg(long, requires = "thread", conflicts_with = "prompt")]
+    pub(super) undo_compaction: bool,
+    /// The agent in agents.toml that says where the model is
+    #[arg(long, value_name = "NAME", default_value = "api")]
+    agent: String,
+    /// The model
+    #[arg(long, short, value_name = "MODEL")]
+    model: Option<String>,
+    /// Where it is served, for example http://127.0.0.1:8080/v1
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// What is spoken there
+    #[arg(long, value_name = "WIRE")]
+    wire: Option<Wire>,
+    /// The name of the environment variable that holds the key
+    #[arg(long, value_name = "NAME")]
+    key_env: Option<String>,
+    /// The tokens that the model can hold
+    #[arg(long, value_name = "TOKENS")]
+    context_window: Option<u64>,
+    /// The tools that the model is offered
+    #[arg(long, value_name = "TOOLS")]
+    tools: Option<Tools>,
+    /// The directory of the pack of texts and model facts, instead of the one that is built in
+    #[arg(long, value_name = "DIR")]
+    pub(super) pack: Option<PathBuf>,
+    /// Show where every byte of each request came from, on standard error
+    #[arg(long)]
+    pub(super) explain: bool,
+    /// Write the answer, the requests' ledgers and the diagnostics as JSON, when all is done
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) deny: Deny,
+}
+
+/// A wire format.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Wire {
+    /// The Responses API
+    Responses,
+    /// Chat Completions
+    Chat,
+}
+
+/// The tools that a model can be offered.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Tools {
+    /// None
+    None,
+    /// To list, read and search this directory
+    Read,
+}
+
+fn parse_thread(name: &str) -> Result<ThreadId, String> {
+    ThreadId::parse(name).ok_or_else(|| "that is no thread's name".to_owned())
+}
+
+impl Arguments {
+    /// Returns where the model is and which one it is: as given here, or else as the user's file says.
+    pub(super) fn settings(&self) -> Result<(Api, Option<String>), UsageError> {
+        let configured = self.configured()?;
+        let api = configured.0;
+        let api = Api {
+            base_url: self.base_url.clone().or(api.base_url),
+            wire: match self.wire {
+                Some(Wire::Responses) => ApiWire::Responses,
+                Some(Wire::Chat) => ApiWire::Chat,
+                None => api.wire,
+            },
+            key_env: self.key_env.clone().or(api.key_env),
+            context_window: self.context_window.or(api.context_window),
+            tools: match self.tools {
+                Some(Tools::None) => ApiTools::None,
+                Some(Tools::Read) => ApiTools::Read,
+                None => api.tools,
+            },
+        };
+        let file = "or set it for the agent in agents.toml";
+        if api.base_url.is_none() {
+            return Err(UsageError(format!("where is the model? Name --base-url URL, {file}")));
+        }
+        let model = self.model.clone().or(configured.1);
+        if model.is_none() {
+            return Err(UsageError(format!("which model? Name --model MODEL, {file}")));
+        }
+        Ok((api, model))
+    }
+
+    fn configured(&self) -> Result<(Api, Option<String>), UsageError> {
+        let path = machine::config_directory()?.join("agents.toml");
+        let mut catalog = Catalog::built_in();
+        match std::fs::read_to_string(&path) {
+            Ok(text) => catalog
+                .add_user_file(&path, &text)
+                .map_err(|error| UsageError(error.to_string()))?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(UsageError(format!("cannot read {}: {error}", path.display())));
+            }
+        }
+        let names = || catalog.iter().filter(|(_, it)| it.kind == Kind::Api).map(|(name, _)| name);
+        match catalog.get(&self.agent).filter(|agent| agent.kind == Kind::Api) {
+            Some(agent) => Ok((agent.api.clone(), agent.model.clone())),
+            None => {
+                let hint = match nearest(&self.agent, names()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
+                };
+                Err(UsageError(format!("--agent: no api agent is called `{}`; {hint}", self.agent)))
+            }
+        }
+    }
+
+    /// Returns the question: its parts, one after the other, standard input where it is meant.
+    pub(super) fn question(&self) -> Result<String, UsageError> {
+        let parts = match &self.prompt[..] {
+            [] => &["-".to_owned()],
+            given => given,
+        };
+        let mut texts = Vec::with_capacity(parts.len());
+        let mut input = None;
+        for part in parts {
+            if part != "-" {
+                texts.push(part.clone());
+            } else if input.is_none() {
+                let text = from_standard_input(!self.prompt.is_empty())?;
+                texts.push(input.insert(text).clone());
+            } else {
+                return Err(UsageError("`-` can stand for standard input only once".to_owned()));
+            }
+        }
+        let question = texts.join("\n\n");
+        if question.trim().is_empty() {
+            return Err(UsageError("the question is empty".to_owned()));
+        }
+        Ok(question)
+    }
+}
+
+fn from_standard_input(asked_for: bool) -> Result<String, UsageError> {
+    let mut input = stdin().lock();
+    if !asked_for && input.is_terminal() {
+        let give = "give it as an argument, or pipe it into standard input";
+        return Err(UsageError(format!("there is no question; {give}")));
+    }
+    let mut bytes = Vec::new();
+    input
+        .read_to_end(&mut bytes)
+        .map_err(|error| UsageError(format!("cannot read standard input: {error}")))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let byte = error.utf8_error().valid_up_to();
+        UsageError(format!("standard input is not UTF-8 at byte {byte}"))
+    })
+}

@@ -1,0 +1,157 @@
+//! `convoke ask`: one question to one model.
+
+mod arguments;
+mod output;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context as _;
+use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::{Agent, Delivery, Outcome as TurnOutcome, Turn, Verdict};
+use convoke_model::member::Observer;
+use convoke_model::{
+    Host, Log, ModelAgent, Sent, Settings, ThreadId, ThreadStore, undo_compaction,
+};
+use convoke_session::SqliteStore;
+use convoke_thread::files::Disk;
+use convoke_thread::pack::Pack;
+
+pub use self::arguments::Arguments;
+use self::output::{Account, Printer, SentRequest};
+use crate::machine;
+use crate::outcome::{Outcome, UsageError};
+use crate::threads::StoredThreads;
+
+/// Asks, and shows the answer as it comes.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let task = match (arguments.undo_compaction, arguments.compact) {
+        (true, _) => Task::Undo,
+        (false, true) => Task::Compact,
+        (false, false) => Task::Ask(arguments.question()?),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start")?;
+    runtime.block_on(perform(arguments, task))
+}
+
+enum Task {
+    Ask(String),
+    Compact,
+    Undo,
+}
+
+async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
+    let directory = machine::state_directory()?;
+    let store = SqliteStore::open(&directory).await.context("cannot open the store of threads")?;
+    let store: Arc<dyn ThreadStore> = Arc::new(StoredThreads(store));
+    if let Some(thread) = &arguments.thread {
+        let found = Log::load(&*store, thread).await?;
+        found.ok_or_else(|| UsageError(format!("--thread: there is no thread {thread}")))?;
+    }
+    let requests: Arc<Mutex<Vec<SentRequest>>> = Arc::default();
+    let turn = match (task, &arguments.thread) {
+        (Task::Undo, Some(thread)) => {
+            undo_compaction(&*store, thread).await?;
+            return Ok(Outcome::Done);
+        }
+        (Task::Undo, None) => return Err(UsageError("--thread is missing".to_owned()).into()),
+        (Task::Compact, thread) => {
+            let agent = agent(arguments, store, observer(&requests))?;
+            agent.start_compaction(delivery(String::new(), thread.as_ref())?)
+        }
+        (Task::Ask(question), thread) => {
+            let agent = agent(arguments, store, observer(&requests))?;
+            agent.start(delivery(question, thread.as_ref())?)
+        }
+    };
+    let ended = follow(turn, arguments).await?;
+    let requests = std::mem::take(&mut *requests.lock().unwrap_or_else(PoisonError::into_inner));
+    let account = Account { ended: &ended, requests: &requests };
+    output::write(&account, arguments)?;
+    match ended.verdict {
+        Verdict::Done => {
+            Ok(arguments.deny.outcome(ended.diagnostics.iter().map(|diagnostic| diagnostic.code)))
+        }
+        Verdict::Failed(Failure { reason: Reason::Usage, message }) => {
+            Err(UsageError(message).into())
+        }
+        Verdict::Failed(failure) if !arguments.json => Err(failure.into()),
+        Verdict::Cancelled if !arguments.json => anyhow::bail!("cancelled"),
+        Verdict::TimedOut if !arguments.json => anyhow::bail!("the answer took too long"),
+        Verdict::Failed(_) | Verdict::Cancelled | Verdict::TimedOut => Ok(Outcome::Failed),
+    }
+}
+
+fn agent(
+    arguments: &Arguments,
+    store: Arc<dyn ThreadStore>,
+    observer: Observer,
+) -> anyhow::Result<ModelAgent> {
+    let (api, model) = arguments.settings()?;
+    let env: Vec<_> = std::env::vars_os().collect();
+    if let Some(name) = &api.key_env {
+        convoke_model::Key::from_env(name, &env).map_err(|error| UsageError(error.to_string()))?;
+    }
+    let pack = match &arguments.pack {
+        Some(folder) => Pack::load(&Disk, folder)
+            .map_err(|error| UsageError(format!("--pack: {:#}", anyhow::Error::from(error))))?,
+        None => convoke_packs::convoke()?,
+    };
+    let host = Host {
+        env,
+        machine: machine::of_process(machine::config_directory()?, None)?,
+        pack: Arc::new(pack),
+        store,
+        observer: Some(observer),
+    };
+    Ok(ModelAgent::new(Settings { api, model, thread: None }, host))
+}
+
+fn delivery(question: String, thread: Option<&ThreadId>) -> anyhow::Result<Delivery> {
+    let cwd = std::env::current_dir().context("the working directory is gone")?;
+    let mut delivery = Delivery::new(question, cwd.clone());
+    delivery.resume = thread.map(|thread| convoke_agent::delivery::ResumeHandle {
+        session: thread.as_str().to_owned(),
+        cwd,
+        model: None,
+        used: None,
+    });
+    Ok(delivery)
+}
+
+fn observer(requests: &Arc<Mutex<Vec<SentRequest>>>) -> Observer {
+    let requests = Arc::clone(requests);
+    Arc::new(move |sent: &Sent<'_>| {
+        let mut requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.push(SentRequest::from(sent));
+    })
+}
+
+/// Follows a turn to its end; an interrupt cancels it.
+async fn follow(mut turn: Turn, arguments: &Arguments) -> anyhow::Result<TurnOutcome> {
+    let mut printer = Printer::new(arguments);
+    let canceller = turn.canceller();
+    let on_interrupt = canceller.clone();
+    let interrupt = tokio::spawn(async move {
+        // Without the signal nothing can be cancelled, and the turn goes on.
+        if tokio::signal::ctrl_c().await.is_ok() {
+            on_interrupt.cancel();
+        }
+    });
+    let mut shown = Ok(());
+    while let Some(event) = turn.next().await {
+        shown = printer.event(&event);
+        if shown.is_err() {
+            // A reader that went away wants no more; the turn still gets to its end.
+            canceller.cancel();
+            break;
+        }
+    }
+    let ended = turn.outcome().await;
+    interrupt.abort();
+    shown?;
+    printer.finish()?;
+    Ok(ended)
+}

@@ -1,0 +1,192 @@
+//! Showing an answer as it comes, and the account of it.
+
+use std::io::{self, Write, stderr, stdout};
+
+use convoke_agent::Outcome;
+use convoke_agent::event::{Event, EventKind, Part};
+use convoke_core::ledger::{Ledger, Style, Table};
+use convoke_model::Sent;
+use serde_json::json;
+
+use super::Arguments;
+use crate::diagnostics;
+use crate::terminal::Paint;
+
+/// What was sent, without its bytes.
+#[derive(Debug)]
+pub(super) struct SentRequest {
+    path: &'static str,
+    bytes: usize,
+    unchanged_prefix: u64,
+    ledger: Ledger<'static>,
+}
+
+impl From<&Sent<'_>> for SentRequest {
+    fn from(sent: &Sent<'_>) -> Self {
+        Self {
+            path: sent.request.path,
+            bytes: sent.request.body.len(),
+            unchanged_prefix: sent.unchanged_prefix,
+            ledger: sent.request.ledger.clone(),
+        }
+    }
+}
+
+/// Everything about an answer but its text.
+pub(super) struct Account<'a> {
+    pub ended: &'a Outcome,
+    pub requests: &'a [SentRequest],
+}
+
+/// Shows an answer as it comes.
+pub(super) struct Printer {
+    is_silent: bool,
+    paint: Paint,
+    /// What was shown of the message that is being written.
+    shown: String,
+    /// What has come of it since it began anew, until that is more than what was shown.
+    again: Option<String>,
+    is_first: bool,
+}
+
+impl Printer {
+    pub fn new(arguments: &Arguments) -> Self {
+        Self {
+            // A summary is no answer to anybody.
+            is_silent: arguments.json || arguments.compact,
+            paint: Paint::for_stream(&stderr()),
+            shown: String::new(),
+            again: None,
+            is_first: true,
+        }
+    }
+
+    pub fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
+        if self.is_silent {
+            return Ok(());
+        }
+        match &event.kind {
+            EventKind::Text { text, part: Part::Delta } => self.piece(text),
+            EventKind::Text { text, part: Part::Whole } => self.whole(text),
+            EventKind::Retry { attempt, max, reason, .. } => {
+                self.again = Some(String::new());
+                let of = max.map_or_else(String::new, |max| format!(" of {max}"));
+                self.note(&format!("attempt {attempt}{of} failed: {reason}; trying again"))
+            }
+            EventKind::ToolStarted { name, input, .. } => self.note(&format!("{name} {input}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends the last line.
+    pub fn finish(&mut self) -> io::Result<()> {
+        let mut out = stdout().lock();
+        if !self.is_first && !self.is_silent {
+            out.write_all(b"\n")?;
+        }
+        out.flush()
+    }
+
+    fn piece(&mut self, text: &str) -> io::Result<()> {
+        let Some(again) = &mut self.again else { return self.print(text) };
+        again.push_str(text);
+        // The same words once more are not shown once more.
+        if self.shown.starts_with(again.as_str()) {
+            return Ok(());
+        }
+        let fresh = self.again.take().unwrap_or_default();
+        self.set(&fresh)
+    }
+
+    /// The whole message is here: what was shown of it may have been of a failed attempt.
+    fn whole(&mut self, text: &str) -> io::Result<()> {
+        self.again = None;
+        self.set(text)?;
+        self.shown.clear();
+        Ok(())
+    }
+
+    /// Makes this text the one that is shown, by adding to it where that is possible.
+    fn set(&mut self, text: &str) -> io::Result<()> {
+        if let Some(rest) = text.strip_prefix(self.shown.as_str()) {
+            let rest = rest.to_owned();
+            return self.print(&rest);
+        }
+        self.shown.clear();
+        self.print(text)
+    }
+
+    fn print(&mut self, text: &str) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let mut out = stdout().lock();
+        if self.shown.is_empty() && !std::mem::take(&mut self.is_first) {
+            out.write_all(b"\n\n")?;
+        }
+        self.shown.push_str(text);
+        out.write_all(text.as_bytes())?;
+        out.flush()
+    }
+
+    fn note(&self, text: &str) -> io::Result<()> {
+        writeln!(stderr().lock(), "{}", self.paint.faint(text))
+    }
+}
+
+/// Writes the account of an answer.
+pub(super) fn write(account: &Account<'_>, arguments: &Arguments) -> io::Result<()> {
+    if arguments.json {
+        return write_json(account);
+    }
+    let mut err = stderr().lock();
+    let paint = Paint::for_stream(&err);
+    if arguments.explain {
+        let style = match paint {
+            Paint::Plain => Style::Plain,
+            Paint::Coloured => Style::Coloured,
+        };
+        for request in account.requests {
+            writeln!(err, "POST {}", request.path)?;
+            write!(err, "{}", Table { ledger: &request.ledger, style })?;
+            let SentRequest { bytes, unchanged_prefix, .. } = request;
+            writeln!(
+                err,
+                "unchanged since the request before: {unchanged_prefix} of {bytes} bytes"
+            )?;
+        }
+        if let Some(usage) = account.ended.usage {
+            writeln!(err, "tokens: {usage}")?;
+        }
+    }
+    if let Some(thread) = &account.ended.resume {
+        let hint = format!("thread {}", thread.session);
+        writeln!(err, "{}", paint.faint(&hint))?;
+    }
+    diagnostics::show(&account.ended.diagnostics, paint, &mut err)
+}
+
+fn write_json(account: &Account<'_>) -> io::Result<()> {
+    let Account { ended, requests } = account;
+    let requests = requests.iter().map(|request| {
+        json!({
+            "path": request.path,
+            "bytes": request.bytes,
+            "unchangedPrefixBytes": request.unchanged_prefix,
+            "ledger": request.ledger,
+        })
+    });
+    let value = json!({
+        "version": 1,
+        "thread": ended.resume.as_ref().map(|thread| &thread.session),
+        "model": ended.model,
+        "reply": ended.reply,
+        "outcome": ended.verdict,
+        "usage": ended.usage,
+        "requests": requests.collect::<Vec<_>>(),
+        "diagnostics": ended.diagnostics,
+    });
+    let mut out = stdout().lock();
+    serde_json::to_writer(&mut out, &value)?;
+    out.write_all(b"\n")
+}

@@ -1,0 +1,253 @@
+//! `convoke ask` against a rehearsed model.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use convoke_rehearsal::{Answer, End, Rehearsal, Reply, Script, start};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use crate::context::TestContext;
+
+/// A model that answers from a script, in a thread of its own.
+struct Model {
+    runtime: Runtime,
+    server: Option<Rehearsal>,
+}
+
+impl Model {
+    fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+        let runtime = Runtime::new().expect("a runtime");
+        let server = runtime.block_on(start(Script::new(answers))).expect("a server");
+        Self { runtime, server: Some(server) }
+    }
+
+    fn server(&self) -> &Rehearsal {
+        self.server.as_ref().expect("the server runs")
+    }
+
+    fn bodies(&self) -> Vec<String> {
+        let calls = self.server().model_calls().into_iter();
+        calls.map(|call| String::from_utf8(call.body.to_vec()).expect("UTF-8")).collect()
+    }
+
+    fn wait_for(&self, calls: usize) {
+        let arrived = self.server().has_model_calls(calls, Duration::from_secs(30));
+        assert!(self.runtime.block_on(arrived), "{calls} calls");
+    }
+}
+
+/// A repository with instructions, and a home whose configuration knows the model.
+fn repository(model: &Model) -> TestContext {
+    let agents = format!(
+        "[agent.api]\nbase-url = \"{}/v1\"\nmodel = \"m\"\nkey-env = \"THE_KEY\"\n",
+        model.server().base_url()
+    );
+    let context = TestContext::new();
+    let home = context.path().join("home").display().to_string();
+    context
+        .file("home/.config/convoke/agents.toml", agents)
+        .file("AGENTS.md", "Answer in one word.\n")
+        .file(".git/HEAD", "ref: refs/heads/main\n")
+        .env("HOME", &home)
+        .env("THE_KEY", "correct-horse-battery")
+}
+
+fn answer(context: &TestContext, arguments: &[&str]) -> Value {
+    let output = context.output(&[&["ask", "--json"], arguments].concat(), b"");
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+#[test]
+fn the_answer_is_written_as_it_comes_and_the_thread_goes_on() {
+    let model = Model::new([
+        Reply::default().think("Hm.").say("For").say("ty.").into(),
+        Answer::say("Two."),
+    ]);
+    let context = repository(&model);
+    let first = context.output(&["ask", "How many?"], b"");
+    let stderr = String::from_utf8(first.stderr).expect("UTF-8");
+    assert_eq!((first.stdout, first.status.code()), (b"Forty.\n".to_vec(), Some(0)), "{stderr}");
+    let thread = stderr.trim().strip_prefix("thread ").expect("the thread's name").to_owned();
+
+    let second = context.output(&["ask", "--thread", &thread, "--explain", "And then?"], b"");
+    assert_eq!(second.stdout, b"Two.\n");
+    let bodies = model.bodies();
+    assert!(bodies[0].contains("Answer in one word.") && bodies[0].contains("How many?"));
+    let shared = bodies[0].find("],\"tools\":").expect("items");
+    assert_eq!(bodies[0][..shared], bodies[1][..shared]);
+    let account = String::from_utf8(second.stderr).expect("UTF-8");
+    let told = format!("unchanged since the request before: {shared} of {}", bodies[1].len());
+    assert!(account.contains("POST /responses") && account.contains(&told), "{account}");
+    assert!(!account.contains("correct-horse"));
+}
+
+#[test]
+fn the_wire_and_the_rest_can_be_named_and_the_question_comes_from_standard_input() {
+    let model = Model::new([]);
+    let context = repository(&model);
+    let arguments = ["ask", "--wire", "chat", "--model", "other", "Review this:", "-"];
+    let output = context.output(&arguments, b"fn main() {}\n");
+    assert_eq!(output.status.code(), Some(0));
+    context.output(&["ask"], b"only this");
+    let body: Value = serde_json::from_str(&model.bodies()[0]).expect("JSON");
+    let asked = &body["messages"].as_array().expect("messages").last().expect("one")["content"];
+    assert_eq!(*asked, "Review this:\n\nfn main() {}\n");
+    assert_eq!(body["model"], "other");
+    assert_eq!(body["tools"], json!([]));
+    assert!(model.bodies()[1].contains("only this"));
+}
+
+#[test]
+fn what_leaves_is_what_the_request_command_shows() {
+    let model = Model::new([]);
+    let context = repository(&model);
+    for wire in ["responses", "chat"] {
+        let asked = answer(&context, &["--wire", wire, "What is here?"]);
+        let home = context.path().join("home/.config/convoke").display().to_string();
+        let shown = context.output(
+            &["request", "--codex-home", &home, "--model", "m", "--wire", wire, "What is here?"],
+            b"",
+        );
+        let thread = asked["thread"].as_str().expect("a thread");
+        let shown = String::from_utf8(shown.stdout).expect("UTF-8");
+        let shown = shown.replace("00000000-0000-7000-8000-000000000000", thread);
+        assert_eq!(shown, *model.bodies().last().expect("a request"), "{wire}");
+    }
+}
+
+#[test]
+fn json_tells_everything_at_the_end() {
+    let model = Model::new([Answer::call("read_file", json!({"path": "AGENTS.md"}))]);
+    let context = repository(&model);
+    let value = answer(&context, &["--tools", "read", "What are the rules?"]);
+    assert_eq!(value["reply"], Script::DEFAULT_TEXT);
+    assert_eq!(value["outcome"], json!({"verdict": "done"}));
+    let requests = value["requests"].as_array().expect("requests");
+    for (request, body) in requests.iter().zip(model.bodies()) {
+        assert_eq!(request["bytes"], body.len());
+        assert_eq!(request["ledger"]["usedBytes"], body.len());
+    }
+    assert_eq!(requests.len(), 2);
+    assert!(requests[1]["unchangedPrefixBytes"].as_u64() > Some(1000));
+}
+
+#[test]
+fn an_attempt_that_failed_leaves_no_trace_in_the_answer() {
+    let cut = |text: &str| Answer::from(Reply::default().say(text).end(End::Cut));
+    let model = Model::new([cut("The answ"), Answer::say("The answer is 42.")]);
+    let output = repository(&model).output(&["ask", "What?"], b"");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "The answer is 42.\n");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("attempt 1 of 4 failed"));
+    let model = Model::new([cut("Perhaps"), Answer::say("It is 42.")]);
+    let output = repository(&model).output(&["ask", "What?"], b"");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "Perhaps\n\nIt is 42.\n");
+}
+
+#[test]
+fn failures_say_what_to_do_and_have_their_exit_codes() {
+    let model = Model::new([Answer::error(401)]);
+    let context = repository(&model);
+    insta::assert_snapshot!(context.run(&["ask", "Hello"]), @r"
+    exit code: 1
+    ----- stdout -----
+
+    ----- stderr -----
+    convoke: not signed in: rehearsed error 401 (status 401)
+    ");
+    insta::assert_snapshot!(context.run(&["ask", "--thread", "nope", "Hello"]), @r"
+    exit code: 2
+    ----- stdout -----
+
+    ----- stderr -----
+    convoke: --thread: there is no thread nope
+    ");
+    insta::assert_snapshot!(context.run(&["ask", "--key-env", "OTHER_KEY", "Hello"]), @r"
+    exit code: 2
+    ----- stdout -----
+
+    ----- stderr -----
+    convoke: the variable `OTHER_KEY`, which `key-env` names, is not set
+    ");
+    insta::assert_snapshot!(context.run(&["ask", "--base-url", "nonsense", "Hello"]), @r"
+    exit code: 2
+    ----- stdout -----
+
+    ----- stderr -----
+    convoke: `base-url` is not an address: relative URL without a base; write it like https://api.example.com/v1
+    ");
+    insta::assert_snapshot!(context.run(&["ask", "--agent", "appi", "Hello"]), @r"
+    exit code: 2
+    ----- stdout -----
+
+    ----- stderr -----
+    convoke: --agent: no api agent is called `appi`; did you mean `api`?
+    ");
+    let empty = TestContext::new();
+    let home = empty.path().display().to_string();
+    let empty = empty.env("HOME", &home);
+    insta::assert_snapshot!(empty.run(&["ask", "Hello"]), @r"
+    exit code: 2
+    ----- stdout -----
+
+    ----- stderr -----
+    convoke: where is the model? Name --base-url URL, or set it for the agent in agents.toml
+    ");
+    let value = answer(&context, &["--deny", "thread.compacted", "Hello"]);
+    assert_eq!(value["outcome"]["verdict"], "done");
+}
+
+#[test]
+fn a_thread_is_compacted_and_brought_back_by_hand() {
+    let model = Model::new([Answer::say("One."), Answer::say("SUMMARY"), Answer::say("Two.")]);
+    let context = repository(&model);
+    let thread = answer(&context, &["First"])["thread"].as_str().expect("a thread").to_owned();
+    let compacted = context.output(&["ask", "--thread", &thread, "--compact"], b"");
+    assert_eq!((compacted.status.code(), compacted.stdout), (Some(0), Vec::new()));
+    assert!(String::from_utf8_lossy(&compacted.stderr).contains("thread.compacted"));
+    let denied =
+        context.output(&["ask", "--thread", &thread, "--undo-compaction"], b"").status.code();
+    assert_eq!(denied, Some(0));
+    answer(&context, &["--thread", &thread, "Second"]);
+    let body = &model.bodies()[2];
+    assert!(body.contains("One.") && !body.contains("SUMMARY"));
+}
+
+/// Kills the command while each of a turn's requests is under way. Whatever was killed, the thread is as
+/// it was before the turn, and the turn sends the same bytes when it is taken again.
+#[test]
+fn a_turn_that_was_killed_at_any_step_is_as_if_it_had_never_begun() {
+    let call = || Answer::call("list_files", json!({"path": "."}));
+    let hang = || Answer::from(Reply::default().say("I am wri").end(End::Hang));
+    let scripts = [
+        vec![hang(), call(), call(), Answer::say("Done.")],
+        vec![call(), hang(), call(), call(), Answer::say("Done.")],
+        vec![call(), call(), hang(), call(), call(), Answer::say("Done.")],
+    ];
+    for (step, script) in scripts.into_iter().enumerate() {
+        let model = Model::new(std::iter::once(Answer::say("Ready.")).chain(script));
+        let context = repository(&model);
+        let thread = answer(&context, &["Ready?"])["thread"].as_str().expect("one").to_owned();
+        let arguments = ["ask", "--json", "--tools", "read", "--thread", &thread, "Look"];
+        let mut child = Command::new(env!("CARGO_BIN_EXE_convoke"))
+            .args(arguments)
+            .current_dir(context.path())
+            .env_clear()
+            .env("HOME", context.path().join("home"))
+            .env("THE_KEY", "correct-horse-battery")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the command starts");
+        model.wait_for(2 + step);
+        child.kill().expect("it is killed");
+        child.wait().expect("it ends");
+        let again = answer(&context, &arguments[2..]);
+        assert_eq!(again["reply"], "Done.", "killed at request {step}: {again}");
+        let bodies = model.bodies();
+        let (killed, taken) = (&bodies[1..2 + step], &bodies[2 + step..]);
+        assert_eq!(killed[0], taken[0], "killed at request {step}");
+        assert_eq!(taken.len(), 3);
+    }
+}

@@ -1,0 +1,14 @@
+//! The invariants of the engine, each as a property over hostile content.
+//!
+//! `PROPTEST_CASES` says how many cases of each are tried; the default is 256.
+
+#![expect(clippy::expect_used, reason = "this is a test")]
+
+mod assembly;
+mod budget;
+mod fencing;
+mod hostile;
+mod ledger;
+mod manager;
+mod markers;
+mod reference;

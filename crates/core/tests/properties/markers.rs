@@ -1,0 +1,126 @@
+//! Markers: `compat` is the specification's function to the letter, `preserve` touches nothing but
+//! markers and their holes, and only what is said outside code and quotations counts.
+
+mod compat_reference;
+
+use convoke_core::marker::{Scan, TextPolicy, scan, strip_all_markers};
+use convoke_core::whitespace::is_space;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::hostile;
+
+proptest! {
+    #[test]
+    fn compat_is_the_specifications_function(text in hostile::text()) {
+        let expected = compat_reference::strip(&text);
+        let scan = scan(&text, TextPolicy::Compat);
+        prop_assert_eq!(&scan.text, &expected.text);
+        prop_assert_eq!(&scan.task, &expected.task);
+        prop_assert_eq!(&scan.from, &expected.from);
+    }
+
+    #[test]
+    fn cleaning_adds_nothing(text in hostile::text()) {
+        let before = visible(&text);
+        for policy in [TextPolicy::Preserve, TextPolicy::Compat] {
+            let mut rest = before.iter();
+            let after = visible(&strip_all_markers(&text, policy));
+            prop_assert!(after.iter().all(|kept| rest.any(|c| c == kept)), "{:?}", policy);
+        }
+    }
+
+    #[test]
+    fn a_line_without_a_bracket_is_not_touched(text in hostile::text()) {
+        // A block takes the lines below it along.
+        let text = without_blocks(&text);
+        let cleaned = strip_all_markers(&text, TextPolicy::Preserve);
+        let mut rest = cleaned.lines();
+        for line in text.lines().filter(|line| !line.contains('[') && !is_blank(line)) {
+            prop_assert!(rest.any(|kept| kept == line), "{:?} of {:?}", line, cleaned);
+        }
+    }
+
+    #[test]
+    fn what_is_fenced_quoted_or_in_inline_code_is_text(text in hostile::text()) {
+        let fenced = format!("~~~~\n{}\n~~~~\n", text.replace('~', ""));
+        let unclosed = format!("prose\n````\n{}", text.replace('`', ""));
+        let quoted = format!("> {}", text.replace('\n', "\n > "));
+        let one_line = text.replace(['\n', '`'], "");
+        let inline = format!("see `` {one_line} `` and");
+        for protected in [fenced, unclosed, quoted, inline] {
+            let expected = Scan { text: protected.as_str().into(), ..Scan::default() };
+            prop_assert_eq!(scan(&protected, TextPolicy::Preserve), expected);
+        }
+    }
+
+    #[test]
+    fn whole_markers_are_removed_once_and_for_all(document in document()) {
+        let first = scan(&document, TextPolicy::Preserve);
+        let second = scan(&first.text, TextPolicy::Preserve);
+        let nothing_said = Scan { text: first.text.clone(), ..Scan::default() };
+        prop_assert_eq!(second, nothing_said);
+        prop_assert!(!first.text.contains('['));
+        let without = MARKERS.iter().fold(document.clone(), |text, (m, _)| text.replace(m, ""));
+        prop_assert_eq!(visible(&first.text), visible(&without));
+    }
+
+    #[test]
+    fn routes_are_read_in_the_order_of_the_text(document in document()) {
+        let mut said: Vec<(usize, &str)> = MARKERS
+            .iter()
+            .filter_map(|&(marker, next)| Some((marker, next?)))
+            .flat_map(|(marker, next)| document.match_indices(marker).map(move |(at, _)| (at, next)))
+            .collect();
+        said.sort_unstable();
+        for policy in [TextPolicy::Preserve, TextPolicy::Compat] {
+            let scan = scan(&document, policy);
+            let next = scan.next.iter().map(|route| route.name.as_str());
+            prop_assert!(next.eq(said.iter().map(|&(_, name)| name)), "{:?}", policy);
+        }
+    }
+}
+
+/// The characters of a text that are no white space.
+fn visible(text: &str) -> Vec<char> {
+    text.chars().filter(|&c| !is_space(c)).collect()
+}
+
+/// Whole markers, and whom each calls.
+const MARKERS: &[(&str, Option<&str>)] = &[
+    ("[NEXT: max]", Some("max")),
+    ("[next:李雷！P3]", Some("李雷")),
+    ("[NEXT: ]", None),
+    ("[FROM: kailai]", None),
+    ("[DROP: all]", None),
+    ("[TEAM_TASK: ship]", None),
+];
+
+/// Lines of words and whole markers, and no other brackets or marks of code.
+fn document() -> impl Strategy<Value = String> {
+    let markers: Vec<&str> = MARKERS.iter().map(|(marker, _)| *marker).collect();
+    let token = prop_oneof![
+        3 => select(&["word ", "wé ", "w安全 ", "👩\u{200D}👧", "$&"][..]),
+        2 => select(markers),
+        2 => select(&[" ", "  ", "\t", "\u{3000}", "\u{FEFF}", "\n", "\r\n", "\n\n", "\n    "][..]),
+    ];
+    vec(token, 0..24).prop_map(|tokens| tokens.concat())
+}
+
+fn without_blocks(text: &str) -> String {
+    let lower = text.to_ascii_lowercase();
+    let mut kept = String::new();
+    let mut from = 0;
+    for (at, block) in lower.match_indices("[team_task]") {
+        kept.push_str(&text[from..at]);
+        from = at + block.len();
+    }
+    kept.push_str(&text[from..]);
+    // Taking one away may have made another of what stood around it.
+    if kept.len() < text.len() { without_blocks(&kept) } else { kept }
+}
+
+fn is_blank(line: &str) -> bool {
+    line.chars().all(is_space)
+}

@@ -1,0 +1,198 @@
+//! The assemblers as the documents describe them: strings put together and measured, one context
+//! message dropped at a time. Slow, and easy to believe.
+
+use convoke_core::assembler::{Format, LineStyle, SystemPlace};
+use convoke_core::whitespace::trim;
+use convoke_core::{AssemblerInput, Fencing, PromptContextMessage};
+
+/// The texts that are sent.
+pub type Texts = (String, Option<String>);
+
+/// What is to be sent, and what was given up for it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// These texts, after dropping so many of the oldest messages.
+    Fits { texts: Texts, dropped: usize },
+    /// The message lost its end.
+    MessageCut { texts: Texts },
+    /// The message is cut down to its first 64 bytes, and the instruction file's text must lose its
+    /// middle.
+    FileCut { message: String },
+    /// The instruction file's text is nothing but its mark, and the message lost its end.
+    BothCut { texts: Texts },
+    /// What is left does not fit.
+    TooSmall,
+}
+
+/// Returns the texts with nothing left out.
+pub fn whole(format: &Format, input: &AssemblerInput<'_>) -> Texts {
+    Parts::of(input).texts(format, input, 0)
+}
+
+/// Decides as the budget's rules do.
+pub fn assemble(format: &Format, input: &AssemblerInput<'_>) -> Outcome {
+    let parts = Parts::of(input);
+    let count = input.context_messages.len();
+    for dropped in 0..=count {
+        let texts = parts.texts(format, input, dropped);
+        if fits(&texts, input) {
+            return Outcome::Fits { texts, dropped };
+        }
+    }
+
+    // From the longest head on; the head's first 64 bytes stay.
+    let message = parts.message.as_str();
+    let floor = message.floor_char_boundary(64);
+    for head in heads(message).filter(|&head| head >= floor) {
+        let cut = Parts { message: with_end_cut(message, head), ..parts.clone() };
+        let texts = cut.texts(format, input, count);
+        if fits(&texts, input) {
+            return Outcome::MessageCut { texts };
+        }
+    }
+
+    let short_message = shortest(message, floor);
+    let shortest_file = shortest(&parts.file, 0);
+    let with_shortest_file = |message: String| {
+        let cut = Parts { message, file: shortest_file.clone(), ..parts.clone() };
+        cut.texts(format, input, count)
+    };
+    if !parts.file.is_empty()
+        && shortest_file != parts.file
+        && fits(&with_shortest_file(short_message.clone()), input)
+    {
+        return Outcome::FileCut { message: short_message };
+    }
+
+    for head in heads(message) {
+        let texts = with_shortest_file(with_end_cut(message, head));
+        if fits(&texts, input) {
+            return Outcome::BothCut { texts };
+        }
+    }
+    Outcome::TooSmall
+}
+
+fn fits((prompt, system): &Texts, input: &AssemblerInput<'_>) -> bool {
+    let sent = prompt.len() + system.as_ref().map_or(0, String::len);
+    sent as u64 <= input.max_bytes
+}
+
+/// The heads that may be left of a text, the longest first.
+fn heads(text: &str) -> impl Iterator<Item = usize> {
+    (0..text.len()).rev().filter(|&head| text.is_char_boundary(head))
+}
+
+fn with_end_cut(text: &str, head: usize) -> String {
+    let mark = format!("[… {} bytes cut]", text.len() - head);
+    match head {
+        0 => mark,
+        _ => format!("{}\n{mark}", &text[..head]),
+    }
+}
+
+fn shortest(text: &str, floor: usize) -> String {
+    let cut = with_end_cut(text, floor);
+    if cut.len() < text.len() { cut } else { text.to_owned() }
+}
+
+/// The bodies, trimmed and set off; empty is absent.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    pub role: String,
+    pub configured: String,
+    pub briefing: String,
+    pub file: String,
+    pub task: String,
+    pub message: String,
+}
+
+impl Parts {
+    pub fn of(input: &AssemblerInput<'_>) -> Self {
+        let body = |text: Option<&str>| {
+            let text = trim(text.unwrap_or_default());
+            match input.fencing {
+                Fencing::Indented if !text.is_empty() => format!("  {}", indented(text)),
+                _ => text.to_owned(),
+            }
+        };
+        Self {
+            role: body(input.role_summary.as_deref()),
+            configured: body(input.system_instruction.as_deref()),
+            briefing: body(input.briefing.as_deref()),
+            file: body(input.instruction_file_text.as_deref()),
+            task: body(input.team_task.as_deref()),
+            message: body(Some(&input.current_message)),
+        }
+    }
+
+    /// Returns the texts without the oldest messages.
+    pub fn texts(&self, format: &Format, input: &AssemblerInput<'_>, dropped: usize) -> Texts {
+        let headers = &format.headers;
+        let system = joined([&*self.role, &*self.configured, &*self.briefing, &*self.file]);
+        let lines: Vec<String> =
+            input.context_messages[dropped..].iter().map(|m| line(format, m, input)).collect();
+        let rest = [
+            section(headers.task, &self.task),
+            section(headers.context, &lines.join("\n")),
+            section(headers.message, &self.message),
+        ];
+        match format.system {
+            SystemPlace::Apart => (joined(rest), Some(system).filter(|text| !text.is_empty())),
+            SystemPlace::Inline => {
+                let [task, context, message] = rest;
+                (joined([section(headers.system, &system), task, context, message]), None)
+            }
+        }
+    }
+}
+
+/// Returns the line of a context message.
+pub fn line(
+    format: &Format,
+    message: &PromptContextMessage<'_>,
+    input: &AssemblerInput<'_>,
+) -> String {
+    let set_off = |text: &str| match input.fencing {
+        Fencing::AsWritten => text.to_owned(),
+        Fencing::Indented => indented(text),
+    };
+    let (from, content) = (set_off(&message.from), set_off(&message.content));
+    let to = set_off(message.to.as_deref().unwrap_or("all"));
+    match format.line {
+        LineStyle::Arrow => format!("- {from} -> {to}: {content}"),
+        LineStyle::Dash => format!("- {from}: {content}"),
+        LineStyle::Bare => format!("{from}: {content}"),
+    }
+}
+
+fn section(header: &str, body: &str) -> String {
+    match (header, body) {
+        (_, "") => String::new(),
+        ("", body) => body.to_owned(),
+        (header, body) => format!("{header}\n{body}"),
+    }
+}
+
+fn joined<S: AsRef<str>>(parts: impl IntoIterator<Item = S>) -> String {
+    let present: Vec<S> = parts.into_iter().filter(|part| !part.as_ref().is_empty()).collect();
+    present.iter().map(AsRef::as_ref).collect::<Vec<_>>().join("\n\n")
+}
+
+/// Indents every line but the first.
+fn indented(text: &str) -> String {
+    let mut out = String::new();
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        out.push(character);
+        let ends_line = match character {
+            '\r' => characters.peek() != Some(&'\n'),
+            '\n' | '\u{2028}' | '\u{2029}' => true,
+            _ => false,
+        };
+        if ends_line {
+            out.push_str("  ");
+        }
+    }
+    out
+}

@@ -1,0 +1,135 @@
+//! What a call costs: `cargo bench -p convoke-model`.
+//!
+//! Two figures: the time from the start of a turn to its request on the wire, with a thread of 1 MiB, and
+//! the memory that a stream of 100 MiB takes.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use convoke_agent::config::Api;
+use convoke_agent::{Agent, Delivery};
+use convoke_model::{
+    CallEvent, CallLimits, Client, Endpoint, Host, MemoryStore, ModelAgent, Proxies, Settings,
+};
+use convoke_rehearsal::{Script, start};
+use convoke_thread::config::{Machine, Wire};
+
+const STREAM_BYTES: usize = 100 << 20;
+const THREAD_BYTES: usize = 1 << 20;
+const ROUNDS: usize = 20;
+
+fn main() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(memory_of_a_long_stream());
+    runtime.block_on(time_to_the_wire());
+}
+
+/// Reads a stream of many small events whose text is kept up to the usual limit.
+async fn memory_of_a_long_stream() {
+    let address = serve_endlessly();
+    let endpoint = Endpoint::new(&format!("http://{address}"), Wire::Chat).unwrap();
+    let client = Client::new(endpoint, None, &Proxies::default(), CallLimits::default()).unwrap();
+    let before = peak_kib();
+    let begun = Instant::now();
+    let mut call = client.call("/chat/completions", "{}", &[]);
+    let mut bytes = 0;
+    while let Some(event) = call.next().await {
+        match event {
+            CallEvent::Text(text) => bytes += text.len(),
+            CallEvent::Answered(answer) => println!(
+                "stream: {} MiB of text read in {:.1} s, {} MiB of it left out",
+                bytes >> 20,
+                begun.elapsed().as_secs_f64(),
+                answer.cut_bytes >> 20
+            ),
+            other => println!("stream: {other:?}"),
+        }
+    }
+    println!("stream: peak memory {} KiB before, {} KiB after", before, peak_kib());
+}
+
+/// Starts a server that streams the text and ends.
+fn serve_endlessly() -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 4096]).unwrap();
+        let head =
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        let text = "x".repeat(1 << 10);
+        let event = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n");
+        for _ in 0..STREAM_BYTES / text.len() {
+            stream.write_all(event.as_bytes()).unwrap();
+        }
+        let end =
+            "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+        stream.write_all(end.as_bytes()).unwrap();
+    });
+    address
+}
+
+fn peak_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    number.unwrap_or(0)
+}
+
+/// Takes turns on a thread that holds a mebibyte, each from the store to the wire.
+async fn time_to_the_wire() {
+    let server = start(Script::default()).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let host = Host {
+        env: Vec::new(),
+        machine: Machine {
+            home: Some(folder.path().to_owned()),
+            codex_home: folder.path().to_owned(),
+            cwd: folder.path().to_owned(),
+            shell: "bash".to_owned(),
+            tmpdir: None,
+            openai_base_url: None,
+        },
+        pack: Arc::new(convoke_packs::convoke().unwrap()),
+        store: Arc::new(MemoryStore::default()),
+        observer: None,
+    };
+    let settings = Settings {
+        api: Api { base_url: Some(format!("{}/v1", server.base_url())), ..Api::default() },
+        model: Some("m".to_owned()),
+        thread: None,
+    };
+    let agent = ModelAgent::new(settings, host);
+    let mut resume = None;
+    // Many messages, as a long conversation has.
+    for _ in 0..64 {
+        let text = "A line of text, as people write it. ".repeat(THREAD_BYTES / 64 / 36);
+        let mut delivery = Delivery::new(text, folder.path());
+        delivery.resume = resume.take();
+        resume = agent.start(delivery).outcome().await.resume;
+    }
+    let mut times = Vec::new();
+    for _ in 0..ROUNDS {
+        let calls = server.model_calls().len();
+        let mut delivery = Delivery::new("And now?", folder.path());
+        delivery.resume.clone_from(&resume);
+        let begun = Instant::now();
+        let turn = agent.start(delivery);
+        server.has_model_calls(calls + 1, Duration::from_mins(1)).await;
+        times.push(begun.elapsed());
+        turn.outcome().await;
+    }
+    times.sort();
+    let bytes = server.model_calls().last().map_or(0, |call| call.body.len());
+    println!(
+        "wire: a request of {bytes} bytes left {:?} after the start (median of {ROUNDS}; {:?} to {:?})",
+        times[ROUNDS / 2],
+        times[0],
+        times[ROUNDS - 1]
+    );
+}

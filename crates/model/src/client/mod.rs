@@ -1,0 +1,330 @@
+//! The client: one request goes out, and what the model says comes in as it says it.
+//!
+//! A [`Call`] is pulled, not pushed: nothing is read from the socket that nobody asked for, so a slow
+//! reader slows the server down instead of filling memory. Dropping a call ends it at once.
+
+mod error;
+mod retry;
+mod stream;
+
+use std::collections::VecDeque;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+};
+use tokio::time::Instant;
+
+pub use self::error::CallError;
+use self::stream::{Advance, Stream};
+use crate::endpoint::{Endpoint, EndpointError, Proxies};
+use crate::secret::Key;
+use crate::wire::Answer;
+
+/// The most bytes of an error's body that are read.
+const ERROR_BYTES: usize = 64 << 10;
+
+/// What a call may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallLimits {
+    /// Until the server accepts the connection.
+    pub connect: Duration,
+    /// Without a byte from the server.
+    pub idle: Duration,
+    /// From the first attempt to the end of the last.
+    pub total: Duration,
+    /// How often a request is repeated.
+    pub retries: u32,
+    /// The bytes of one event.
+    pub event_bytes: usize,
+    /// The bytes of each text that is kept; the rest is read, counted and left out.
+    pub reply_bytes: usize,
+    /// The bytes of one answer, kept or not.
+    pub answer_bytes: u64,
+}
+
+impl Default for CallLimits {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(20),
+            idle: Duration::from_mins(5),
+            total: Duration::from_mins(30),
+            retries: 3,
+            event_bytes: 32 << 20,
+            reply_bytes: 4 << 20,
+            answer_bytes: 512 << 20,
+        }
+    }
+}
+
+/// Something that happened during a call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CallEvent {
+    /// The model wrote a piece of text.
+    Text(String),
+    /// The model thought a piece of text.
+    Thought(String),
+    /// An attempt failed and the request is sent again. What streamed in before counts for nothing.
+    Retry {
+        /// Which attempt failed, from 1.
+        attempt: u32,
+        /// How many there will be at most.
+        max: u32,
+        /// How long it waits.
+        wait: Duration,
+        /// Why.
+        error: CallError,
+    },
+    /// The answer is whole; the last event.
+    Answered(Answer),
+    /// The call failed; the last event.
+    Failed(CallError),
+}
+
+/// Sends requests to one endpoint.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    endpoint: Endpoint,
+    key: Option<Key>,
+    limits: CallLimits,
+}
+
+/// A client that cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The way to the endpoint is wrong.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// The system's certificates cannot be used.
+    #[error("cannot prepare connections: {0}")]
+    Tls(String),
+}
+
+impl Client {
+    /// Creates a client. It connects to nobody yet.
+    pub fn new(
+        endpoint: Endpoint,
+        key: Option<Key>,
+        proxies: &Proxies,
+        limits: CallLimits,
+    ) -> Result<Self, ClientError> {
+        // The process has one cryptography; whoever installed another first keeps it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder()
+            .no_proxy()
+            .connect_timeout(limits.connect)
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("convoke/", env!("CARGO_PKG_VERSION")));
+        for proxy in proxies.towards(&endpoint)? {
+            builder = builder.proxy(proxy);
+        }
+        let http = builder.build().map_err(|error| ClientError::Tls(words_of(&error)))?;
+        Ok(Self { http, endpoint, key, limits })
+    }
+
+    /// Returns where it sends to.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Begins a call: the body goes to a path below the endpoint's address, to the byte.
+    pub fn call(
+        &self,
+        path: &str,
+        body: impl Into<Bytes>,
+        headers: &[(&'static str, &str)],
+    ) -> Call<'_> {
+        let mut given = HeaderMap::new();
+        for (name, value) in headers {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                given.insert(HeaderName::from_static(name), value);
+            }
+        }
+        let started = Instant::now();
+        Call {
+            client: self,
+            url: self.endpoint.url(path),
+            body: body.into(),
+            headers: given,
+            deadline: started + self.limits.total,
+            attempt: 0,
+            events: VecDeque::new(),
+            state: State::Ready,
+        }
+    }
+
+    fn redacted(&self, error: CallError) -> CallError {
+        match &self.key {
+            Some(key) => error.with_words(|words| key.redactor().redact(words).into_owned()),
+            None => error,
+        }
+    }
+}
+
+/// A call that is under way. Dropping it ends it.
+#[derive(Debug)]
+pub struct Call<'c> {
+    client: &'c Client,
+    url: reqwest::Url,
+    body: Bytes,
+    headers: HeaderMap,
+    deadline: Instant,
+    attempt: u32,
+    events: VecDeque<CallEvent>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Ready,
+    Waiting(Instant),
+    Streaming(Box<Stream>),
+    Over,
+}
+
+impl Call<'_> {
+    /// Returns the next event; `None` after the last one.
+    pub async fn next(&mut self) -> Option<CallEvent> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Some(event);
+            }
+            match &mut self.state {
+                State::Over => return None,
+                State::Waiting(until) => {
+                    tokio::time::sleep_until(*until).await;
+                    self.state = State::Ready;
+                }
+                State::Ready => {
+                    self.attempt += 1;
+                    match self.open().await {
+                        Ok(stream) => self.state = State::Streaming(Box::new(stream)),
+                        Err(error) => self.failed(error),
+                    }
+                }
+                State::Streaming(stream) => {
+                    let total = self.client.limits.total;
+                    let advanced =
+                        tokio::time::timeout_at(self.deadline, stream.advance(&mut self.events));
+                    match advanced.await {
+                        Ok(Ok(Advance::More)) => {}
+                        Ok(Ok(Advance::Over)) => self.answered(),
+                        Ok(Err(error)) => self.failed(error),
+                        Err(_) => self.failed(CallError::TimedOut(total)),
+                    }
+                }
+            }
+        }
+    }
+
+    fn answered(&mut self) {
+        if let State::Streaming(stream) = std::mem::replace(&mut self.state, State::Over) {
+            self.events.push_back(CallEvent::Answered(stream.into_answer()));
+        }
+    }
+
+    fn failed(&mut self, error: CallError) {
+        let error = self.client.redacted(error);
+        let retries = self.client.limits.retries;
+        let wait = retry::wait(self.attempt, error.asked_wait());
+        let again = Instant::now() + wait;
+        if error.is_passing() && self.attempt <= retries && again < self.deadline {
+            let max = retries + 1;
+            self.events.push_back(CallEvent::Retry { attempt: self.attempt, max, wait, error });
+            self.state = State::Waiting(again);
+        } else {
+            self.events.push_back(CallEvent::Failed(error));
+            self.state = State::Over;
+        }
+    }
+
+    async fn open(&self) -> Result<Stream, CallError> {
+        let limits = &self.client.limits;
+        let mut request = self
+            .client
+            .http
+            .post(self.url.clone())
+            .headers(self.headers.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "text/event-stream")
+            .body(self.body.clone());
+        if let Some(key) = &self.client.key {
+            request = request.header(AUTHORIZATION, key.header());
+        }
+        let patience = self.deadline.min(Instant::now() + limits.connect + limits.idle);
+        let response = match tokio::time::timeout_at(patience, request.send()).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(unreachable(&error)),
+            Err(_) if Instant::now() >= self.deadline => {
+                return Err(CallError::TimedOut(limits.total));
+            }
+            Err(_) => return Err(CallError::Idle(limits.idle)),
+        };
+        if response.status().is_success() {
+            return Ok(Stream::new(response, self.client.endpoint.wire, limits));
+        }
+        let read = tokio::time::timeout_at(self.deadline, refusal(response, limits.idle));
+        Err(read.await.unwrap_or(CallError::TimedOut(limits.total)))
+    }
+}
+
+/// Reads what a server says when it refuses.
+async fn refusal(mut response: reqwest::Response, idle: Duration) -> CallError {
+    let status = response.status().as_u16();
+    if response.status().is_redirection() {
+        let message = "the address leads elsewhere; set base-url to where it leads".to_owned();
+        let reason = convoke_agent::verdict::Reason::Request;
+        return CallError::Status { status, reason, message, after: None };
+    }
+    let after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let after = after.and_then(|value| retry::retry_after(value, SystemTime::now()));
+    let mut body = Vec::new();
+    while body.len() < ERROR_BYTES {
+        match tokio::time::timeout(idle, response.chunk()).await {
+            Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
+            // The status is the answer; its explanation may be missing.
+            _ => break,
+        }
+    }
+    body.truncate(ERROR_BYTES);
+    CallError::from_answer(status, &String::from_utf8_lossy(&body), after)
+}
+
+/// Says why a request could not be sent, without its address, which may hold a key.
+fn unreachable(error: &reqwest::Error) -> CallError {
+    match tls_error(error) {
+        Some(tls) => CallError::Tls(tls.to_string()),
+        None => CallError::Connect(words_of(error)),
+    }
+}
+
+/// Finds a failure of TLS below an error. I/O errors hide what they wrap from `source`.
+fn tls_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e rustls::Error> {
+    if let Some(tls) = error.downcast_ref::<rustls::Error>() {
+        return Some(tls);
+    }
+    let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    match wrapped {
+        Some(inner) => tls_error(inner),
+        None => tls_error(error.source()?),
+    }
+}
+
+/// Returns the innermost words of an error, which are the ones that say something.
+fn words_of(error: &reqwest::Error) -> String {
+    let mut innermost: &dyn std::error::Error = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    if std::ptr::addr_eq(innermost, std::ptr::from_ref(error)) {
+        if error.is_timeout() {
+            "it did not answer in time".to_owned()
+        } else {
+            "the connection failed".to_owned()
+        }
+    } else {
+        innermost.to_string()
+    }
+}

@@ -1,0 +1,73 @@
+//! When a failed request is tried again, and how long that waits.
+
+use std::time::{Duration, SystemTime};
+
+/// The wait before the second attempt, before jitter; it doubles with each further one.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// No wait of our own is longer.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// A server that asks for more than this is told no: the turn fails with what it asked for.
+pub(super) const LONGEST_ASKED: Duration = Duration::from_mins(5);
+
+/// Returns how long to wait after the attempt of this number failed.
+///
+/// Half of the wait is by chance, so that members that failed together do not come back together. A
+/// wait that the server asked for is kept, and a little is added for the same reason.
+pub(super) fn wait(attempt: u32, asked: Option<Duration>) -> Duration {
+    let chance = fastrand::f64();
+    let doubled = FIRST_WAIT.saturating_mul(1 << attempt.saturating_sub(1).min(10));
+    let own = doubled.min(LONGEST_WAIT).mul_f64(0.5 + chance / 2.0);
+    match asked {
+        Some(asked) => asked.saturating_add(FIRST_WAIT.mul_f64(chance / 5.0)).max(own),
+        None => own,
+    }
+}
+
+/// Reads `Retry-After`: seconds, or a date.
+pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+    let value = value.trim();
+    if let Ok(seconds) = value.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let date = httpdate::parse_http_date(value).ok()?;
+    Some(date.duration_since(now).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_within_bounds() {
+        for attempt in 1..40 {
+            let most = FIRST_WAIT.saturating_mul(1 << (attempt - 1).min(10)).min(LONGEST_WAIT);
+            let wait = wait(attempt, None);
+            assert!(wait >= most / 2 && wait <= most, "attempt {attempt}: {wait:?}");
+        }
+    }
+
+    #[test]
+    fn a_wait_that_the_server_asked_for_is_never_cut_short() {
+        let asked = Duration::from_secs(7);
+        let waited = wait(1, Some(asked));
+        assert!(waited >= asked && waited < asked + Duration::from_millis(200));
+        assert!(wait(1, Some(Duration::ZERO)) >= FIRST_WAIT / 2);
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        for (value, seconds) in [
+            ("3", Some(3.0)),
+            (" 0.5 ", Some(0.5)),
+            ("Sun, 06 Nov 1994 08:49:47 GMT", Some(10.0)),
+            ("Sun, 06 Nov 1994 08:49:30 GMT", Some(0.0)),
+            ("-1", None),
+            ("soon", None),
+            ("1e400", None),
+        ] {
+            let read = retry_after(value, now).map(|wait| wait.as_secs_f64());
+            assert_eq!(read, seconds, "{value}");
+        }
+    }
+}

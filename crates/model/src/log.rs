@@ -1,0 +1,169 @@
+//! What the lines of a stored thread say.
+//!
+//! Most lines are the thread's own record ([`convoke_thread::record`]). Three kinds are ours: what the
+//! model was last told of its situation, a fingerprint of the last request, and the note that a
+//! compaction was undone. Nothing is ever taken out: an undone compaction is passed over when the
+//! lines are read, and what it had replaced is there as before.
+
+use std::collections::HashSet;
+
+use convoke_core::Diagnostic;
+use convoke_thread::item::ResponseItem;
+use convoke_thread::record::{self, Event, Record};
+use convoke_thread::thread::Told;
+use serde_json::{Value, json};
+
+use crate::prefix::Fingerprint;
+use crate::store::{StoreError, ThreadId, ThreadStore};
+
+/// A stored thread.
+#[derive(Debug, Clone, Default)]
+pub struct Log {
+    /// What happened in it.
+    pub record: Record,
+    /// What its model was last told of its situation.
+    pub told: Told,
+    /// The last request.
+    pub sent: Option<Fingerprint>,
+    /// The compactions that hold, oldest first.
+    pub compactions: Vec<Compaction>,
+    /// What the user should know.
+    pub diagnostics: Vec<Diagnostic>,
+    /// How many lines there are.
+    pub(crate) lines: usize,
+}
+
+/// A compaction that holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compaction {
+    /// The line that tells of it, from 0.
+    pub line: usize,
+    /// The summary that the model wrote.
+    pub summary: String,
+    /// What it replaced.
+    pub replaced: Vec<ResponseItem>,
+}
+
+/// A thread that cannot be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// There is no such thread.
+    #[error("there is no thread {0}")]
+    Unknown(ThreadId),
+    /// Its lines are no thread's.
+    #[error("the thread {thread} cannot be read: {reason}")]
+    Unreadable {
+        /// The thread.
+        thread: ThreadId,
+        /// Why.
+        reason: String,
+    },
+    /// There is no compaction to undo.
+    #[error("the thread {0} has no compaction that could be undone")]
+    NotCompacted(ThreadId),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Log {
+    /// Loads a thread; `None` when there is none.
+    pub async fn load(
+        store: &dyn ThreadStore,
+        thread: &ThreadId,
+    ) -> Result<Option<Self>, LogError> {
+        let lines = store.load(thread).await?;
+        if lines.is_empty() {
+            return Ok(None);
+        }
+        Self::read(&lines)
+            .map(Some)
+            .map_err(|reason| LogError::Unreadable { thread: thread.clone(), reason })
+    }
+
+    /// Reads the lines of a thread. Costs one pass over their bytes.
+    pub fn read(lines: &[String]) -> Result<Self, String> {
+        let mut log = Self { lines: lines.len(), ..Self::default() };
+        let mut undone = HashSet::new();
+        let mut own = Vec::with_capacity(lines.len());
+        for line in lines {
+            let is_own = own_line(line);
+            own.push(is_own);
+            if !is_own {
+                continue;
+            }
+            let mut value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+            if let Some(line) = value["undone"].as_u64() {
+                undone.insert(usize::try_from(line).unwrap_or(usize::MAX));
+            } else if let Some(told) = value.get_mut("told") {
+                log.told =
+                    serde_json::from_value(told.take()).map_err(|error| error.to_string())?;
+            } else if let Some(sent) = value.get_mut("sent") {
+                log.sent = serde_json::from_value(sent.take()).ok();
+            }
+        }
+        let mut text = String::with_capacity(lines.iter().map(|line| line.len() + 1).sum());
+        let mut kept = Vec::new();
+        for (index, line) in lines.iter().enumerate() {
+            if !own[index] && !undone.contains(&index) {
+                text.push_str(line);
+                text.push('\n');
+                kept.push(index);
+            }
+        }
+        log.record =
+            record::read(&text, &mut log.diagnostics).map_err(|error| error.to_string())?;
+        log.find_compactions(&kept);
+        Ok(log)
+    }
+
+    fn find_compactions(&mut self, kept: &[usize]) {
+        let mut before: Vec<ResponseItem> = Vec::new();
+        // The first line is the start. A line that is no event shifts the rest; then a compaction
+        // cannot be told by its line, and is not offered to be undone.
+        let is_exact = kept.len() == self.record.events.len() + 1;
+        for (event, line) in self.record.events.iter().zip(kept.iter().skip(1)) {
+            match event {
+                Event::Item(item) => before.push(item.clone()),
+                Event::Compacted { message, history } if is_exact => {
+                    let replaced = std::mem::take(&mut before);
+                    before.extend(history.iter().flatten().cloned());
+                    let summary = message.clone();
+                    self.compactions.push(Compaction { line: *line, summary, replaced });
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Undoes the last compaction of a thread, so that its next turn has what the summary had replaced.
+pub async fn undo_compaction(store: &dyn ThreadStore, thread: &ThreadId) -> Result<(), LogError> {
+    let log = Log::load(store, thread).await?;
+    let log = log.ok_or_else(|| LogError::Unknown(thread.clone()))?;
+    let last = log.compactions.last();
+    let last = last.ok_or_else(|| LogError::NotCompacted(thread.clone()))?;
+    // Nobody has counted what the thread has now; a quarter of its bytes is the usual estimate.
+    let bytes: u64 = last.replaced.iter().map(ResponseItem::text_bytes).sum();
+    let usage = log.record.last_usage().unwrap_or_default();
+    let total = usage.total;
+    let estimate = usage.last.saturating_add(convoke_core::ledger::estimate_tokens(bytes));
+    let lines = vec![
+        json!({"undone": last.line}).to_string(),
+        json!({"usage": {"last": estimate, "total": total}}).to_string(),
+    ];
+    Ok(store.append(thread, log.lines, lines).await?)
+}
+
+/// Tells our lines from the record's without reading them: each line is an object of one key.
+fn own_line(line: &str) -> bool {
+    ["{\"told\":", "{\"sent\":", "{\"undone\":"].iter().any(|start| line.starts_with(start))
+}
+
+pub(crate) fn told_line(told: &Told) -> String {
+    json!({"told": told}).to_string()
+}
+
+pub(crate) fn sent_line(sent: &Fingerprint) -> String {
+    json!({"sent": sent}).to_string()
+}

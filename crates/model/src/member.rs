@@ -1,0 +1,396 @@
+//! The member: a model that takes turns like any other agent, with a thread that lives in a store.
+//!
+//! A turn is stored whole or not at all: a turn that fails leaves the thread as it was, so that it can
+//! be tried again, and a program that dies in the middle of one loses nothing that was acknowledged. A
+//! turn that the user cancelled is stored with the note that it was.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+
+use convoke_agent::config::{ApiTools, ApiWire};
+use convoke_agent::delivery::{Delivery, ResumeHandle};
+use convoke_agent::event::{Event, EventKind};
+use convoke_agent::redact::Redactor;
+use convoke_agent::turn::TurnSide;
+use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::{Agent, Outcome, Turn, Verdict};
+use convoke_core::{Code, Diagnostic};
+use convoke_thread::config::{Config, Machine, Overrides, Provider, Wire};
+use convoke_thread::files::Disk;
+use convoke_thread::pack::Pack;
+use convoke_thread::permissions::{ApprovalPolicy, SandboxPolicy};
+use convoke_thread::prompt::Request;
+use convoke_thread::thread::{Setup, Step, Thread, TurnOverrides};
+use convoke_thread::user_input::UserInput;
+
+use crate::client::{CallLimits, Client};
+use crate::endpoint::{Endpoint, Proxies};
+use crate::log::{Log, LogError};
+use crate::secret::Key;
+use crate::settings::Settings;
+use crate::store::{ThreadId, ThreadStore};
+use crate::tools::Toolbox;
+use crate::turn::{Driver, Progress};
+
+/// Nothing from a server for this long is a failure, whatever a turn may take in all.
+const LONGEST_SILENCE: Duration = Duration::from_mins(5);
+
+/// What a member needs of the machine. Nothing else of it is read, but the files of the directory.
+#[derive(Clone)]
+pub struct Host {
+    /// The environment: the key and the proxies are looked up in it.
+    pub env: Vec<(OsString, OsString)>,
+    /// The machine and its user. A delivery's directory stands for the working directory.
+    pub machine: Machine,
+    /// The texts and model facts.
+    pub pack: Arc<Pack>,
+    /// Where threads are kept.
+    pub store: Arc<dyn ThreadStore>,
+    /// Is shown every request before it is sent.
+    pub observer: Option<Observer>,
+}
+
+/// Something that is shown every request before it is sent.
+pub type Observer = Arc<dyn Fn(&Sent<'_>) + Send + Sync>;
+
+/// A request that is about to be sent.
+#[derive(Debug, Clone, Copy)]
+pub struct Sent<'r> {
+    /// The request.
+    pub request: &'r Request,
+    /// How many bytes of its beginning are those of the request before.
+    pub unchanged_prefix: u64,
+}
+
+/// A model that takes turns.
+#[derive(Clone)]
+pub struct ModelAgent {
+    settings: Arc<Settings>,
+    host: Arc<Host>,
+}
+
+impl ModelAgent {
+    /// Creates a member.
+    pub fn new(settings: Settings, host: Host) -> Self {
+        Self { settings: Arc::new(settings), host: Arc::new(host) }
+    }
+
+    /// Begins to compact a thread: the outcome's reply is the summary. Everything else about the
+    /// delivery is as for a turn, and its prompt is passed over.
+    pub fn start_compaction(&self, delivery: Delivery) -> Turn {
+        self.begin(delivery, Task::Compact)
+    }
+
+    fn begin(&self, delivery: Delivery, task: Task) -> Turn {
+        let (turn, side, outcome) = Turn::open(Redactor::for_env(&self.host.env));
+        let agent = self.clone();
+        let runtime = tokio::runtime::Handle::current();
+        // A thread reads files as it goes and cannot move between the runtime's workers, so each turn
+        // has a thread of the blocking pool to itself.
+        tokio::task::spawn_blocking(move || {
+            runtime.block_on(async move {
+                let ended = agent.take_turn(&delivery, task, &side).await;
+                let ended = redacted(ended, &side);
+                let verdict = ended.verdict.clone();
+                side.send(Event::own(EventKind::Finished { verdict })).await;
+                drop(side);
+                // Nobody waits for the outcome of a turn that was dropped.
+                let _ = outcome.send(ended);
+            });
+        });
+        turn
+    }
+
+    async fn take_turn(&self, delivery: &Delivery, task: Task, side: &TurnSide) -> Outcome {
+        match self.prepare(delivery) {
+            Ok(prepared) => prepared.take(task, side).await.unwrap_or_else(Outcome::failed),
+            Err(failure) => Outcome::failed(failure),
+        }
+    }
+
+    /// Brings together what a turn needs; everything that is wrong with the settings shows here.
+    fn prepare<'t>(&'t self, delivery: &'t Delivery) -> Result<Prepared<'t>, Failure> {
+        let api = &self.settings.api;
+        let usage = |what: String| Failure::new(Reason::Usage, what);
+        let model = delivery.model.as_ref().or(self.settings.model.as_ref());
+        let model = model.ok_or_else(|| usage("`model` is not set: name one".to_owned()))?;
+        let base_url = api.base_url.as_ref();
+        let base_url = base_url
+            .ok_or_else(|| usage("`base-url` is not set: say where the model is".to_owned()))?;
+        let wire = match api.wire {
+            ApiWire::Responses => Wire::Responses,
+            ApiWire::Chat => Wire::Chat,
+        };
+        let endpoint = Endpoint::new(base_url, wire).map_err(|error| usage(error.to_string()))?;
+        let key = match &api.key_env {
+            Some(name) => Some(
+                Key::from_env(name, &self.host.env)
+                    .map_err(|error| Failure::new(Reason::Auth, error.to_string()))?,
+            ),
+            None => None,
+        };
+        let limits = CallLimits {
+            idle: delivery.limits.silence.min(LONGEST_SILENCE),
+            total: delivery.limits.turn,
+            retries: delivery.limits.retries,
+            event_bytes: delivery.limits.line_bytes,
+            reply_bytes: delivery.limits.reply_bytes,
+            answer_bytes: delivery.limits.output_bytes,
+            ..CallLimits::default()
+        };
+        let proxies = Proxies::from_env(&self.host.env);
+        let client = Client::new(endpoint, key.clone(), &proxies, limits)
+            .map_err(|error| usage(error.to_string()))?;
+        let machine = Machine { cwd: delivery.cwd.clone(), ..self.host.machine.clone() };
+        let toolbox = match api.tools {
+            ApiTools::None => None,
+            ApiTools::Read => Some(Toolbox::open(&delivery.cwd).map_err(|error| {
+                let cwd = delivery.cwd.display();
+                Failure::new(Reason::Start, format!("cannot open the directory {cwd}: {error}"))
+            })?),
+        };
+        let config = self.config(delivery, &machine, model, base_url, wire)?;
+        let thread = self.settings.thread.clone();
+        Ok(Prepared { host: &self.host, delivery, client, key, machine, config, toolbox, thread })
+    }
+
+    /// Makes the configuration of a thread: the directory's documents and skills, and for the rest
+    /// what is true of a member that can at the most read.
+    fn config(
+        &self,
+        delivery: &Delivery,
+        machine: &Machine,
+        model: &str,
+        base_url: &str,
+        wire: Wire,
+    ) -> Result<Config, Failure> {
+        let overrides = Overrides { model: Some(model.to_owned()), ..Overrides::default() };
+        let config = Config::load(&Disk, machine, self.host.pack.shape, &overrides)
+            .map_err(|error| Failure::new(Reason::Usage, error.to_string()))?;
+        let mut model_overrides = config.model_overrides;
+        let window = self.settings.api.context_window;
+        model_overrides.context_window = window.or(model_overrides.context_window);
+        if window.is_some() {
+            model_overrides.auto_compact_token_limit = None;
+        }
+        Ok(Config {
+            provider: Provider {
+                name: "convoke".to_owned(),
+                base_url: Some(base_url.to_owned()),
+                wire,
+                // The client repeats what can be repeated.
+                stream_max_retries: 0,
+                request_max_retries: 0,
+            },
+            approval_policy: ApprovalPolicy::Never,
+            sandbox_policy: SandboxPolicy::ReadOnly,
+            developer_instructions: delivery.system.clone(),
+            model_overrides,
+            ..config
+        })
+    }
+}
+
+impl Agent for ModelAgent {
+    fn start(&self, delivery: Delivery) -> Turn {
+        self.begin(delivery, Task::Answer)
+    }
+}
+
+/// What a turn is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Answer,
+    Compact,
+}
+
+/// Everything that one turn works with.
+struct Prepared<'t> {
+    host: &'t Host,
+    delivery: &'t Delivery,
+    client: Client,
+    key: Option<Key>,
+    machine: Machine,
+    config: Config,
+    toolbox: Option<Toolbox>,
+    thread: Option<ThreadId>,
+}
+
+/// How the work of a turn came to its end.
+enum Ended {
+    Done,
+    Failed(Failure),
+    Cancelled,
+    TimedOut,
+}
+
+impl Prepared<'_> {
+    async fn take(&self, task: Task, side: &TurnSide) -> Result<Outcome, Failure> {
+        let (id, log, mut diagnostics) = self.find_thread(task).await?;
+        for diagnostic in &diagnostics {
+            side.warn(diagnostic.clone()).await;
+        }
+        side.send(Event::own(EventKind::Started {
+            session: Some(id.as_str().to_owned().into()),
+            model: Some(self.config.model.clone().into()),
+        }))
+        .await;
+        let (mut ended, mut progress) = self.attempt(task, &id, log.as_ref(), None, side).await?;
+        if is_full(&ended) && task == Task::Answer && !progress.has_compacted() && log.is_some() {
+            // The server knows its limit better than we do: compact what was there, then ask again.
+            let first = Some(Task::Compact);
+            (ended, progress) = self.attempt(task, &id, log.as_ref(), first, side).await?;
+        }
+        let verdict = match ended {
+            Ended::Done => match progress.stopped() {
+                Some(failure) => Verdict::Failed(failure),
+                None => Verdict::Done,
+            },
+            Ended::Failed(failure) => Verdict::Failed(failure),
+            Ended::Cancelled => Verdict::Cancelled,
+            Ended::TimedOut => Verdict::TimedOut,
+        };
+        diagnostics.append(&mut progress.diagnostics);
+        let is_kept = log.is_some() || progress.is_stored();
+        Ok(Outcome {
+            verdict,
+            usage: progress.usage,
+            cost_usd: None,
+            model: progress.model.take(),
+            resume: is_kept.then(|| ResumeHandle {
+                session: id.as_str().to_owned(),
+                cwd: self.delivery.cwd.clone(),
+                model: Some(self.config.model.clone()),
+                used: None,
+            }),
+            reply: std::mem::take(&mut progress.reply),
+            diagnostics,
+        })
+    }
+
+    /// Finds the thread of the turn, and what the user should know about it.
+    async fn find_thread(
+        &self,
+        task: Task,
+    ) -> Result<(ThreadId, Option<Log>, Vec<Diagnostic>), Failure> {
+        let unknown =
+            |name: &str| Failure::new(Reason::Session, format!("there is no thread `{name}`"));
+        let id = match (&self.delivery.resume, &self.thread) {
+            (Some(handle), _) => {
+                ThreadId::parse(&handle.session).ok_or_else(|| unknown(&handle.session))?
+            }
+            (None, Some(own)) => own.clone(),
+            (None, None) => ThreadId::new(),
+        };
+        let log = Log::load(&*self.host.store, &id).await.map_err(|error| log_failure(&error))?;
+        match (log, task) {
+            (Some(mut log), _) => {
+                let diagnostics = std::mem::take(&mut log.diagnostics);
+                Ok((id, Some(log), diagnostics))
+            }
+            (None, Task::Compact) => Err(unknown(id.as_str())),
+            (None, Task::Answer) if self.delivery.resume.is_none() => Ok((id, None, Vec::new())),
+            (None, Task::Answer) => {
+                let message = format!("there is no thread `{id}`; a new one was begun");
+                let anew = Diagnostic::new(Code::AgentSessionAnew, message);
+                Ok((ThreadId::new(), None, vec![anew]))
+            }
+        }
+    }
+
+    /// Does the work once, from the thread as it is stored, and stores what came of it.
+    async fn attempt(
+        &self,
+        task: Task,
+        id: &ThreadId,
+        log: Option<&Log>,
+        first: Option<Task>,
+        side: &TurnSide,
+    ) -> Result<(Ended, Progress), Failure> {
+        let usage = |error: String| Failure::new(Reason::Usage, error);
+        let setup = Setup {
+            files: &Disk,
+            pack: &self.host.pack,
+            machine: &self.machine,
+            listed_models: &[],
+        };
+        let config = self.config.clone();
+        let mut thread = match log {
+            Some(log) => Thread::continued(setup, config, &log.record, &log.told),
+            None => Thread::start(setup, config, id.as_str()),
+        }
+        .map_err(|error| usage(error.to_string()))?;
+        if self.toolbox.is_some() {
+            thread.set_tools(Toolbox::specs());
+        }
+        let mut progress = Progress::new(&thread, log);
+        let ended = {
+            let mut driver = Driver {
+                client: &self.client,
+                key: self.key.as_ref(),
+                toolbox: self.toolbox.as_ref(),
+                observer: self.host.observer.as_ref(),
+                side,
+                progress: &mut progress,
+            };
+            let work = async {
+                for task in first.into_iter().chain([task]) {
+                    let step = self.first_step(task, &mut thread)?;
+                    driver.drive(&mut thread, step).await?;
+                }
+                Ok(())
+            };
+            tokio::select! {
+                biased;
+                () = side.cancelled() => Ended::Cancelled,
+                () = tokio::time::sleep(self.delivery.limits.turn) => Ended::TimedOut,
+                worked = work => match worked {
+                    Ok(()) => Ended::Done,
+                    Err(failure) => Ended::Failed(failure),
+                },
+            }
+        };
+        match (&ended, task) {
+            (Ended::Done, _) => {}
+            (Ended::Cancelled, Task::Answer) => thread.interrupt(Vec::new()),
+            _ => return Ok((ended, progress)),
+        }
+        let stored = progress.store(&mut thread, id, &*self.host.store, self.key.as_ref()).await;
+        match stored {
+            Ok(()) => Ok((ended, progress)),
+            Err(error) => Ok((Ended::Failed(log_failure(&error.into())), progress)),
+        }
+    }
+
+    fn first_step(&self, task: Task, thread: &mut Thread<'_>) -> Result<Step, Failure> {
+        let step = match task {
+            Task::Compact => thread.begin_compaction(),
+            Task::Answer => {
+                let input = UserInput::Text(self.delivery.prompt.clone());
+                thread.begin_turn(vec![input], &TurnOverrides::default())
+            }
+        };
+        step.map_err(|error| Failure::new(Reason::Usage, error.to_string()))
+    }
+}
+
+fn is_full(ended: &Ended) -> bool {
+    matches!(ended, Ended::Failed(failure) if failure.reason == Reason::ContextFull)
+}
+
+fn log_failure(error: &LogError) -> Failure {
+    let reason = match error {
+        LogError::Unknown(_) | LogError::NotCompacted(_) => Reason::Session,
+        LogError::Unreadable { .. } | LogError::Store(_) => Reason::Other,
+    };
+    Failure::new(reason, error.to_string())
+}
+
+/// Takes secrets out of a failure's message, which may quote one.
+fn redacted(mut outcome: Outcome, side: &TurnSide) -> Outcome {
+    if let Verdict::Failed(failure) = &mut outcome.verdict {
+        failure.message = side.redactor().redact(&failure.message).into_owned();
+    }
+    outcome
+}

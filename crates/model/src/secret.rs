@@ -1,0 +1,98 @@
+//! The key to an endpoint. It comes from a variable and goes into one header, and nowhere else.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+
+use convoke_agent::redact::Redactor;
+use reqwest::header::HeaderValue;
+
+/// A key, which is never shown.
+#[derive(Clone)]
+pub struct Key {
+    header: HeaderValue,
+    redactor: Redactor,
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key([redacted])")
+    }
+}
+
+/// A key that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// The variable is not there, or it is empty.
+    #[error("the variable `{0}`, which `key-env` names, is not set")]
+    Unset(String),
+    /// The variable holds what no header may.
+    #[error("the variable `{0}`, which `key-env` names, holds characters that no key has")]
+    Unusable(String),
+}
+
+impl Key {
+    /// Takes the key from the variable of this name.
+    pub fn from_env(name: &str, env: &[(OsString, OsString)]) -> Result<Self, KeyError> {
+        let mut found = env.iter().rev().filter(|(key, _)| key == OsStr::new(name));
+        let value = found.next().map(|(_, value)| value).filter(|value| !value.is_empty());
+        let value = value.ok_or_else(|| KeyError::Unset(name.to_owned()))?;
+        let unusable = || KeyError::Unusable(name.to_owned());
+        let value = value.to_str().ok_or_else(unusable)?.trim();
+        if value.is_empty() {
+            return Err(KeyError::Unset(name.to_owned()));
+        }
+        let mut header =
+            HeaderValue::from_str(&format!("Bearer {value}")).map_err(|_| unusable())?;
+        header.set_sensitive(true);
+        Ok(Self { header, redactor: Redactor::for_secrets([value]) })
+    }
+
+    pub(crate) fn header(&self) -> HeaderValue {
+        self.header.clone()
+    }
+
+    /// Takes the key out of a text, should it stand there.
+    pub(crate) fn take_out_of(&self, text: &mut String) {
+        if memchr::memmem::find(text.as_bytes(), self.value().as_bytes()).is_some() {
+            *text = self.redactor.redact(text).into_owned();
+        }
+    }
+
+    fn value(&self) -> &str {
+        let header = self.header.to_str().unwrap_or_default();
+        header.strip_prefix("Bearer ").unwrap_or(header)
+    }
+
+    /// Returns what takes this key out of texts.
+    pub fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(value: &str) -> Vec<(OsString, OsString)> {
+        vec![("MY_KEY".into(), value.into())]
+    }
+
+    #[test]
+    fn a_key_is_never_shown() {
+        let key = Key::from_env("MY_KEY", &env("correct-horse\n")).unwrap();
+        assert!(!format!("{key:?} {:?} {:?}", key.header(), key.redactor()).contains("correct"));
+        assert_eq!(key.redactor().redact("it is correct-horse!"), "it is [redacted]!");
+    }
+
+    #[test]
+    fn a_missing_or_broken_key_is_refused_by_the_name_of_its_variable() {
+        for (value, told) in [("", "is not set"), ("  ", "is not set"), ("a\u{7}b", "no key has")] {
+            let refused = Key::from_env("MY_KEY", &env(value)).unwrap_err().to_string();
+            assert!(refused.contains("`MY_KEY`") && refused.contains(told), "{refused}");
+        }
+        assert_eq!(
+            Key::from_env("OTHER", &env("x")).unwrap_err(),
+            KeyError::Unset("OTHER".to_owned())
+        );
+    }
+}

@@ -1,0 +1,100 @@
+//! What a member's model is: what the user has configured, and what a team file adds to it.
+
+use convoke_agent::config::{Api, ApiTools, ApiWire, Definition};
+use convoke_agent::delivery::Trust;
+use convoke_core::{Code, Diagnostic};
+use convoke_team::AgentSettings;
+
+use crate::store::ThreadId;
+
+/// What a model member is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Where its model is, and what it is offered.
+    pub api: Api,
+    /// The model, when a delivery names none.
+    pub model: Option<String>,
+    /// The thread of every turn that names none: the one of this member in this session. It is begun
+    /// with the first turn. Without it, each such turn begins a thread of its own.
+    pub thread: Option<ThreadId>,
+}
+
+impl Settings {
+    /// Joins what the user has configured for an agent with what a team file says of a member.
+    ///
+    /// Until the user trusts the directory, a team file may not say where the model is or which
+    /// variable holds the key: both are left out, with a diagnostic for each.
+    pub fn for_member(
+        member: &AgentSettings,
+        configured: &Definition,
+        trust: Trust,
+        thread: Option<ThreadId>,
+    ) -> (Self, Vec<Diagnostic>) {
+        let mut refused = Vec::new();
+        let mut trusted = |setting: &str, value: &Option<String>| match (value, trust) {
+            (Some(_), Trust::Untrusted) => {
+                let message = format!("`{setting}` needs trust and was left out");
+                refused.push(Diagnostic::new(Code::AgentSettingRefused, message));
+                None
+            }
+            (value, _) => value.clone(),
+        };
+        let own = &configured.api;
+        let api = Api {
+            base_url: trusted("base-url", &member.base_url).or_else(|| own.base_url.clone()),
+            key_env: trusted("key-env", &member.key_env).or_else(|| own.key_env.clone()),
+            // The team file has been read by then, and it takes no other words.
+            wire: match member.wire.as_deref() {
+                Some("chat") => ApiWire::Chat,
+                Some(_) => ApiWire::Responses,
+                None => own.wire,
+            },
+            context_window: member.context_window.or(own.context_window),
+            tools: match member.tools.as_deref() {
+                Some("read") => ApiTools::Read,
+                Some(_) => ApiTools::None,
+                None => own.tools,
+            },
+        };
+        let model = member.model.clone().or_else(|| configured.model.clone());
+        (Self { api, model, thread }, refused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use convoke_agent::config::Kind;
+
+    fn member() -> AgentSettings {
+        AgentSettings {
+            agent: "api".to_owned(),
+            base_url: Some("https://evil.example/v1".to_owned()),
+            key_env: Some("OPENAI_API_KEY".to_owned()),
+            wire: Some("chat".to_owned()),
+            tools: Some("read".to_owned()),
+            model: Some("small".to_owned()),
+            ..AgentSettings::default()
+        }
+    }
+
+    #[test]
+    fn a_team_file_says_where_the_model_is_only_when_it_is_trusted() {
+        let mut configured = Definition::built_in(Kind::Api);
+        configured.api.base_url = Some("http://127.0.0.1:1/v1".to_owned());
+        let (settings, refused) =
+            Settings::for_member(&member(), &configured, Trust::Untrusted, None);
+        assert_eq!(settings.api.base_url, configured.api.base_url);
+        assert_eq!(settings.api.key_env, None);
+        assert_eq!((settings.api.wire, settings.api.tools), (ApiWire::Chat, ApiTools::Read));
+        assert_eq!(settings.model.as_deref(), Some("small"));
+        let refused: Vec<_> = refused.iter().map(|it| it.message.as_str()).collect();
+        let left_out = |setting: &str| format!("`{setting}` needs trust and was left out");
+        assert_eq!(refused, [left_out("base-url"), left_out("key-env")]);
+
+        let (settings, refused) =
+            Settings::for_member(&member(), &configured, Trust::Trusted, None);
+        assert_eq!(settings.api.base_url, member().base_url);
+        assert!(refused.is_empty());
+    }
+}

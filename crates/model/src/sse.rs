@@ -1,0 +1,212 @@
+//! Server-sent events, read piece by piece in bounded memory.
+
+use std::collections::VecDeque;
+
+/// One event of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SseEvent {
+    /// Its name; empty when the server gives none.
+    pub name: String,
+    /// Its data, lines joined by newlines.
+    pub data: Data,
+}
+
+/// The data of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Data {
+    /// All of it.
+    Whole(String),
+    /// It was over the limit and was passed over.
+    Oversized,
+}
+
+/// Reads events from pieces of a stream, however they are cut.
+#[derive(Debug)]
+pub struct SseReader {
+    limit: usize,
+    line: Vec<u8>,
+    name: String,
+    data: Vec<u8>,
+    has_data: bool,
+    oversized: bool,
+    line_is_oversized: bool,
+    /// The last byte was a carriage return, so a line feed that follows belongs to it.
+    after_return: bool,
+    at_start: bool,
+}
+
+impl SseReader {
+    /// Creates a reader that holds no event of more than `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            line: Vec::new(),
+            name: String::new(),
+            data: Vec::new(),
+            has_data: false,
+            oversized: false,
+            line_is_oversized: false,
+            after_return: false,
+            at_start: true,
+        }
+    }
+
+    /// Takes the next piece of the stream and adds the events that it completes.
+    pub fn push(&mut self, mut piece: &[u8], events: &mut VecDeque<SseEvent>) {
+        if std::mem::take(&mut self.after_return) && piece.first() == Some(&b'\n') {
+            piece = &piece[1..];
+        }
+        while let Some(end) = memchr::memchr2(b'\n', b'\r', piece) {
+            self.extend_line(&piece[..end]);
+            self.end_line(events);
+            let is_return = piece[end] == b'\r';
+            piece = &piece[end + 1..];
+            match piece.first() {
+                Some(b'\n') if is_return => piece = &piece[1..],
+                None => self.after_return = is_return,
+                Some(_) => {}
+            }
+        }
+        self.extend_line(piece);
+    }
+
+    /// Returns an event whose lines were whole when the stream ended, though no blank line followed.
+    pub fn finish(&mut self) -> Option<SseEvent> {
+        let whole = self.line.is_empty() && !self.line_is_oversized && self.has_data;
+        whole.then(|| self.take_event())
+    }
+
+    fn extend_line(&mut self, part: &[u8]) {
+        if self.line_is_oversized {
+            return;
+        }
+        if self.line.len() + self.data.len() + part.len() > self.limit {
+            self.line_is_oversized = true;
+            self.line = Vec::new();
+            return;
+        }
+        self.line.extend_from_slice(part);
+    }
+
+    fn end_line(&mut self, events: &mut VecDeque<SseEvent>) {
+        if std::mem::take(&mut self.line_is_oversized) {
+            // Nothing but data is ever that long.
+            self.oversized = true;
+            self.has_data = true;
+            self.data = Vec::new();
+            self.at_start = false;
+            return;
+        }
+        let mut line = std::mem::take(&mut self.line);
+        let text = if std::mem::take(&mut self.at_start) {
+            line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line)
+        } else {
+            &line[..]
+        };
+        if text.is_empty() {
+            if self.has_data {
+                let event = self.take_event();
+                events.push_back(event);
+            }
+            self.name.clear();
+        } else {
+            let (field, value) = split_field(text);
+            match field {
+                b"event" => self.name = String::from_utf8_lossy(value).into_owned(),
+                b"data" if !self.oversized => {
+                    if std::mem::replace(&mut self.has_data, true) {
+                        self.data.push(b'\n');
+                    }
+                    self.data.extend_from_slice(value);
+                }
+                _ => {}
+            }
+        }
+        // The buffer is used again, so that a stream of small events allocates once for its lines.
+        line.clear();
+        self.line = line;
+    }
+
+    fn take_event(&mut self) -> SseEvent {
+        self.has_data = false;
+        let data = std::mem::take(&mut self.data);
+        SseEvent {
+            name: std::mem::take(&mut self.name),
+            data: if std::mem::take(&mut self.oversized) {
+                Data::Oversized
+            } else {
+                Data::Whole(into_text(data))
+            },
+        }
+    }
+}
+
+fn split_field(line: &[u8]) -> (&[u8], &[u8]) {
+    match memchr::memchr(b':', line) {
+        None => (line, b""),
+        Some(colon) => {
+            let value = &line[colon + 1..];
+            (&line[..colon], value.strip_prefix(b" ").unwrap_or(value))
+        }
+    }
+}
+
+fn into_text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pieces: &[&[u8]], limit: usize) -> Vec<(String, Option<String>)> {
+        let mut reader = SseReader::new(limit);
+        let mut events = VecDeque::new();
+        for piece in pieces {
+            reader.push(piece, &mut events);
+        }
+        events.extend(reader.finish());
+        let shown = events.into_iter().map(|event| match event.data {
+            Data::Whole(text) => (event.name, Some(text)),
+            Data::Oversized => (event.name, None),
+        });
+        shown.collect()
+    }
+
+    fn event(name: &str, data: &str) -> (String, Option<String>) {
+        (name.to_owned(), Some(data.to_owned()))
+    }
+
+    #[test]
+    fn events_are_the_same_however_the_stream_is_cut() {
+        let stream = "\u{feff}: a comment\r\nevent: one\r\ndata: 世\ndata:界\n\nid: 3\nretry\ndata\r\rdata: {}\n\n";
+        let expected = vec![event("one", "世\n界"), event("", ""), event("", "{}")];
+        let bytes = stream.as_bytes();
+        for size in 1..=bytes.len() {
+            let pieces: Vec<&[u8]> = bytes.chunks(size).collect();
+            assert_eq!(read(&pieces, 1000), expected, "pieces of {size} bytes");
+        }
+    }
+
+    #[test]
+    fn an_event_over_the_limit_keeps_its_name_and_the_next_one_is_whole() {
+        let long = format!("event: big\ndata: {}\n\nevent: small\ndata: x\n\n", "y".repeat(500));
+        for size in [1, 7, 1000] {
+            let pieces: Vec<&[u8]> = long.as_bytes().chunks(size).collect();
+            assert_eq!(read(&pieces, 100), [("big".to_owned(), None), event("small", "x")]);
+        }
+    }
+
+    #[test]
+    fn many_short_lines_of_one_event_count_together() {
+        let long = format!("{}\n", "data: 0123456789\n".repeat(20));
+        assert_eq!(read(&[long.as_bytes()], 100), [(String::new(), None)]);
+    }
+
+    #[test]
+    fn the_last_event_counts_without_its_blank_line_but_not_without_its_line_end() {
+        assert_eq!(read(&[b"data: [DONE]\n"], 100), [event("", "[DONE]")]);
+        assert_eq!(read(&[b"data: [DO"], 100), []);
+    }
+}

@@ -1,0 +1,59 @@
+//! `read_file`.
+
+use std::fmt::Write as _;
+
+use serde::Deserialize;
+
+use super::confine::{self, Root};
+use super::{Refusal, lenient_number};
+
+/// The lines of a call that names no number.
+const USUAL_LINES: usize = 500;
+/// The most bytes that a call returns.
+const MOST_BYTES: usize = 48 << 10;
+
+#[derive(Deserialize)]
+pub(super) struct Arguments {
+    path: String,
+    #[serde(default, deserialize_with = "lenient_number")]
+    first_line: Option<usize>,
+    #[serde(default, deserialize_with = "lenient_number")]
+    line_count: Option<usize>,
+}
+
+pub(super) fn run(root: &Root, given: &Arguments) -> Result<String, Refusal> {
+    let path = root.resolve(&given.path)?;
+    let text = confine::read_text(&path, &given.path)?;
+    if text.is_empty() {
+        return Ok("the file is empty".to_owned());
+    }
+    let first = given.first_line.unwrap_or(1).max(1);
+    let total = text.lines().count();
+    if first > total {
+        return Err(Refusal::new(format!("`{}` has {total} lines", given.path)));
+    }
+    let lines = text.split_inclusive('\n').skip(first - 1);
+    let mut shown = String::new();
+    let mut count = 0;
+    for line in lines.take(given.line_count.unwrap_or(USUAL_LINES).max(1)) {
+        if shown.len() + line.len() > MOST_BYTES {
+            // A first line that is too long alone is shown as far as it goes.
+            if shown.is_empty() {
+                shown.push_str(&line[..line.floor_char_boundary(MOST_BYTES)]);
+                shown.push_str("[… the line goes on]\n");
+                count = 1;
+            }
+            break;
+        }
+        shown.push_str(line);
+        count += 1;
+    }
+    let last = first + count - 1;
+    if last < total || first > 1 {
+        if !shown.ends_with('\n') {
+            shown.push('\n');
+        }
+        let _ = write!(shown, "[lines {first} to {last} of {total}]");
+    }
+    Ok(shown)
+}

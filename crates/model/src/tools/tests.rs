@@ -1,0 +1,131 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+/// A directory with a bit of everything, and something outside of it that nobody may see.
+fn lab() -> (tempfile::TempDir, Toolbox) {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("work");
+    fs::create_dir_all(root.join("src/deep")).unwrap();
+    fs::create_dir(root.join(".git")).unwrap();
+    fs::write(folder.path().join("secret.txt"), "needle outside").unwrap();
+    fs::write(root.join("a.txt"), "one\ntwo needle\nthree\n").unwrap();
+    fs::write(root.join("src/deep/b.rs"), "fn needle() {}\n").unwrap();
+    fs::write(root.join(".git/config"), "needle in git").unwrap();
+    fs::write(root.join("image.png"), b"\x89PNG\0needle").unwrap();
+    fs::write(root.join("latin.txt"), b"caf\xe9 needle").unwrap();
+    fs::write(root.join("empty"), "").unwrap();
+    symlink("../secret.txt", root.join("out.txt")).unwrap();
+    symlink("..", root.join("up")).unwrap();
+    symlink("src/deep", root.join("inside")).unwrap();
+    symlink("loop", root.join("loop")).unwrap();
+    let toolbox = Toolbox::open(&root).unwrap();
+    (folder, toolbox)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "calls read better without a reference")]
+fn call(toolbox: &Toolbox, name: &str, arguments: Value) -> (bool, String) {
+    let output = toolbox.run(name, &arguments.to_string());
+    (output.ok, output.text)
+}
+
+#[test]
+fn no_path_leads_out_of_the_directory() {
+    let (folder, toolbox) = lab();
+    let outside = folder.path().join("secret.txt").display().to_string();
+    let missing = folder.path().join("missing").display().to_string();
+    for path in [
+        "../secret.txt",
+        "out.txt",
+        "up/secret.txt",
+        "up",
+        "/etc/passwd",
+        "src/../../secret.txt",
+        "../missing",
+        "/proc/self/environ",
+        &outside,
+        &missing,
+    ] {
+        for (name, arguments) in [
+            ("read_file", json!({"path": path})),
+            ("list_files", json!({"path": path})),
+            ("search_text", json!({"text": "needle", "path": path})),
+        ] {
+            let (ok, text) = call(&toolbox, name, arguments);
+            assert!(
+                !ok && text.contains("not below the working directory"),
+                "{name} {path}: {text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn links_that_stay_inside_are_followed() {
+    let (_folder, toolbox) = lab();
+    assert!(call(&toolbox, "read_file", json!({"path": "inside/b.rs"})).0);
+    assert!(!call(&toolbox, "read_file", json!({"path": "loop"})).0);
+}
+
+#[test]
+fn listing_shows_what_is_there_in_order() {
+    let (_folder, toolbox) = lab();
+    let (ok, text) = call(&toolbox, "list_files", json!({"path": "."}));
+    let expected = ".git/\na.txt\nempty\nimage.png\ninside@\nlatin.txt\nloop@\nout.txt@\nsrc/\nup@";
+    assert_eq!((ok, text.as_str()), (true, expected));
+    assert_eq!(call(&toolbox, "list_files", json!({})), (true, expected.to_owned()));
+}
+
+#[test]
+fn reading_is_bounded_by_lines_and_bytes_and_says_so() {
+    let (folder, toolbox) = lab();
+    let read = |arguments: Value| call(&toolbox, "read_file", arguments);
+    assert_eq!(read(json!({"path": "a.txt"})), (true, "one\ntwo needle\nthree\n".to_owned()));
+    let part = read(json!({"path": "a.txt", "first_line": "2", "line_count": 1}));
+    assert_eq!(part, (true, "two needle\n[lines 2 to 2 of 3]".to_owned()));
+    assert_eq!(
+        read(json!({"path": "a.txt", "first_line": 9})),
+        (false, "`a.txt` has 3 lines".into())
+    );
+    assert_eq!(read(json!({"path": "empty"})), (true, "the file is empty".to_owned()));
+    let work = folder.path().join("work");
+    fs::write(work.join("long"), "世".repeat(100_000)).unwrap();
+    let (ok, text) = read(json!({"path": "long"}));
+    assert!(ok && text.len() < 50_000 && text.contains("goes on"));
+    fs::File::create(work.join("huge")).unwrap().set_len(1 << 40).unwrap();
+    assert!(read(json!({"path": "huge"})).1.contains("are read"));
+}
+
+#[test]
+fn what_is_not_text_is_refused_politely() {
+    let (_folder, toolbox) = lab();
+    for path in ["image.png", "latin.txt"] {
+        let refused = (false, format!("`{path}` is not text"));
+        assert_eq!(call(&toolbox, "read_file", json!({"path": path})), refused);
+    }
+    let (ok, text) = call(&toolbox, "read_file", json!({"path": "src"}));
+    assert!(!ok && text.contains("list it instead"));
+}
+
+#[test]
+fn searching_finds_lines_in_text_and_passes_over_the_rest() {
+    let (folder, toolbox) = lab();
+    let expected = "a.txt:2: two needle\nsrc/deep/b.rs:1: fn needle() {}\n";
+    let found = call(&toolbox, "search_text", json!({"text": "needle"}));
+    assert_eq!(found, (true, expected.to_owned()));
+    let (_, none) = call(&toolbox, "search_text", json!({"text": "nowhere"}));
+    assert!(none.starts_with("no line of "), "{none}");
+    fs::write(folder.path().join("work/many"), "needle\n".repeat(1000)).unwrap();
+    let (_, many) = call(&toolbox, "search_text", json!({"text": "needle", "path": "many"}));
+    assert_eq!(many.lines().count(), 201);
+    assert!(many.ends_with("[… there are more lines; search a smaller directory]"));
+}
+
+#[test]
+fn a_call_that_makes_no_sense_is_answered_in_words() {
+    let (_folder, toolbox) = lab();
+    assert_eq!(toolbox.run("shell", "{}").text, "there is no tool `shell`");
+    assert!(toolbox.run("read_file", "{").text.contains("cannot be understood"));
+    assert!(!toolbox.run("search_text", r#"{"text":""}"#).ok);
+}

@@ -1,0 +1,470 @@
+//! The work of a turn: requests go out, answers and tool results come in, until the thread is done.
+
+use std::borrow::Cow;
+
+use convoke_agent::event::{Event, EventKind, Part};
+use convoke_agent::turn::TurnSide;
+use convoke_agent::usage::Usage;
+use convoke_agent::verdict::{Failure, Reason};
+use convoke_core::ledger::estimate_tokens;
+use convoke_core::{Code, Diagnostic};
+use convoke_thread::item::{ContentItem, ReasoningContent, ResponseItem};
+use convoke_thread::prompt::{Purpose, Request};
+use convoke_thread::record::{self, Event as ThreadEvent};
+use convoke_thread::thread::{
+    Answer as ThreadAnswer, Failure as ThreadFailure, Outcome as ThreadOutcome, Step, Thread, Told,
+};
+
+use crate::client::{CallError, CallEvent, Client};
+use crate::log::{self, Log};
+use crate::member::{Observer, Sent};
+use crate::prefix::Fingerprint;
+use crate::secret::Key;
+use crate::store::{StoreError, ThreadId, ThreadStore};
+use crate::tools::{self, ToolOutput, Toolbox};
+use crate::wire::{Answer, Stopped};
+
+/// How often a model may call tools in one turn.
+const MOST_ROUNDS: usize = 50;
+/// How many requests one compaction may take: each that is too long leaves out the oldest item.
+const MOST_COMPACTION_REQUESTS: usize = 64;
+
+/// What a turn has come to so far.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    pub usage: Option<Usage>,
+    pub model: Option<String>,
+    pub reply: String,
+    pub diagnostics: Vec<Diagnostic>,
+    lines: Vec<String>,
+    known_lines: usize,
+    told: Told,
+    sent: Option<Fingerprint>,
+    stopped: Option<Stopped>,
+    compaction: Compactions,
+    stored: bool,
+}
+
+/// What compactions have done in this turn.
+#[derive(Debug, Default)]
+struct Compactions {
+    done: usize,
+    /// The requests of the one that is under way.
+    requests: usize,
+    /// Why another one would not help.
+    futile: Option<String>,
+}
+
+impl Progress {
+    pub fn new(thread: &Thread<'_>, log: Option<&Log>) -> Self {
+        let start = match log {
+            Some(_) => Vec::new(),
+            None => vec![record::write_start(&thread.record_start())],
+        };
+        Self {
+            usage: None,
+            model: None,
+            reply: String::new(),
+            diagnostics: Vec::new(),
+            lines: start,
+            known_lines: log.map_or(0, |log| log.lines),
+            told: log.map(|log| log.told.clone()).unwrap_or_default(),
+            sent: log.and_then(|log| log.sent.clone()),
+            stopped: None,
+            compaction: Compactions::default(),
+            stored: false,
+        }
+    }
+
+    pub fn has_compacted(&self) -> bool {
+        self.compaction.done > 0 || self.compaction.futile.is_some()
+    }
+
+    pub fn is_stored(&self) -> bool {
+        self.stored
+    }
+
+    /// Returns why the model's last answer was not whole.
+    pub fn stopped(&self) -> Option<Failure> {
+        Some(match self.stopped? {
+            Stopped::OutputFull => {
+                Failure::new(Reason::OutputFull, "the model stopped at its limit of output tokens")
+            }
+            Stopped::Refused => {
+                Failure::new(Reason::Refused, "the model's answer was stopped by a filter")
+            }
+        })
+    }
+
+    /// Writes down what happened in the thread since the last time.
+    fn note(&mut self, thread: &mut Thread<'_>) {
+        let mut events = thread.take_events();
+        fill_in_compactions(&mut events, thread);
+        self.lines.extend(events.iter().map(record::write_event));
+    }
+
+    /// Stores the turn: all of it, or nothing.
+    pub async fn store(
+        &mut self,
+        thread: &mut Thread<'_>,
+        id: &ThreadId,
+        store: &dyn ThreadStore,
+        key: Option<&Key>,
+    ) -> Result<(), StoreError> {
+        self.note(thread);
+        let told = thread.told();
+        if told != self.told {
+            self.lines.push(log::told_line(&told));
+        }
+        self.lines.extend(self.sent.as_ref().map(log::sent_line));
+        let mut lines = std::mem::take(&mut self.lines);
+        if let Some(key) = key {
+            for line in &mut lines {
+                key.take_out_of(line);
+            }
+        }
+        store.append(id, self.known_lines, lines).await?;
+        self.stored = true;
+        Ok(())
+    }
+}
+
+/// Adds to the note of a compaction the history that it left, so that the thread goes on with these
+/// very items and not with ones that are built anew.
+fn fill_in_compactions(events: &mut [ThreadEvent], thread: &Thread<'_>) {
+    let mut after = 0;
+    for event in events.iter_mut().rev() {
+        match event {
+            ThreadEvent::Item(_) => after += 1,
+            ThreadEvent::Compacted { history, .. } if history.is_none() => {
+                let items: Vec<_> = thread.history().items().cloned().collect();
+                let left = items.len().saturating_sub(after);
+                *history = Some(items.into_iter().take(left).collect());
+                // An earlier one of the same batch left what this one has replaced.
+                return;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Does the work of a turn.
+pub(crate) struct Driver<'d> {
+    pub client: &'d Client,
+    pub key: Option<&'d Key>,
+    pub toolbox: Option<&'d Toolbox>,
+    pub observer: Option<&'d Observer>,
+    pub side: &'d TurnSide,
+    pub progress: &'d mut Progress,
+}
+
+impl Driver<'_> {
+    /// Goes from step to step until the thread is done.
+    pub async fn drive(&mut self, thread: &mut Thread<'_>, first: Step) -> Result<(), Failure> {
+        let mut step = first;
+        let mut rounds = 0;
+        let mut last_error: Option<CallError> = None;
+        loop {
+            self.progress.note(thread);
+            let next = match step {
+                Step::Done(ThreadOutcome::Finished) => return Ok(()),
+                Step::Done(ThreadOutcome::Failed(reason)) => {
+                    return Err(match last_error {
+                        Some(error) => Failure::new(error.reason(), error.to_string()),
+                        None => Failure::new(Reason::Other, reason),
+                    });
+                }
+                Step::Send(request) => {
+                    let answered = self.send(thread, &request).await?;
+                    let answer = match answered {
+                        Ok(answer) => answer,
+                        Err(error) => {
+                            let failed = ThreadAnswer {
+                                failure: Some(as_thread_failure(&error)),
+                                ..ThreadAnswer::default()
+                            };
+                            last_error = Some(error);
+                            failed
+                        }
+                    };
+                    let next = thread.answer(answer);
+                    if request.purpose == Purpose::Compaction {
+                        self.after_compaction(thread, next.as_ref().ok(), last_error.as_ref())
+                            .await;
+                    } else if self.progress.stopped.is_some() {
+                        // What it wanted to call may be cut off too.
+                        self.progress.note(thread);
+                        return Ok(());
+                    }
+                    next
+                }
+                Step::RunTools(calls) => {
+                    rounds += 1;
+                    if rounds > MOST_ROUNDS {
+                        let message =
+                            format!("the model called tools {MOST_ROUNDS} times in a row");
+                        return Err(Failure::new(Reason::Budget, message));
+                    }
+                    let results = self.run_tools(calls).await;
+                    thread.tool_results(results)
+                }
+            };
+            step = next.map_err(|error| Failure::new(Reason::Other, error.to_string()))?;
+        }
+    }
+
+    /// Sends a request and hands on what the model says. The outer error ends the turn.
+    async fn send(
+        &mut self,
+        thread: &Thread<'_>,
+        request: &Request,
+    ) -> Result<Result<ThreadAnswer, CallError>, Failure> {
+        let is_compaction = request.purpose == Purpose::Compaction;
+        if is_compaction {
+            self.expect_use_of_compaction()?;
+        }
+        for diagnostic in &request.diagnostics {
+            self.warn(diagnostic.clone()).await;
+        }
+        let fingerprint = Fingerprint::of(&request.body, self.progress.sent.as_ref());
+        if let Some(observer) = self.observer {
+            observer(&Sent { request, unchanged_prefix: fingerprint.unchanged });
+        }
+        // What a summary is asked for with is not how the next request begins.
+        if !is_compaction {
+            self.progress.sent = Some(fingerprint);
+        }
+        let headers = [("session_id", thread.id())];
+        let mut call = self.client.call(request.path, request.body.clone(), &headers);
+        while let Some(event) = call.next().await {
+            match event {
+                CallEvent::Text(_) | CallEvent::Thought(_) if is_compaction => {}
+                CallEvent::Text(text) => {
+                    self.tell(EventKind::Text { text: text.into(), part: Part::Delta }).await;
+                }
+                CallEvent::Thought(text) => {
+                    self.tell(EventKind::Thinking { text: text.into(), part: Part::Delta }).await;
+                }
+                CallEvent::Retry { attempt, max, error, .. } => {
+                    self.tell(EventKind::Retry {
+                        attempt: attempt.into(),
+                        max: Some(max.into()),
+                        status: error.status(),
+                        reason: error.to_string().into(),
+                    })
+                    .await;
+                }
+                CallEvent::Failed(error) => return Ok(Err(error)),
+                CallEvent::Answered(answer) => {
+                    return Ok(self.answered(request, answer).await);
+                }
+            }
+        }
+        Ok(Err(CallError::Cut("the call ended without a word".to_owned())))
+    }
+
+    async fn answered(
+        &mut self,
+        request: &Request,
+        answer: Answer,
+    ) -> Result<ThreadAnswer, CallError> {
+        let is_compaction = request.purpose == Purpose::Compaction;
+        let said = answer.items.iter().any(|item| item.role().is_some() || item.is_tool_call());
+        if !said && answer.stopped.is_none() {
+            return Err(CallError::Cut("the model answered with nothing".to_owned()));
+        }
+        let tokens = self.count(request, &answer).await;
+        if answer.cut_bytes > 0 {
+            let bytes = answer.cut_bytes;
+            let message = format!("{bytes} bytes of the reply were over the limit and left out");
+            self.warn(Diagnostic::new(Code::AgentReplyTruncated, message).with_bytes(bytes)).await;
+        }
+        if is_compaction {
+            self.progress.reply = texts(&answer.items);
+        } else {
+            self.tell_items(&answer.items).await;
+            self.progress.reply = texts(&answer.items);
+            self.progress.stopped = answer.stopped;
+        }
+        self.progress.model = answer.model.or(self.progress.model.take());
+        Ok(ThreadAnswer { items: answer.items, tokens: Some(tokens), ..ThreadAnswer::default() })
+    }
+
+    /// Counts the tokens of a request and its answer; estimates them where the server does not.
+    async fn count(&mut self, request: &Request, answer: &Answer) -> u64 {
+        let Some(usage) = answer.usage else {
+            let output: u64 = answer.items.iter().map(ResponseItem::text_bytes).sum();
+            return estimate_tokens(request.body.len() as u64 + output);
+        };
+        let sum = self.progress.usage.unwrap_or_default();
+        let sum = Usage {
+            input: sum.input + usage.input,
+            cached: sum.cached + usage.cached,
+            cache_write: sum.cache_write + usage.cache_write,
+            output: sum.output + usage.output,
+            reasoning: sum.reasoning + usage.reasoning,
+        };
+        self.progress.usage = Some(sum);
+        self.tell(EventKind::Usage(sum)).await;
+        usage.input + usage.output
+    }
+
+    async fn tell_items(&self, items: &[ResponseItem]) {
+        for item in items {
+            match item {
+                ResponseItem::Message(message) => {
+                    let text: String = message.content.iter().map(ContentItem::text).collect();
+                    self.tell(EventKind::Text { text: text.into(), part: Part::Whole }).await;
+                }
+                ResponseItem::Reasoning(reasoning) => {
+                    let content = reasoning.content.iter().flatten().map(ReasoningContent::text);
+                    let summary = reasoning.summary.iter().map(String::as_str);
+                    let text = summary.chain(content).collect::<Vec<_>>().join("\n");
+                    if !text.is_empty() {
+                        self.tell(EventKind::Thinking { text: text.into(), part: Part::Whole })
+                            .await;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    async fn run_tools(&self, calls: Vec<ResponseItem>) -> Vec<ResponseItem> {
+        let mut results = Vec::with_capacity(calls.len());
+        for call in calls {
+            let (id, name, input) = match call {
+                ResponseItem::FunctionCall(call) => (call.call_id, call.name, call.arguments),
+                ResponseItem::CustomToolCall(call) => {
+                    let output = tools::unsupported(&call.name);
+                    self.tell_call(&call.call_id, &call.name, &call.input, &output).await;
+                    results.push(custom_output(call.call_id, output.text));
+                    continue;
+                }
+                // Whatever else it may be, nobody here can run it; the thread notes that by itself.
+                _ => continue,
+            };
+            let output = match self.toolbox {
+                Some(toolbox) => {
+                    let (toolbox, name, input) = (toolbox.clone(), name.clone(), input.clone());
+                    let run = tokio::task::spawn_blocking(move || toolbox.run(&name, &input));
+                    run.await.unwrap_or_else(|_| tools::failed())
+                }
+                None => tools::unsupported(&name),
+            };
+            let output = self.without_key(output);
+            self.tell_call(&id, &name, &input, &output).await;
+            results.push(ResponseItem::function_output(id, output.text));
+        }
+        results
+    }
+
+    /// A file may hold the key. The model that it belongs to has no use for it either.
+    fn without_key(&self, mut output: ToolOutput) -> ToolOutput {
+        if let Some(key) = self.key {
+            key.take_out_of(&mut output.text);
+        }
+        output
+    }
+
+    async fn tell_call(&self, id: &str, name: &str, input: &str, output: &ToolOutput) {
+        let owned = |text: &str| Cow::Owned(text.to_owned());
+        self.tell(EventKind::ToolStarted { id: owned(id), name: owned(name), input: owned(input) })
+            .await;
+        self.tell(EventKind::ToolFinished {
+            id: owned(id),
+            ok: output.ok,
+            output: owned(&output.text),
+        })
+        .await;
+    }
+
+    /// Refuses a compaction when one in this turn has failed or did not help: the next would not.
+    fn expect_use_of_compaction(&mut self) -> Result<(), Failure> {
+        let compaction = &mut self.progress.compaction;
+        compaction.requests += 1;
+        if let Some(why) = &compaction.futile {
+            return Err(Failure::new(Reason::ContextFull, why.clone()));
+        }
+        if compaction.requests > MOST_COMPACTION_REQUESTS {
+            let message =
+                format!("the thread could not be compacted in {MOST_COMPACTION_REQUESTS} requests");
+            return Err(Failure::new(Reason::ContextFull, message));
+        }
+        Ok(())
+    }
+
+    /// Notes what a compaction came to, once it is over.
+    async fn after_compaction(
+        &mut self,
+        thread: &mut Thread<'_>,
+        next: Option<&Step>,
+        error: Option<&CallError>,
+    ) {
+        if matches!(next, Some(Step::Send(request)) if request.purpose == Purpose::Compaction) {
+            return;
+        }
+        self.progress.compaction.requests = 0;
+        let lines = self.progress.lines.len();
+        self.progress.note(thread);
+        let compacted = self.progress.lines[lines..].iter();
+        let has_compacted = compacted.into_iter().any(|line| line.starts_with("{\"compacted\":"));
+        if !has_compacted {
+            let why = error.map_or_else(|| "nobody knows why".to_owned(), ToString::to_string);
+            let message = format!("the thread could not be compacted: {why}");
+            self.progress.compaction.futile = Some(message.clone());
+            self.warn(Diagnostic::new(Code::ThreadCompactionFailed, message)).await;
+            return;
+        }
+        self.progress.compaction.done += 1;
+        let now = thread.token_usage();
+        match thread.compaction_limit() {
+            Some(limit) if now >= limit => {
+                let message = format!(
+                    "compacting the thread did not help: {now} tokens are left, and the limit is {limit}"
+                );
+                self.progress.compaction.futile = Some(message.clone());
+                self.warn(Diagnostic::new(Code::ThreadCompactionUseless, message)).await;
+            }
+            _ => {
+                let message = format!("the thread was compacted to about {now} tokens");
+                self.warn(Diagnostic::new(Code::ThreadCompacted, message)).await;
+            }
+        }
+    }
+
+    async fn warn(&mut self, diagnostic: Diagnostic) {
+        self.side.warn(diagnostic.clone()).await;
+        self.progress.diagnostics.push(diagnostic);
+    }
+
+    async fn tell(&self, kind: EventKind<'static>) {
+        self.side.send(Event::own(kind)).await;
+    }
+}
+
+/// Returns what the model said in an answer, its messages one after the other.
+fn texts(items: &[ResponseItem]) -> String {
+    let messages = items.iter().filter_map(|item| match item {
+        ResponseItem::Message(message) if message.role == "assistant" => {
+            Some(message.content.iter().map(ContentItem::text).collect::<String>())
+        }
+        _ => None,
+    });
+    messages.collect::<Vec<_>>().join("\n\n")
+}
+
+fn custom_output(call_id: String, output: String) -> ResponseItem {
+    ResponseItem::CustomToolCallOutput(convoke_thread::item::CustomToolCallOutput {
+        call_id,
+        output,
+    })
+}
+
+/// The client has already repeated what can be repeated, so all that is left is final.
+fn as_thread_failure(error: &CallError) -> ThreadFailure {
+    match error.reason() {
+        Reason::ContextFull => ThreadFailure::ContextWindowExceeded,
+        _ => ThreadFailure::Fatal(error.to_string()),
+    }
+}

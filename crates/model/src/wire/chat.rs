@@ -1,0 +1,219 @@
+//! The stream of Chat Completions.
+
+use std::collections::BTreeMap;
+
+use convoke_agent::usage::Usage;
+use convoke_thread::item::{ContentItem, FunctionCall, Reasoning, ReasoningContent, ResponseItem};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Answer, Bounded, Heard, Stopped, not_json, usage};
+use crate::client::CallError;
+use crate::sse::{Data, SseEvent};
+
+/// More calls than this in one answer are no answer.
+const MOST_CALLS: usize = 256;
+
+/// Reads an answer of Chat Completions.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    limit: usize,
+    text: Bounded,
+    thoughts: Bounded,
+    calls: BTreeMap<u64, Call>,
+    finish_reason: Option<String>,
+    usage: Option<Usage>,
+    model: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Call {
+    id: String,
+    name: String,
+    arguments: Bounded,
+}
+
+#[derive(Deserialize)]
+struct Chunk {
+    model: Option<String>,
+    #[serde(default)]
+    choices: Vec<Choice>,
+    usage: Option<Value>,
+    error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    #[serde(default)]
+    index: u64,
+    #[serde(default)]
+    delta: Delta,
+    finish_reason: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Delta {
+    content: Option<String>,
+    refusal: Option<String>,
+    /// Servers have two names for thoughts.
+    reasoning_content: Option<String>,
+    reasoning: Option<Value>,
+    #[serde(default)]
+    tool_calls: Option<Vec<CallDelta>>,
+}
+
+#[derive(Deserialize)]
+struct CallDelta {
+    index: Option<u64>,
+    id: Option<String>,
+    function: Option<FunctionDelta>,
+}
+
+#[derive(Deserialize)]
+struct FunctionDelta {
+    name: Option<String>,
+    arguments: Option<String>,
+}
+
+impl Reader {
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            text: Bounded::default(),
+            thoughts: Bounded::default(),
+            calls: BTreeMap::new(),
+            finish_reason: None,
+            usage: None,
+            model: None,
+        }
+    }
+
+    /// Returns whether the model has said that it is done; some servers end the stream with that.
+    pub fn has_finished(&self) -> bool {
+        self.finish_reason.is_some()
+    }
+
+    pub fn event(&mut self, event: SseEvent, heard: &mut impl Extend<Heard>) {
+        // Chunks are small; one over the limit is no chunk, and what it said is lost.
+        let Data::Whole(data) = event.data else {
+            let lost = "an event is longer than any may be".to_owned();
+            return heard.extend([Heard::Failed(CallError::Cut(lost))]);
+        };
+        if data.trim() == "[DONE]" {
+            return heard.extend([if self.has_finished() || self.has_said_something() {
+                Heard::Over
+            } else {
+                Heard::Failed(CallError::Cut("it ended without an answer".to_owned()))
+            }]);
+        }
+        match serde_json::from_str::<Chunk>(&data) {
+            Ok(chunk) => self.chunk(chunk, heard),
+            Err(error) => heard.extend([not_json(&error)]),
+        }
+    }
+
+    fn has_said_something(&self) -> bool {
+        !self.text.text.is_empty() || !self.calls.is_empty()
+    }
+
+    fn chunk(&mut self, chunk: Chunk, heard: &mut impl Extend<Heard>) {
+        if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
+            return heard.extend([Heard::Failed(CallError::said(&error))]);
+        }
+        self.model = chunk.model.filter(|model| !model.is_empty()).or(self.model.take());
+        self.usage = chunk.usage.as_ref().and_then(usage).or(self.usage);
+        // Further choices are not asked for; a server that sends them repeats itself.
+        for choice in chunk.choices.into_iter().filter(|choice| choice.index == 0) {
+            self.delta(choice.delta, heard);
+            self.finish_reason = choice.finish_reason.or(self.finish_reason.take());
+        }
+    }
+
+    fn delta(&mut self, delta: Delta, heard: &mut impl Extend<Heard>) {
+        let thought = delta.reasoning_content.or_else(|| match delta.reasoning {
+            Some(Value::String(text)) => Some(text),
+            Some(Value::Object(mut fields)) => match fields.remove("text") {
+                Some(Value::String(text)) => Some(text),
+                _ => None,
+            },
+            _ => None,
+        });
+        if let Some(text) = thought.filter(|text| !text.is_empty()) {
+            self.thoughts.push(&text, self.limit);
+            heard.extend([Heard::Thought(text)]);
+        }
+        for text in [delta.content, delta.refusal].into_iter().flatten() {
+            if !text.is_empty() {
+                self.text.push(&text, self.limit);
+                heard.extend([Heard::Text(text)]);
+            }
+        }
+        for call in delta.tool_calls.into_iter().flatten() {
+            if let Some(failure) = self.call(call) {
+                heard.extend([Heard::Failed(failure)]);
+            }
+        }
+    }
+
+    /// Takes a piece of a call. Servers that send no index send each call whole, with an id.
+    fn call(&mut self, piece: CallDelta) -> Option<CallError> {
+        let next = self.calls.last_key_value().map_or(0, |(last, _)| last + 1);
+        let last = next.saturating_sub(1);
+        let index = piece.index.unwrap_or(if piece.id.is_some() { next } else { last });
+        if self.calls.len() >= MOST_CALLS && !self.calls.contains_key(&index) {
+            return Some(CallError::Flood(self.limit as u64));
+        }
+        let call = self.calls.entry(index).or_default();
+        if let Some(id) = piece.id.filter(|id| !id.is_empty()) {
+            call.id = id;
+        }
+        if let Some(function) = piece.function {
+            if let Some(name) = function.name.filter(|name| *name != call.name) {
+                call.name.push_str(&name);
+            }
+            call.arguments.push(&function.arguments.unwrap_or_default(), self.limit);
+        }
+        // Half of a call's arguments is worse than none.
+        (call.arguments.cut > 0).then_some(CallError::Flood(self.limit as u64))
+    }
+
+    pub fn into_answer(self) -> Answer {
+        let mut items = Vec::new();
+        if !self.thoughts.text.is_empty() {
+            items.push(ResponseItem::Reasoning(Reasoning {
+                id: String::new(),
+                summary: Vec::new(),
+                content: Some(vec![ReasoningContent::ReasoningText(self.thoughts.text)]),
+                encrypted_content: None,
+            }));
+        }
+        if !self.text.text.is_empty() {
+            let content = vec![ContentItem::OutputText(self.text.text)];
+            items.push(ResponseItem::message("assistant", content));
+        }
+        for (index, call) in self.calls {
+            let call_id = if call.id.is_empty() { format!("call_{index}") } else { call.id };
+            let arguments = match call.arguments.text.trim() {
+                "" => "{}".to_owned(),
+                _ => call.arguments.text,
+            };
+            items.push(ResponseItem::FunctionCall(FunctionCall {
+                id: None,
+                name: call.name,
+                arguments,
+                call_id,
+            }));
+        }
+        Answer {
+            items,
+            usage: self.usage,
+            model: self.model,
+            stopped: match self.finish_reason.as_deref() {
+                Some("length") => Some(Stopped::OutputFull),
+                Some("content_filter") => Some(Stopped::Refused),
+                _ => None,
+            },
+            cut_bytes: self.text.cut + self.thoughts.cut,
+        }
+    }
+}

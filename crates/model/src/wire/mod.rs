@@ -1,0 +1,134 @@
+//! The two wires: from the events of a stream to what the model said.
+
+mod chat;
+mod responses;
+
+use convoke_agent::usage::Usage;
+use convoke_thread::config::Wire;
+use convoke_thread::item::ResponseItem;
+use serde_json::Value;
+
+use crate::client::CallError;
+use crate::sse::SseEvent;
+
+/// What an answer comes to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Answer {
+    /// The items, whole, in the order of the stream.
+    pub items: Vec<ResponseItem>,
+    /// The tokens, when the server counted them.
+    pub usage: Option<Usage>,
+    /// The model, when the server named it.
+    pub model: Option<String>,
+    /// Why the model stopped before it was done, if it did.
+    pub stopped: Option<Stopped>,
+    /// The bytes of text that were over the limit and left out.
+    pub cut_bytes: u64,
+}
+
+/// Why a model stopped before it was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// It reached its limit of output tokens.
+    OutputFull,
+    /// A filter stopped it.
+    Refused,
+}
+
+/// A piece of an answer, as it streams in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Heard {
+    Text(String),
+    Thought(String),
+    /// The terminal event came.
+    Over,
+    /// The answer itself says that it failed.
+    Failed(CallError),
+}
+
+/// Reads one answer.
+#[derive(Debug)]
+pub(crate) enum Reader {
+    Responses(responses::Reader),
+    Chat(chat::Reader),
+}
+
+impl Reader {
+    /// Creates a reader that keeps at most `limit` bytes of each text.
+    pub fn new(wire: Wire, limit: usize) -> Self {
+        match wire {
+            Wire::Responses => Self::Responses(responses::Reader::new(limit)),
+            Wire::Chat => Self::Chat(chat::Reader::new(limit)),
+        }
+    }
+
+    /// Takes an event.
+    pub fn event(&mut self, event: SseEvent, heard: &mut impl Extend<Heard>) {
+        match self {
+            Self::Responses(reader) => reader.event(event, heard),
+            Self::Chat(reader) => reader.event(event, heard),
+        }
+    }
+
+    /// Returns whether the answer was whole when the stream ended without more.
+    pub fn is_whole_at_end(&self) -> bool {
+        match self {
+            Self::Responses(_) => false,
+            Self::Chat(reader) => reader.has_finished(),
+        }
+    }
+
+    /// Returns what the answer came to.
+    pub fn into_answer(self) -> Answer {
+        match self {
+            Self::Responses(reader) => reader.into_answer(),
+            Self::Chat(reader) => reader.into_answer(),
+        }
+    }
+}
+
+/// A text that grows up to a limit.
+#[derive(Debug, Default)]
+struct Bounded {
+    text: String,
+    cut: u64,
+}
+
+impl Bounded {
+    fn push(&mut self, piece: &str, limit: usize) {
+        let room = limit.saturating_sub(self.text.len());
+        if piece.len() <= room && self.cut == 0 {
+            self.text.push_str(piece);
+            return;
+        }
+        let kept = match self.cut {
+            0 => piece.floor_char_boundary(room),
+            _ => 0,
+        };
+        self.text.push_str(&piece[..kept]);
+        self.cut += (piece.len() - kept) as u64;
+    }
+}
+
+/// Reads the counts of either wire; each has its own names for the same things.
+fn usage(value: &Value) -> Option<Usage> {
+    let number = |keys: [&str; 2]| keys.iter().find_map(|key| value.get(*key)?.as_u64());
+    let part = |details: [&str; 2], key: &str| {
+        let found = details.iter().find_map(|name| value.get(*name)?.get(key)?.as_u64());
+        found.unwrap_or(0)
+    };
+    Some(Usage {
+        input: number(["input_tokens", "prompt_tokens"])?,
+        cached: part(["input_tokens_details", "prompt_tokens_details"], "cached_tokens"),
+        cache_write: 0,
+        output: number(["output_tokens", "completion_tokens"]).unwrap_or(0),
+        reasoning: part(["output_tokens_details", "completion_tokens_details"], "reasoning_tokens"),
+    })
+}
+
+fn not_json(error: &serde_json::Error) -> Heard {
+    Heard::Failed(CallError::Cut(format!("an event is not JSON ({error})")))
+}
+
+#[cfg(test)]
+mod tests;

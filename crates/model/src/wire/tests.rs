@@ -1,0 +1,163 @@
+use convoke_thread::item::{ContentItem, FunctionCall};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::sse::Data;
+
+/// Reads events given by their data, and returns what was heard and what it came to.
+fn read(wire: Wire, events: &[Value]) -> (Vec<Heard>, Answer) {
+    let mut reader = Reader::new(wire, 1000);
+    let mut heard = Vec::new();
+    for event in events {
+        let data = match event {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        reader.event(SseEvent { name: String::new(), data: Data::Whole(data) }, &mut heard);
+    }
+    (heard, reader.into_answer())
+}
+
+fn chunk(delta: &Value) -> Value {
+    json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]})
+}
+
+fn calls(answer: &Answer) -> Vec<(&str, &str, &str)> {
+    let calls = answer.items.iter().filter_map(|item| match item {
+        ResponseItem::FunctionCall(FunctionCall { name, arguments, call_id, .. }) => {
+            Some((call_id.as_str(), name.as_str(), arguments.as_str()))
+        }
+        _ => None,
+    });
+    calls.collect()
+}
+
+#[test]
+fn a_bounded_text_is_cut_once_at_a_character_and_counts_the_rest() {
+    let mut text = Bounded::default();
+    for piece in ["ab", "世界", "c"] {
+        text.push(piece, 6);
+    }
+    assert_eq!((text.text.as_str(), text.cut), ("ab世", 4));
+}
+
+#[test]
+fn calls_are_put_together_from_the_pieces_of_any_server() {
+    // In pieces, by index, interleaved.
+    let pieces = [
+        json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "read", "arguments": ""}}]}),
+        json!({"tool_calls": [{"index": 1, "id": "b", "function": {"name": "list", "arguments": "{"}}]}),
+        json!({"tool_calls": [{"index": 0, "function": {"arguments": "{\"p\":"}}]}),
+        json!({"tool_calls": [{"index": 1, "function": {"arguments": "}"}}]}),
+        json!({"tool_calls": [{"index": 0, "function": {"arguments": "1}"}}]}),
+    ];
+    let (_, answer) = read(Wire::Chat, &pieces.each_ref().map(chunk));
+    assert_eq!(calls(&answer), [("a", "read", "{\"p\":1}"), ("b", "list", "{}")]);
+    // Whole, without an index; without an id; without arguments.
+    let whole = [
+        json!({"tool_calls": [{"id": "x", "function": {"name": "one", "arguments": "{}"}}]}),
+        json!({"tool_calls": [{"id": "y", "function": {"name": "two"}}]}),
+        json!({"tool_calls": [{"index": 5, "function": {"name": "three", "arguments": null}}]}),
+    ];
+    let (_, answer) = read(Wire::Chat, &whole.each_ref().map(chunk));
+    let expected = [("x", "one", "{}"), ("y", "two", "{}"), ("call_5", "three", "{}")];
+    assert_eq!(calls(&answer), expected);
+}
+
+#[test]
+fn thoughts_have_several_names_on_the_chat_wire() {
+    let pieces = [
+        json!({"reasoning_content": "a"}),
+        json!({"reasoning": "b"}),
+        json!({"reasoning": {"text": "c"}, "content": null}),
+        json!({"content": "said", "tool_calls": null}),
+    ];
+    let (heard, answer) = read(Wire::Chat, &pieces.each_ref().map(chunk));
+    let thought = |text: &str| Heard::Thought(text.to_owned());
+    let said = Heard::Text("said".to_owned());
+    assert_eq!(heard, [thought("a"), thought("b"), thought("c"), said]);
+    assert_eq!(answer.items.len(), 2);
+}
+
+#[test]
+fn an_error_in_the_middle_of_a_stream_is_told_on_either_wire() {
+    let error = json!({"message": "too long for the context window", "code": 400});
+    let chat = [chunk(&json!({"content": "x"})), json!({"error": error})];
+    let responses = [json!({"type": "error", "message": "boom", "code": "server_error"})];
+    let failed =
+        json!({"type": "response.failed", "response": {"error": {"code": "rate_limit_exceeded"}}});
+    for (wire, events, reason) in [
+        (Wire::Chat, &chat[..], convoke_agent::verdict::Reason::ContextFull),
+        (Wire::Responses, &responses[..], convoke_agent::verdict::Reason::Server),
+        (Wire::Responses, &[failed][..], convoke_agent::verdict::Reason::RateLimit),
+    ] {
+        let (heard, _) = read(wire, events);
+        match heard.last() {
+            Some(Heard::Failed(error)) => assert_eq!(error.reason(), reason),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn an_item_that_is_unusable_leaves_the_text_that_streamed_in() {
+    let events = [
+        json!({"type": "response.output_text.delta", "delta": "Hello"}),
+        json!({"type": "response.output_item.done", "item": {"type": "message"}}),
+        json!({"type": "response.output_item.done", "item": {"type": "a_new_kind"}}),
+        json!({"type": "response.completed", "response": {}}),
+    ];
+    let (heard, answer) = read(Wire::Responses, &events);
+    assert_eq!(heard.last(), Some(&Heard::Over));
+    let text = ContentItem::OutputText("Hello".to_owned());
+    assert_eq!(answer.items, [ResponseItem::message("assistant", vec![text])]);
+}
+
+#[test]
+fn a_refusal_is_text() {
+    let part = json!({"type": "refusal", "refusal": "I will not."});
+    let item = json!({"type": "message", "role": "assistant", "content": [part]});
+    let events = [
+        json!({"type": "response.output_item.done", "item": item}),
+        json!({"type": "response.completed", "response": {}}),
+    ];
+    let (_, answer) = read(Wire::Responses, &events);
+    assert_eq!(answer.items.len(), 1);
+    assert_eq!(answer.items[0].text_bytes(), 11);
+}
+
+#[test]
+fn items_that_come_only_at_the_end_count() {
+    let content = json!([{"type": "output_text", "text": "All at once."}]);
+    let output = json!([{"type": "message", "role": "assistant", "content": content}]);
+    let events = [json!({"type": "response.completed", "response": {"output": output}})];
+    let (_, answer) = read(Wire::Responses, &events);
+    assert_eq!(answer.items[0].text_bytes(), 12);
+}
+
+proptest! {
+    #[test]
+    fn no_stream_of_bytes_makes_a_reader_panic(pieces: Vec<Vec<u8>>, chat: bool) {
+        let wire = if chat { Wire::Chat } else { Wire::Responses };
+        let mut sse = crate::sse::SseReader::new(64);
+        let mut reader = Reader::new(wire, 16);
+        let mut events = std::collections::VecDeque::new();
+        for piece in &pieces {
+            sse.push(b"\ndata: ", &mut events);
+            sse.push(piece, &mut events);
+        }
+        events.extend(sse.finish());
+        let mut heard = Vec::new();
+        for event in events {
+            reader.event(event, &mut heard);
+        }
+        reader.into_answer();
+    }
+
+    #[test]
+    fn no_json_makes_a_reader_panic(text in "[a-z\"{}:\\[\\],0-9 ]{0,80}", chat: bool) {
+        let wire = if chat { Wire::Chat } else { Wire::Responses };
+        read(wire, &[json!(text), json!({"type": text, "choices": text})]);
+    }
+}

@@ -1,0 +1,198 @@
+//! Compaction: when it happens, what it leaves, and that it always ends.
+
+use std::time::Duration;
+
+use convoke_agent::Verdict;
+use convoke_agent::config::ApiWire;
+use convoke_agent::verdict::{Failure, Reason};
+use convoke_model::undo_compaction;
+use convoke_rehearsal::script::{Content, HttpError};
+use convoke_rehearsal::{Answer, Reply, Script, Usage};
+use serde_json::json;
+
+use crate::lab::{Lab, Taken, take};
+
+const WIRES: [ApiWire; 2] = [ApiWire::Responses, ApiWire::Chat];
+const WINDOW: u64 = 100_000;
+
+/// An answer after which the thread is full, as far as its server counts.
+fn filling(text: &str) -> Answer {
+    Reply::default().say(text).with_usage(Usage { input: 95_000, output: 10, cached: 0 }).into()
+}
+
+fn small(text: &str) -> Answer {
+    Reply::default().say(text).with_usage(Usage { input: 500, output: 10, cached: 0 }).into()
+}
+
+fn full() -> Answer {
+    let message = "This model's maximum context length is 4096 tokens";
+    Content::Error(HttpError::new(400, message)).into()
+}
+
+fn failure(taken: &Taken) -> (Reason, String) {
+    match &taken.outcome.verdict {
+        Verdict::Failed(Failure { reason, message }) => (*reason, message.clone()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_full_thread_is_compacted_before_the_next_turn_and_nothing_is_lost() {
+    let script = Script::new([filling("One."), small("SUMMARY"), small("Two."), small("Three.")]);
+    let lab = Lab::new(ApiWire::Responses, script).await.with_window(WINDOW);
+    let first = lab.say("First question", None).await;
+    let second = lab.say("Second question", Some(&first)).await;
+    let expected = ["started", "warning thread.compacted", "text Two.", "finished done"];
+    assert_eq!(second.story(), expected);
+
+    let items = lab.items(2);
+    let texts: Vec<String> = items.iter().map(|it| it["content"][0]["text"].to_string()).collect();
+    let [.., kept, summary, question] = &texts[..] else { panic!("{texts:#?}") };
+    assert_eq!((kept.as_str(), question.as_str()), ("\"First question\"", "\"Second question\""));
+    assert!(summary.contains("SUMMARY") && !lab.bodies()[2].contains("One."));
+
+    // What it replaced can be read, from the store alone.
+    let log = lab.log(&second).await;
+    let [compaction] = &log.compactions[..] else { panic!("{:?}", log.compactions) };
+    assert!(compaction.summary.contains("SUMMARY"));
+    assert!(format!("{:?}", compaction.replaced).contains("One."));
+
+    // And the thread goes on with the very items that it was left with.
+    let third = lab.say("Third question", Some(&second)).await;
+    assert_eq!(third.reply(), "Three.");
+    assert_eq!(items[..], lab.items(3)[..items.len()]);
+}
+
+#[tokio::test]
+async fn an_undone_compaction_brings_back_what_it_replaced() {
+    let script = Script::new([small("One."), small("SUMMARY"), small("Two."), small("Three.")]);
+    let lab = Lab::new(ApiWire::Chat, script).await.with_window(WINDOW);
+    let first = lab.say("First question", None).await;
+    let compacted = take(lab.agent().start_compaction(lab.delivery("", Some(&first)))).await;
+    assert_eq!(compacted.reply(), "SUMMARY");
+    assert_eq!(compacted.story(), ["started", "warning thread.compacted", "finished done"]);
+    let second = lab.say("Second question", Some(&compacted)).await;
+    assert!(!lab.bodies()[2].contains("One.") && lab.bodies()[2].contains("SUMMARY"));
+
+    undo_compaction(&*lab.store, &second.thread()).await.unwrap();
+    lab.say("Third question", Some(&second)).await;
+    let body = &lab.bodies()[3];
+    assert!(!body.contains("SUMMARY"), "{body}");
+    let places = ["First question", "One.", "Second question", "Two.", "Third question"];
+    let places = places.map(|text| body.find(text).unwrap());
+    assert!(places.is_sorted());
+    let again = undo_compaction(&*lab.store, &second.thread()).await.unwrap_err();
+    assert!(again.to_string().contains("no compaction"), "{again}");
+}
+
+#[tokio::test]
+async fn a_thread_that_fills_up_in_the_middle_of_a_turn_is_compacted_there() {
+    for wire in WIRES {
+        let filling = Reply::default()
+            .call("read_file", json!({"path": "big.txt"}))
+            .with_usage(Usage { input: 95_000, output: 10, cached: 0 });
+        let script = Script::new([filling.into(), small("SUMMARY"), small("Done.")]);
+        let mut lab = Lab::new(wire, script).await.with_window(WINDOW).with_tools();
+        if wire == ApiWire::Chat {
+            // Nobody counts on this wire, so the size is estimated: let it be reached by the file.
+            lab.api.context_window = Some(3_000);
+        }
+        lab.write("big.txt", &"A line of a rather big file.\n".repeat(400));
+        let taken = lab.say("Read it", None).await;
+        assert_eq!(taken.reply(), "Done.");
+        assert!(
+            taken.story().contains(&"warning thread.compacted".to_owned()),
+            "{:?}",
+            taken.story()
+        );
+        let last = lab.bodies()[2].clone();
+        assert!(last.contains("Read it") && last.contains("SUMMARY"), "{wire:?}");
+        assert!(!last.contains("A line of a rather big file."));
+    }
+}
+
+#[tokio::test]
+async fn a_compaction_that_fails_is_told_and_the_turn_goes_on() {
+    let script = Script::new([filling("One."), Answer::error(400), small("Two.")]);
+    let lab = Lab::new(ApiWire::Responses, script).await.with_window(WINDOW);
+    let first = lab.say("First question", None).await;
+    let second = lab.say("Second question", Some(&first)).await;
+    let expected = ["started", "warning thread.compaction-failed", "text Two.", "finished done"];
+    assert_eq!(second.story(), expected);
+    assert!(lab.bodies()[2].contains("One."));
+    assert!(lab.log(&second).await.compactions.is_empty());
+}
+
+#[tokio::test]
+async fn a_compaction_that_fails_again_in_the_same_turn_ends_it() {
+    let call = || {
+        let reply = Reply::default().call("list_files", json!({"path": "."}));
+        Answer::from(reply.with_usage(Usage { input: 95_000, output: 10, cached: 0 }))
+    };
+    let script = Script::new([call(), Answer::error(400), call(), Answer::error(400)]);
+    let lab = Lab::new(ApiWire::Responses, script).await.with_window(WINDOW).with_tools();
+    let taken = lab.say("Look", None).await;
+    let (reason, message) = failure(&taken);
+    assert_eq!(reason, Reason::ContextFull);
+    assert!(message.starts_with("the thread could not be compacted: "), "{message}");
+    assert_eq!(lab.bodies().len(), 3);
+}
+
+#[tokio::test]
+async fn a_compaction_that_does_not_help_is_told_and_never_repeated_in_a_loop() {
+    let call = || {
+        let reply = Reply::default().call("list_files", json!({"path": "."}));
+        Answer::from(reply.with_usage(Usage { input: 5_000, output: 10, cached: 0 }))
+    };
+    let script = Script::new([call(), small("SUMMARY"), call()]).with_default(small("SUMMARY"));
+    // The instructions alone are longer than this.
+    let lab = Lab::new(ApiWire::Responses, script).await.with_window(500).with_tools();
+    let taken = lab.say("Look", None).await;
+    let (reason, message) = failure(&taken);
+    assert_eq!(reason, Reason::ContextFull);
+    assert!(message.contains("did not help") && message.contains("450"), "{message}");
+    assert_eq!(lab.bodies().len(), 3);
+}
+
+#[tokio::test]
+async fn a_server_that_says_the_thread_is_too_long_is_asked_again_after_a_compaction() {
+    for wire in WIRES {
+        let script = Script::new([small("One."), full(), small("SUMMARY"), small("Two.")]);
+        let lab = Lab::new(wire, script).await;
+        let first = lab.say("First question", None).await;
+        let second = lab.say("Second question", Some(&first)).await;
+        assert_eq!(second.reply(), "Two.");
+        let body = &lab.bodies()[3];
+        assert!(
+            body.contains("SUMMARY") && !body.contains("One.") && body.contains("Second question")
+        );
+        assert_eq!(lab.log(&second).await.compactions.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_thread_that_is_always_too_long_fails_with_that_reason() {
+    let script = Script::new([small("One.")]).with_default(full());
+    let lab = Lab::new(ApiWire::Responses, script).await;
+    let first = lab.say("First question", None).await;
+    let lines = lab.lines(&first).await;
+    let second = lab.say("Second question", Some(&first)).await;
+    assert_eq!(failure(&second).0, Reason::ContextFull);
+    assert_eq!(lab.lines(&first).await, lines);
+    assert!(lab.bodies().len() < 20, "{} requests", lab.bodies().len());
+    let alone = lab.say("Too long from the start", None).await;
+    assert_eq!(failure(&alone).0, Reason::ContextFull);
+}
+
+#[tokio::test]
+async fn a_compaction_that_is_cancelled_leaves_the_thread_as_it_was() {
+    let hang = Reply::default().end(convoke_rehearsal::End::Hang);
+    let lab = Lab::new(ApiWire::Chat, Script::new([small("One."), hang.into()])).await;
+    let first = lab.say("First question", None).await;
+    let lines = lab.lines(&first).await;
+    let turn = lab.agent().start_compaction(lab.delivery("", Some(&first)));
+    assert!(lab.server.has_model_calls(2, Duration::from_secs(10)).await);
+    turn.canceller().cancel();
+    assert_eq!(take(turn).await.outcome.verdict, Verdict::Cancelled);
+    assert_eq!(lab.lines(&first).await, lines);
+}

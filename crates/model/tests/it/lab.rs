@@ -1,0 +1,195 @@
+//! A server, a directory, a store, and members that use them.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use convoke_agent::config::{Api, ApiTools, ApiWire};
+use convoke_agent::event::{Event, EventKind, Part};
+use convoke_agent::{Agent, Delivery, Outcome, Turn, Verdict};
+use convoke_model::{Host, Log, MemoryStore, ModelAgent, Settings, ThreadId, ThreadStore};
+use convoke_rehearsal::{Rehearsal, Script, start};
+use convoke_thread::config::Machine;
+use serde_json::Value;
+
+pub const KEY: &str = "correct-horse-battery";
+
+/// Everything that a member's turns depend on.
+pub struct Lab {
+    pub server: Rehearsal,
+    pub folder: tempfile::TempDir,
+    pub store: Arc<MemoryStore>,
+    pub api: Api,
+    /// The thread of the members, when they have one of their own.
+    pub thread: Option<ThreadId>,
+    /// For each request, its bytes and those that were its predecessor's.
+    pub sent: Arc<Mutex<Vec<(u64, u64)>>>,
+}
+
+/// What came of a turn.
+pub struct Taken {
+    pub events: Vec<Event<'static>>,
+    pub outcome: Outcome,
+}
+
+impl Lab {
+    pub async fn new(wire: ApiWire, script: Script) -> Self {
+        let server = start(script).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["work/.git", "home", "config"] {
+            std::fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        let lab = Self {
+            api: Api {
+                base_url: Some(format!("{}/v1", server.base_url())),
+                wire,
+                key_env: Some("MODEL_KEY".to_owned()),
+                ..Api::default()
+            },
+            server,
+            folder,
+            store: Arc::default(),
+            thread: None,
+            sent: Arc::default(),
+        };
+        lab.write("AGENTS.md", "Be brief.\n");
+        lab
+    }
+
+    pub fn with_tools(mut self) -> Self {
+        self.api.tools = ApiTools::Read;
+        self
+    }
+
+    pub fn with_window(mut self, tokens: u64) -> Self {
+        self.api.context_window = Some(tokens);
+        self
+    }
+
+    pub fn work(&self) -> PathBuf {
+        self.folder.path().join("work")
+    }
+
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.work().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// Creates a member anew, as a program that was started again does.
+    pub fn agent(&self) -> ModelAgent {
+        self.agent_with(Arc::<MemoryStore>::clone(&self.store))
+    }
+
+    pub fn agent_with(&self, store: Arc<dyn ThreadStore>) -> ModelAgent {
+        let settings = Settings {
+            api: self.api.clone(),
+            model: Some("test-model".to_owned()),
+            thread: self.thread.clone(),
+        };
+        ModelAgent::new(settings, self.host(store))
+    }
+
+    /// Creates a member with settings of its own.
+    pub fn member(&self, settings: Settings) -> ModelAgent {
+        ModelAgent::new(settings, self.host(Arc::<MemoryStore>::clone(&self.store)))
+    }
+
+    fn host(&self, store: Arc<dyn ThreadStore>) -> Host {
+        let below = |name: &str| self.folder.path().join(name);
+        let sent = Arc::clone(&self.sent);
+        let env: Vec<(OsString, OsString)> = vec![("MODEL_KEY".into(), KEY.into())];
+        Host {
+            env,
+            machine: Machine {
+                home: Some(below("home")),
+                codex_home: below("config"),
+                cwd: self.work(),
+                shell: "bash".to_owned(),
+                tmpdir: None,
+                openai_base_url: None,
+            },
+            pack: Arc::new(convoke_packs::convoke().unwrap()),
+            store,
+            observer: Some(Arc::new(move |shown| {
+                let bytes = shown.request.body.len() as u64;
+                sent.lock().unwrap().push((bytes, shown.unchanged_prefix));
+            })),
+        }
+    }
+
+    pub fn delivery(&self, prompt: &str, after: Option<&Taken>) -> Delivery {
+        let mut delivery = Delivery::new(prompt, self.work());
+        delivery.limits.turn = Duration::from_secs(30);
+        delivery.resume = after.map(|taken| taken.outcome.resume.clone().unwrap());
+        delivery
+    }
+
+    /// Takes a turn with a member that was just made.
+    pub async fn say(&self, prompt: &str, after: Option<&Taken>) -> Taken {
+        take(self.agent().start(self.delivery(prompt, after))).await
+    }
+
+    /// Returns the bodies of the requests so far.
+    pub fn bodies(&self) -> Vec<String> {
+        let calls = self.server.model_calls().into_iter();
+        calls.map(|call| String::from_utf8(call.body.to_vec()).unwrap()).collect()
+    }
+
+    /// Returns the items, or the messages, of a request.
+    pub fn items(&self, number: usize) -> Vec<Value> {
+        let body: Value = serde_json::from_str(&self.bodies()[number]).unwrap();
+        let list = body.get("input").or(body.get("messages")).unwrap();
+        list.as_array().unwrap().clone()
+    }
+
+    pub async fn lines(&self, taken: &Taken) -> Vec<String> {
+        self.store.load(&taken.thread()).await.unwrap()
+    }
+
+    pub async fn log(&self, taken: &Taken) -> Log {
+        Log::load(&*self.store, &taken.thread()).await.unwrap().unwrap()
+    }
+}
+
+pub async fn take(mut turn: Turn) -> Taken {
+    let mut events = Vec::new();
+    while let Some(event) = turn.next().await {
+        events.push(event);
+    }
+    Taken { events, outcome: turn.outcome().await }
+}
+
+impl Taken {
+    pub fn thread(&self) -> ThreadId {
+        ThreadId::parse(&self.outcome.resume.as_ref().unwrap().session).unwrap()
+    }
+
+    /// Returns the reply of a turn that must have been done.
+    pub fn reply(&self) -> &str {
+        assert_eq!(self.outcome.verdict, Verdict::Done);
+        &self.outcome.reply
+    }
+
+    /// Returns the events as short words, pieces of text left out.
+    pub fn story(&self) -> Vec<String> {
+        let words = self.events.iter().filter_map(|event| {
+            Some(match &event.kind {
+                EventKind::Text { part: Part::Delta, .. }
+                | EventKind::Thinking { part: Part::Delta, .. }
+                | EventKind::Usage(_) => return None,
+                EventKind::Started { .. } => "started".to_owned(),
+                EventKind::Text { text, .. } => format!("text {text}"),
+                EventKind::Thinking { text, .. } => format!("thought {text}"),
+                EventKind::ToolStarted { name, input, .. } => format!("call {name} {input}"),
+                EventKind::ToolFinished { ok, output, .. } => format!("result {ok} {output}"),
+                EventKind::Retry { attempt, status, .. } => format!("retry {attempt} {status:?}"),
+                EventKind::Warning(diagnostic) => format!("warning {}", diagnostic.code),
+                EventKind::Finished { verdict } => format!("finished {}", verdict.word()),
+                other => format!("{other:?}"),
+            })
+        });
+        words.collect()
+    }
+}

@@ -1,0 +1,314 @@
+//! A member's turns: what is sent, what is kept, and what a failure leaves.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use convoke_agent::config::ApiWire;
+use convoke_agent::usage::Usage;
+use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::{Agent, Verdict};
+use convoke_model::store::{StoreError, Stored};
+use convoke_model::{MemoryStore, ThreadId, ThreadStore};
+use convoke_rehearsal::{Answer, End, Reply, Script};
+
+use crate::lab::{Lab, take};
+
+/// Makes one setting wrong.
+type Change = fn(&mut convoke_agent::config::Api);
+
+const WIRES: [ApiWire; 2] = [ApiWire::Responses, ApiWire::Chat];
+
+fn reason(verdict: &Verdict) -> Option<Reason> {
+    match verdict {
+        Verdict::Failed(Failure { reason, .. }) => Some(*reason),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn a_turn_is_told_as_events_and_comes_to_an_outcome() {
+    for wire in WIRES {
+        let usage = convoke_rehearsal::Usage { input: 900, output: 5, cached: 800 };
+        let reply =
+            Reply::default().think("A greeting.").say("Good ").say("day.").with_usage(usage);
+        let lab = Lab::new(wire, Script::new([reply.into()])).await;
+        let taken = lab.say("Hello", None).await;
+        let expected = ["started", "thought A greeting.", "text Good day.", "finished done"];
+        assert_eq!(taken.story(), expected, "{wire:?}");
+        assert_eq!(taken.reply(), "Good day.");
+        assert_eq!(taken.outcome.model.as_deref(), Some("test-model"));
+        let counted = Usage { input: 900, output: 5, cached: 800, ..Usage::default() };
+        // Nobody asks a Chat server to count, because Codex did not.
+        let expected = (wire == ApiWire::Responses).then_some(counted);
+        assert_eq!(taken.outcome.usage, expected);
+        let body = &lab.bodies()[0];
+        assert!(body.contains("Be brief.") && body.contains("Hello"), "{body}");
+        assert!(body.contains("\"tools\":[]"), "a member without tools is told of none");
+    }
+}
+
+#[tokio::test]
+async fn a_thread_goes_on_after_a_restart_and_what_was_sent_stays_as_it_was() {
+    for wire in WIRES {
+        let script = ["One.", "Two.", "Three."].map(Answer::say);
+        let lab = Lab::new(wire, Script::new(script)).await;
+        let first = lab.say("First question", None).await;
+        let second = lab.say("Second question", Some(&first)).await;
+        let third = lab.say("Third question", Some(&second)).await;
+        assert_eq!(third.reply(), "Three.");
+        assert_eq!(first.thread(), third.thread());
+        let bodies = lab.bodies();
+        for pair in bodies.windows(2) {
+            let end = pair[0].find("],\"tools\":").or(pair[0].find("],\"stream\":")).unwrap();
+            assert_eq!(pair[0][..end], pair[1][..end], "{wire:?}");
+        }
+        // Nothing is told twice: each turn adds the answer and the next question.
+        let counts: Vec<usize> = (0..3).map(|number| lab.items(number).len()).collect();
+        assert_eq!(counts[1] - counts[0], 2);
+        assert_eq!(counts[2] - counts[1], 2);
+        let sent = lab.sent.lock().unwrap().clone();
+        assert_eq!(sent[0].1, 0);
+        let end = bodies[1].find("],\"tools\":").or(bodies[1].find("],\"stream\":")).unwrap();
+        assert_eq!(sent[2], (bodies[2].len() as u64, end as u64));
+        let calls = lab.server.model_calls();
+        assert_eq!(calls[0].header("session_id"), calls[2].header("session_id"));
+        assert!(calls[0].header("authorization").unwrap().starts_with("[redacted"));
+    }
+}
+
+#[tokio::test]
+async fn only_what_has_changed_is_told_and_only_after_what_was_said() {
+    let lab = Lab::new(ApiWire::Responses, Script::default()).await;
+    let mut delivery = lab.delivery("One", None);
+    delivery.system = Some("You are Max.".to_owned());
+    let first = take(lab.agent().start(delivery)).await;
+
+    lab.write("AGENTS.md", "Be thorough.\n");
+    lab.write("sub/x", "");
+    let mut delivery = lab.delivery("Two", Some(&first));
+    delivery.system = Some("You are Max, and tired.".to_owned());
+    delivery.cwd = lab.work().join("sub");
+    let second = take(lab.agent().start(delivery)).await;
+    assert_eq!(second.story().last().unwrap(), "finished done");
+
+    let (before, after) = (lab.items(0), lab.items(1));
+    assert_eq!(before[..], after[..before.len()]);
+    let added: Vec<String> = after[before.len() + 1..]
+        .iter()
+        .map(|item| format!("{}: {}", item["role"].as_str().unwrap(), item["content"][0]["text"]))
+        .collect();
+    let [told, instructions, environment, question] = &added[..] else { panic!("{added:#?}") };
+    assert_eq!(told, "developer: \"You are Max, and tired.\"");
+    assert!(instructions.contains("Be thorough.") && instructions.contains("/work/sub"));
+    assert!(environment.contains("<environment_context>") && environment.contains("/work/sub"));
+    assert_eq!(question, "user: \"Two\"");
+
+    std::fs::remove_file(lab.work().join("AGENTS.md")).unwrap();
+    let mut delivery = lab.delivery("Three", Some(&second));
+    delivery.system = Some("You are Max, and tired.".to_owned());
+    delivery.cwd = lab.work().join("sub");
+    let third = take(lab.agent().start(delivery)).await;
+    assert!(third.story().contains(&"warning thread.text-withdrawn".to_owned()));
+    assert_eq!(lab.items(2).len(), after.len() + 2);
+}
+
+#[tokio::test]
+async fn another_model_is_announced_to_it() {
+    let lab = Lab::new(ApiWire::Responses, Script::default()).await;
+    let first = lab.say("One", None).await;
+    let mut delivery = lab.delivery("Two", Some(&first));
+    delivery.model = Some("other-model".to_owned());
+    take(lab.agent().start(delivery)).await;
+    assert!(lab.bodies()[1].contains("<model_switch>"));
+    assert!(lab.bodies()[1].starts_with("{\"model\":\"other-model\""));
+}
+
+#[tokio::test]
+async fn a_turn_that_fails_leaves_the_thread_as_it_was() {
+    for wire in WIRES {
+        let script = Script::new([
+            Answer::say("One."),
+            Answer::error(401),
+            Answer::error(400),
+            Answer::say("Two."),
+        ]);
+        let lab = Lab::new(wire, script).await;
+        let first = lab.say("First", None).await;
+        let lines = lab.lines(&first).await;
+        let refused = lab.say("Second", Some(&first)).await;
+        assert_eq!(reason(&refused.outcome.verdict), Some(Reason::Auth));
+        assert_eq!(refused.story(), ["started", "finished failed"]);
+        let wrong = lab.say("Second", Some(&refused)).await;
+        assert_eq!(reason(&wrong.outcome.verdict), Some(Reason::Request));
+        assert_eq!(lab.lines(&first).await, lines);
+        let second = lab.say("Second", Some(&first)).await;
+        assert_eq!(second.reply(), "Two.");
+        let bodies = lab.bodies();
+        assert!(bodies[1] == bodies[2] && bodies[2] == bodies[3], "the same request each time");
+    }
+}
+
+#[tokio::test]
+async fn a_first_turn_that_fails_leaves_no_thread() {
+    let lab = Lab::new(ApiWire::Chat, Script::new([Answer::error(403)])).await;
+    let failed = lab.say("Hello", None).await;
+    assert_eq!(failed.outcome.resume, None);
+}
+
+#[tokio::test]
+async fn attempts_that_fail_are_shown() {
+    let cut = Reply::default().say("This is lo").end(End::Cut);
+    let script = Script::new([Answer::error(503), cut.into(), Answer::say("Here.")]);
+    let lab = Lab::new(ApiWire::Responses, script).await;
+    let taken = lab.say("Hello", None).await;
+    let expected = ["started", "retry 1 Some(503)", "retry 2 None", "text Here.", "finished done"];
+    assert_eq!(taken.story(), expected);
+    assert_eq!(taken.reply(), "Here.");
+}
+
+#[tokio::test]
+async fn a_cancelled_turn_ends_at_once_and_is_remembered_as_such() {
+    for wire in WIRES {
+        let hang = Reply::default().say("I am thin").end(End::Hang);
+        let script = Script::new([Answer::say("One."), hang.into(), Answer::say("Three.")]);
+        let lab = Lab::new(wire, script).await;
+        let first = lab.say("First", None).await;
+        let turn = lab.agent().start(lab.delivery("Second", Some(&first)));
+        assert!(lab.server.has_model_calls(2, Duration::from_secs(10)).await);
+        let canceller = turn.canceller();
+        let begun = Instant::now();
+        canceller.cancel();
+        let second = take(turn).await;
+        assert!(begun.elapsed() < Duration::from_secs(1));
+        assert_eq!(second.outcome.verdict, Verdict::Cancelled);
+        lab.say("Third", Some(&second)).await;
+        let body = &lab.bodies()[2];
+        let second = body.find("Second").unwrap();
+        assert!(
+            body[second..].find("<turn_aborted>").unwrap() < body[second..].find("Third").unwrap()
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_turn_that_takes_too_long_ends_and_leaves_nothing() {
+    let hang = Reply::default().end(End::Hang);
+    let lab = Lab::new(ApiWire::Chat, Script::new([Answer::say("One."), hang.into()])).await;
+    let first = lab.say("First", None).await;
+    let lines = lab.lines(&first).await;
+    let mut delivery = lab.delivery("Second", Some(&first));
+    delivery.limits.turn = Duration::from_millis(300);
+    let late = take(lab.agent().start(delivery)).await;
+    assert_eq!(late.outcome.verdict, Verdict::TimedOut);
+    assert_eq!(lab.lines(&first).await, lines);
+}
+
+#[tokio::test]
+async fn an_answer_that_stops_early_is_kept_and_told() {
+    for (end, expected) in [(End::MaxTokens, Reason::OutputFull), (End::Refused, Reason::Refused)] {
+        for wire in WIRES {
+            let reply = Reply::default().say("So far").end(end);
+            let lab = Lab::new(wire, Script::new([reply.into()])).await;
+            let taken = lab.say("Hello", None).await;
+            assert_eq!(reason(&taken.outcome.verdict), Some(expected));
+            assert_eq!(taken.outcome.reply, "So far");
+            lab.say("Go on", Some(&taken)).await;
+            assert!(lab.bodies()[1].contains("So far"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_of_nothing_is_no_answer() {
+    for wire in WIRES {
+        let nothing = || Answer::from(Reply::default());
+        let lab = Lab::new(wire, Script::new([nothing()])).await;
+        let taken = lab.say("Hello", None).await;
+        assert_eq!(reason(&taken.outcome.verdict), Some(Reason::Incomplete), "{wire:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_thread_that_is_gone_is_begun_anew_and_said_so() {
+    let lab = Lab::new(ApiWire::Chat, Script::default()).await;
+    let first = lab.say("One", None).await;
+    let agent = lab.agent_with(Arc::<MemoryStore>::default());
+    let anew = take(agent.start(lab.delivery("Two", Some(&first)))).await;
+    assert_eq!(anew.story()[0], "warning agent.session-anew");
+    assert_ne!(anew.thread(), first.thread());
+}
+
+#[tokio::test]
+async fn a_member_of_a_session_keeps_to_its_own_thread() {
+    let script = Script::new([Answer::error(401), Answer::say("One."), Answer::say("Two.")]);
+    let mut lab = Lab::new(ApiWire::Responses, script).await;
+    lab.thread = ThreadId::parse("session-max");
+    // Its coordinator names no thread, and tries again what failed.
+    lab.say("First", None).await;
+    lab.say("First", None).await;
+    let second = lab.say("Second", None).await;
+    assert_eq!(second.thread().as_str(), "session-max");
+    assert_eq!(second.story()[0], "started");
+    assert!(lab.bodies()[0] == lab.bodies()[1] && lab.bodies()[2].contains("One."));
+}
+
+#[tokio::test]
+async fn settings_that_cannot_work_are_told_before_anything_is_sent() {
+    let lab = Lab::new(ApiWire::Chat, Script::default()).await;
+    let cases: [(Change, Reason, &str); 4] = [
+        (|api| api.base_url = None, Reason::Usage, "`base-url` is not set"),
+        (|api| api.base_url = Some("nonsense".to_owned()), Reason::Usage, "not an address"),
+        (|api| api.key_env = Some("MISSING".to_owned()), Reason::Auth, "`MISSING`"),
+        (
+            |api| api.base_url = Some("http://a:hunter2@h".to_owned()),
+            Reason::Usage,
+            "name or a password",
+        ),
+    ];
+    for (change, expected, words) in cases {
+        let mut wrong = Lab::new(ApiWire::Chat, Script::default()).await;
+        change(&mut wrong.api);
+        let taken = wrong.say("Hello", None).await;
+        assert_eq!(reason(&taken.outcome.verdict), Some(expected));
+        let told = taken.outcome.verdict.to_string();
+        assert!(told.contains(words) && !told.contains("hunter2"), "{told}");
+    }
+    assert!(lab.server.requests().is_empty());
+}
+
+/// A disk that is full.
+struct FullStore;
+
+impl ThreadStore for FullStore {
+    fn load<'s>(&'s self, _: &'s ThreadId) -> Stored<'s, Vec<String>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn append<'s>(&'s self, _: &'s ThreadId, _: usize, _: Vec<String>) -> Stored<'s, ()> {
+        Box::pin(std::future::ready(Err(StoreError::Failed("no space left".to_owned()))))
+    }
+}
+
+#[tokio::test]
+async fn a_turn_that_cannot_be_stored_is_not_done() {
+    let lab = Lab::new(ApiWire::Chat, Script::default()).await;
+    let agent = lab.agent_with(Arc::new(FullStore));
+    let taken = take(agent.start(lab.delivery("Hello", None))).await;
+    let told = taken.outcome.verdict.to_string();
+    assert!(told.contains("no space left"), "{told}");
+    assert_eq!(taken.outcome.reply, Script::DEFAULT_TEXT);
+}
+
+#[tokio::test]
+async fn two_turns_at_once_on_one_thread_cannot_mix() {
+    let slow = Answer::say("Slow.").after(Duration::from_millis(300));
+    let script = Script::new([Answer::say("One."), slow, Answer::say("Quick.")]);
+    let lab = Lab::new(ApiWire::Chat, script).await;
+    let first = lab.say("First", None).await;
+    let slow = lab.agent().start(lab.delivery("Slow", Some(&first)));
+    assert!(lab.server.has_model_calls(2, Duration::from_secs(10)).await);
+    let quick = lab.say("Quick", Some(&first)).await;
+    assert_eq!(quick.reply(), "Quick.");
+    let slow = take(slow).await;
+    assert!(slow.outcome.verdict.to_string().contains("changed by another program"));
+}

@@ -1,0 +1,95 @@
+//! Three models in one conversation, each with a thread of its own.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use convoke_agent::config::{ApiWire, Definition, Kind};
+use convoke_agent::delivery::Trust;
+use convoke_model::{Log, Settings, ThreadId};
+use convoke_rehearsal::{Answer, Script};
+use convoke_session::{
+    Coordinator, Crew, MemberName, NewSession, Saying, Seat, SessionId, SqliteStore,
+};
+use convoke_team::Team;
+
+use crate::lab::Lab;
+
+const TEAM: &str = r#"
+task = "Agree on a name"
+
+[[member]]
+name = "kailai"
+human = true
+
+[[member]]
+name = "ada"
+agent = "api"
+instructions = "You are Ada."
+
+[[member]]
+name = "bob"
+agent = "api"
+wire = "chat"
+
+[[member]]
+name = "cy"
+agent = "api"
+"#;
+
+#[tokio::test]
+async fn three_models_talk_to_each_other_and_each_remembers_its_own_part() {
+    let script = Script::new(
+        [
+            "I say Alpha. [NEXT: bob]",
+            "I say Beta. [NEXT: cy]",
+            "I say Gamma. [NEXT: ada]",
+            "Gamma it is.",
+        ]
+        .map(Answer::say),
+    );
+    let lab = Lab::new(ApiWire::Responses, script).await;
+    let team = Team::parse(TEAM).unwrap();
+    let session = SessionId::generate();
+    let thread = |member: &str| ThreadId::of_member(&session.to_string(), member);
+    let mut configured = Definition::built_in(Kind::Api);
+    configured.api = lab.api.clone();
+    configured.model = Some("m".to_owned());
+    let mut seats = HashMap::new();
+    for member in &team.members {
+        let Some(agent) = member.agent() else { continue };
+        let own = Some(thread(&member.name));
+        let (settings, refused) = Settings::for_member(agent, &configured, Trust::Untrusted, own);
+        assert!(refused.is_empty());
+        let seat = Seat::new(Arc::new(lab.member(settings)), lab.work());
+        seats.insert(MemberName::from(member.name.as_str()), seat);
+    }
+    let store = SqliteStore::open(&lab.folder.path().join("state")).await.unwrap();
+    let new = NewSession {
+        id: session,
+        created_at: 0,
+        name: None,
+        directory: lab.work().display().to_string(),
+        team: TEAM.to_owned(),
+        task: team.task.clone(),
+    };
+    let crew = Crew::new(team, seats);
+    let mut coordinator = Coordinator::create(store, new, crew, Box::new(|_| {})).await.unwrap();
+    let question = Saying::new("kailai", "What do we call it? [NEXT: ada]");
+    coordinator.accept(question).await.unwrap();
+    coordinator.run().await.unwrap();
+
+    let calls = lab.server.model_calls();
+    assert_eq!(calls.len(), 4);
+    let paths: Vec<&str> = calls.iter().map(|call| call.target.as_str()).collect();
+    assert_eq!(paths[1], "/v1/chat/completions");
+    // Ada's second request begins with her first, and the others' threads are not hers.
+    let bodies = lab.bodies();
+    let end = bodies[0].find("],\"tools\":").unwrap();
+    assert_eq!(bodies[0][..end], bodies[3][..end]);
+    assert!(bodies[3].contains("I say Gamma.") && bodies[0].contains("You are Ada."));
+    for (member, turns) in [("ada", 2), ("bob", 1), ("cy", 1)] {
+        let log = Log::load(&*lab.store, &thread(member)).await.unwrap().unwrap();
+        let told = format!("{:?}", log.record.events).matches("Turn {").count();
+        assert_eq!(told, turns, "{member}");
+    }
+}

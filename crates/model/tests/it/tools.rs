@@ -1,0 +1,92 @@
+//! Tools: what a model is offered, what it gets, and what it never gets.
+
+use convoke_agent::Verdict;
+use convoke_agent::config::ApiWire;
+use convoke_agent::verdict::{Failure, Reason};
+use convoke_rehearsal::{Answer, Reply, Script};
+use serde_json::json;
+
+use crate::lab::{KEY, Lab};
+
+const WIRES: [ApiWire; 2] = [ApiWire::Responses, ApiWire::Chat];
+
+#[tokio::test]
+async fn calls_are_run_and_shown_and_their_results_go_back() {
+    for wire in WIRES {
+        let both = Reply::default()
+            .call("list_files", json!({"path": "src"}))
+            .call("read_file", json!({"path": "src/lib.rs"}));
+        let script = Script::new([
+            both.into(),
+            Answer::call("search_text", json!({"text": "answer"})),
+            Answer::say("It is 42."),
+        ]);
+        let lab = Lab::new(wire, script).await.with_tools();
+        lab.write("src/lib.rs", "pub const answer: u8 = 42;\n");
+        let taken = lab.say("What is it?", None).await;
+        assert_eq!(
+            taken.story(),
+            [
+                "started",
+                "call list_files {\"path\":\"src\"}",
+                "result true lib.rs",
+                "call read_file {\"path\":\"src/lib.rs\"}",
+                "result true pub const answer: u8 = 42;\n",
+                "call search_text {\"text\":\"answer\"}",
+                "result true src/lib.rs:1: pub const answer: u8 = 42;\n",
+                "text It is 42.",
+                "finished done",
+            ]
+        );
+        let names = ["list_files", "read_file", "search_text"];
+        assert!(names.iter().all(|name| lab.bodies()[0].contains(name)));
+        let outputs = |number| {
+            let items = lab.items(number).into_iter();
+            items.filter(|it| it["type"] == "function_call_output" || it["role"] == "tool").count()
+        };
+        assert_eq!([outputs(0), outputs(1), outputs(2)], [0, 2, 3], "{wire:?}");
+        // Each request of the turn begins with the one before.
+        assert!(lab.sent.lock().unwrap().iter().skip(1).all(|(_, unchanged)| *unchanged > 1000));
+    }
+}
+
+#[tokio::test]
+async fn a_member_without_tools_that_calls_one_is_told_that_there_is_none() {
+    for wire in WIRES {
+        let script = Script::new([
+            Answer::call("shell", json!({"command": "rm -rf /"})),
+            Answer::say("I cannot."),
+        ]);
+        let lab = Lab::new(wire, script).await;
+        let taken = lab.say("Clean up", None).await;
+        assert_eq!(taken.reply(), "I cannot.");
+        assert!(taken.story().contains(&"result false there is no tool `shell`".to_owned()));
+        assert!(lab.bodies()[0].contains("\"tools\":[]"));
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_never_stops_calling_is_stopped() {
+    let again = Answer::call("list_files", json!({"path": "."}));
+    let script = Script::new([]).with_default(again);
+    let lab = Lab::new(ApiWire::Chat, script).await.with_tools();
+    let taken = lab.say("Loop", None).await;
+    let stopped =
+        Verdict::Failed(Failure::new(Reason::Budget, "the model called tools 50 times in a row"));
+    assert_eq!(taken.outcome.verdict, stopped);
+}
+
+#[tokio::test]
+async fn the_key_is_in_no_event_no_request_and_no_line_of_the_store() {
+    let script = Script::new([
+        Answer::call("read_file", json!({"path": ".env"})),
+        Answer::say(format!("The key is {KEY}.")),
+    ]);
+    let lab = Lab::new(ApiWire::Responses, script).await.with_tools();
+    lab.write(".env", &format!("MODEL_KEY={KEY}\nOTHER=1\n"));
+    let taken = lab.say("What is in .env?", None).await;
+    assert!(taken.story().contains(&"result true MODEL_KEY=[redacted]\nOTHER=1\n".to_owned()));
+    assert!(!lab.bodies().concat().contains(KEY));
+    let lines = lab.lines(&taken).await.concat();
+    assert!(!lines.contains(KEY) && lines.contains("The key is [redacted]."));
+}

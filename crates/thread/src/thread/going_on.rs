@@ -1,0 +1,88 @@
+//! Going on with a thread of our own: nothing is told again but what has changed since its last turn.
+//!
+//! Codex tells everything again when it resumes ([`Thread::resume`]). A thread that lives on for many
+//! turns would grow by its whole context each time, so here each text of the situation is compared with
+//! the one that the model was last told in its place, and only another one is sent. What was sent
+//! before stays as it was, to the byte: that is what a provider's cache goes by.
+
+use std::collections::BTreeMap;
+
+use convoke_core::diagnostic::{Code, Diagnostic};
+use serde::{Deserialize, Serialize};
+
+use super::{Setup, Thread, ThreadError};
+use crate::config::Config;
+use crate::history::{Entry, Origin};
+use crate::item::{ContentItem, ResponseItem};
+use crate::record::Record;
+
+/// What a model was last told of its situation: one text for each place.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Told(BTreeMap<String, String>);
+
+impl<'a> Thread<'a> {
+    /// Goes on with a recorded thread under its own id, and tells what has changed.
+    pub fn continued(
+        setup: Setup<'a>,
+        config: Config,
+        record: &Record,
+        told: &Told,
+    ) -> Result<Self, ThreadError> {
+        let base = record.base_instructions.as_deref();
+        let mut thread = Self::new(setup, config, &record.id, base)?;
+        let before = thread.diagnostics.len();
+        thread.replay(record);
+        // What was cut then was reported then.
+        thread.diagnostics.truncate(before);
+        thread.seeded = true;
+        let model = &thread.previous.model.slug;
+        let last_model = record.last_model().filter(|last| last != model);
+        thread.resumed_model = last_model.map(str::to_owned);
+        thread.tell_changes(told);
+        Ok(thread)
+    }
+
+    /// Returns what the model has been told of the situation as it is now.
+    pub fn told(&self) -> Told {
+        let entries = self.build_initial_context(&self.previous, &mut Vec::new());
+        let texts = entries.iter().filter_map(|entry| Some((place(entry)?, text(entry))));
+        Told(texts.map(|(place, text)| (place.to_owned(), text)).collect())
+    }
+
+    fn tell_changes(&mut self, told: &Told) {
+        let mut diagnostics = Vec::new();
+        let now = self.build_initial_context(&self.previous, &mut diagnostics);
+        let mut withdrawn = told.0.clone();
+        for entry in now {
+            let Some(place) = place(&entry) else { continue };
+            if withdrawn.remove(place).as_deref() != Some(&text(&entry)) {
+                self.record(entry);
+            }
+        }
+        for place in withdrawn.keys() {
+            let message = format!("the {place} of earlier turns are gone, and stay in the thread");
+            diagnostics.push(Diagnostic::new(Code::ThreadTextWithdrawn, message));
+        }
+        self.diagnostics.append(&mut diagnostics);
+    }
+}
+
+fn place(entry: &Entry) -> Option<&'static str> {
+    Some(match entry.origin {
+        Origin::Permissions => "permissions",
+        Origin::DeveloperInstructions => "developer instructions",
+        Origin::CollaborationMode => "collaboration mode",
+        Origin::Personality => "personality",
+        Origin::UserInstructions(_) => "user instructions",
+        Origin::Environment => "environment",
+        _ => return None,
+    })
+}
+
+fn text(entry: &Entry) -> String {
+    match &entry.item {
+        ResponseItem::Message(message) => message.content.iter().map(ContentItem::text).collect(),
+        _ => String::new(),
+    }
+}
