@@ -162,12 +162,8 @@ fn a_turn_that_failed_can_be_tried_again() {
     let failure = Verdict::Failed(Failure::new(Reason::Auth, "run `claude login`"));
     chat.happen(writes(1, "ada", "I have read"));
     chat.happen(ended(1, "ada", failure.clone(), None));
-    let failed = FailedTurn {
-        turn: TurnId(1),
-        member: "ada".into(),
-        outcome: failure,
-        asker: "you".into(),
-    };
+    let failed =
+        FailedTurn { turn: TurnId(1), member: "ada".into(), outcome: failure, asker: "you".into() };
     chat.happen(Event::Stopped(Stop::TurnFailed { person: "you".into(), turns: vec![failed] }));
     assert_snapshot!("a_failed_turn", chat.screen());
     assert_eq!(chat.enter_line("/retry"), Some(Effect::Retry(TurnId(1))));
