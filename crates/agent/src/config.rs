@@ -78,6 +78,8 @@ pub struct Api {
     pub base_url: Option<String>,
     /// What is spoken there.
     pub wire: ApiWire,
+    /// Who says on the Chat wire what a developer says.
+    pub developer_role: ApiDeveloperRole,
     /// The name of the variable that holds the key; no key is sent without it.
     pub key_env: Option<String>,
     /// The tokens that the model can hold, when that is not known from its name.
@@ -95,6 +97,17 @@ pub enum ApiWire {
     Responses,
     /// Chat Completions.
     Chat,
+}
+
+/// Who says on the Chat wire what a developer says: not every server knows a developer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ApiDeveloperRole {
+    /// The role `developer`.
+    #[default]
+    Developer,
+    /// The role `system`.
+    System,
 }
 
 /// The tools that a model is offered. None of them writes or runs anything.
@@ -219,6 +232,7 @@ impl Catalog {
             api: Api {
                 base_url: entry.base_url.or(base.api.base_url),
                 wire: entry.wire.unwrap_or(base.api.wire),
+                developer_role: entry.developer_role.unwrap_or(base.api.developer_role),
                 key_env: entry.key_env.or(base.api.key_env),
                 context_window: entry.context_window.or(base.api.context_window),
                 tools: entry.tools.unwrap_or(base.api.tools),
@@ -275,6 +289,7 @@ struct Entry {
     replies: Option<Vec<String>>,
     base_url: Option<String>,
     wire: Option<ApiWire>,
+    developer_role: Option<ApiDeveloperRole>,
     key_env: Option<String>,
     context_window: Option<u64>,
     tools: Option<ApiTools>,

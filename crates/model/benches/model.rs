@@ -100,7 +100,12 @@ async fn time_to_the_wire() {
         observer: None,
     };
     let settings = Settings {
-        api: Api { base_url: Some(format!("{}/v1", server.base_url())), ..Api::default() },
+        api: Api {
+            base_url: Some(format!("{}/v1", server.base_url())),
+            // Nothing is to be compacted here.
+            context_window: Some(100_000_000),
+            ..Api::default()
+        },
         model: Some("m".to_owned()),
         thread: None,
     };

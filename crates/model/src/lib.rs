@@ -1,6 +1,6 @@
 //! A model behind an OpenAI-compatible endpoint, as a member of a team.
 //!
-//! The way of a turn: [`member`] prepares it and stores what came of it, [`turn`] goes from request to
+//! The way of a turn: [`member`] prepares it and stores what came of it, `turn` goes from request to
 //! answer to tool and back, [`client`] sends a request and repeats it where that can help, [`wire`]
 //! reads what the model says, [`tools`] look into the working directory, [`log`] says what a stored
 //! thread is, and [`store`] keeps it. What a request says is decided by `convoke-thread` alone.
@@ -10,6 +10,7 @@ pub mod endpoint;
 pub mod log;
 pub mod member;
 pub mod prefix;
+mod progress;
 pub mod secret;
 pub mod settings;
 mod sse;

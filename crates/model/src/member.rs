@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_agent::config::{ApiTools, ApiWire};
+use convoke_agent::config::{ApiDeveloperRole, ApiTools, ApiWire};
 use convoke_agent::delivery::{Delivery, ResumeHandle};
 use convoke_agent::event::{Event, EventKind};
 use convoke_agent::redact::Redactor;
@@ -16,7 +16,7 @@ use convoke_agent::turn::TurnSide;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, Outcome, Turn, Verdict};
 use convoke_core::{Code, Diagnostic};
-use convoke_thread::config::{Config, Machine, Overrides, Provider, Wire};
+use convoke_thread::config::{Config, DeveloperRole, Machine, Overrides, Provider, Wire};
 use convoke_thread::files::Disk;
 use convoke_thread::pack::Pack;
 use convoke_thread::permissions::{ApprovalPolicy, SandboxPolicy};
@@ -27,11 +27,12 @@ use convoke_thread::user_input::UserInput;
 use crate::client::{CallLimits, Client};
 use crate::endpoint::{Endpoint, Proxies};
 use crate::log::{Log, LogError};
+use crate::progress::Progress;
 use crate::secret::Key;
 use crate::settings::Settings;
 use crate::store::{ThreadId, ThreadStore};
 use crate::tools::Toolbox;
-use crate::turn::{Driver, Progress};
+use crate::turn::Driver;
 
 /// Nothing from a server for this long is a failure, whatever a turn may take in all.
 const LONGEST_SILENCE: Duration = Duration::from_mins(5);
@@ -179,6 +180,10 @@ impl ModelAgent {
                 name: "convoke".to_owned(),
                 base_url: Some(base_url.to_owned()),
                 wire,
+                developer_role: match self.settings.api.developer_role {
+                    ApiDeveloperRole::Developer => DeveloperRole::Developer,
+                    ApiDeveloperRole::System => DeveloperRole::System,
+                },
                 // The client repeats what can be repeated.
                 stream_max_retries: 0,
                 request_max_retries: 0,

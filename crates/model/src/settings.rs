@@ -1,6 +1,6 @@
 //! What a member's model is: what the user has configured, and what a team file adds to it.
 
-use convoke_agent::config::{Api, ApiTools, ApiWire, Definition};
+use convoke_agent::config::{Api, ApiDeveloperRole, ApiTools, ApiWire, Definition};
 use convoke_agent::delivery::Trust;
 use convoke_core::{Code, Diagnostic};
 use convoke_team::AgentSettings;
@@ -48,6 +48,11 @@ impl Settings {
                 Some("chat") => ApiWire::Chat,
                 Some(_) => ApiWire::Responses,
                 None => own.wire,
+            },
+            developer_role: match member.developer_role.as_deref() {
+                Some("system") => ApiDeveloperRole::System,
+                Some(_) => ApiDeveloperRole::Developer,
+                None => own.developer_role,
             },
             context_window: member.context_window.or(own.context_window),
             tools: match member.tools.as_deref() {

@@ -10,143 +10,22 @@ use convoke_core::ledger::estimate_tokens;
 use convoke_core::{Code, Diagnostic};
 use convoke_thread::item::{ContentItem, ReasoningContent, ResponseItem};
 use convoke_thread::prompt::{Purpose, Request};
-use convoke_thread::record::{self, Event as ThreadEvent};
 use convoke_thread::thread::{
-    Answer as ThreadAnswer, Failure as ThreadFailure, Outcome as ThreadOutcome, Step, Thread, Told,
+    Answer as ThreadAnswer, Failure as ThreadFailure, Outcome as ThreadOutcome, Step, Thread,
 };
 
 use crate::client::{CallError, CallEvent, Client};
-use crate::log::{self, Log};
 use crate::member::{Observer, Sent};
 use crate::prefix::Fingerprint;
+use crate::progress::Progress;
 use crate::secret::Key;
-use crate::store::{StoreError, ThreadId, ThreadStore};
 use crate::tools::{self, ToolOutput, Toolbox};
-use crate::wire::{Answer, Stopped};
+use crate::wire::Answer;
 
 /// How often a model may call tools in one turn.
 const MOST_ROUNDS: usize = 50;
 /// How many requests one compaction may take: each that is too long leaves out the oldest item.
 const MOST_COMPACTION_REQUESTS: usize = 64;
-
-/// What a turn has come to so far.
-#[derive(Debug)]
-pub(crate) struct Progress {
-    pub usage: Option<Usage>,
-    pub model: Option<String>,
-    pub reply: String,
-    pub diagnostics: Vec<Diagnostic>,
-    lines: Vec<String>,
-    known_lines: usize,
-    told: Told,
-    sent: Option<Fingerprint>,
-    stopped: Option<Stopped>,
-    compaction: Compactions,
-    stored: bool,
-}
-
-/// What compactions have done in this turn.
-#[derive(Debug, Default)]
-struct Compactions {
-    done: usize,
-    /// The requests of the one that is under way.
-    requests: usize,
-    /// Why another one would not help.
-    futile: Option<String>,
-}
-
-impl Progress {
-    pub fn new(thread: &Thread<'_>, log: Option<&Log>) -> Self {
-        let start = match log {
-            Some(_) => Vec::new(),
-            None => vec![record::write_start(&thread.record_start())],
-        };
-        Self {
-            usage: None,
-            model: None,
-            reply: String::new(),
-            diagnostics: Vec::new(),
-            lines: start,
-            known_lines: log.map_or(0, |log| log.lines),
-            told: log.map(|log| log.told.clone()).unwrap_or_default(),
-            sent: log.and_then(|log| log.sent.clone()),
-            stopped: None,
-            compaction: Compactions::default(),
-            stored: false,
-        }
-    }
-
-    pub fn has_compacted(&self) -> bool {
-        self.compaction.done > 0 || self.compaction.futile.is_some()
-    }
-
-    pub fn is_stored(&self) -> bool {
-        self.stored
-    }
-
-    /// Returns why the model's last answer was not whole.
-    pub fn stopped(&self) -> Option<Failure> {
-        Some(match self.stopped? {
-            Stopped::OutputFull => {
-                Failure::new(Reason::OutputFull, "the model stopped at its limit of output tokens")
-            }
-            Stopped::Refused => {
-                Failure::new(Reason::Refused, "the model's answer was stopped by a filter")
-            }
-        })
-    }
-
-    /// Writes down what happened in the thread since the last time.
-    fn note(&mut self, thread: &mut Thread<'_>) {
-        let mut events = thread.take_events();
-        fill_in_compactions(&mut events, thread);
-        self.lines.extend(events.iter().map(record::write_event));
-    }
-
-    /// Stores the turn: all of it, or nothing.
-    pub async fn store(
-        &mut self,
-        thread: &mut Thread<'_>,
-        id: &ThreadId,
-        store: &dyn ThreadStore,
-        key: Option<&Key>,
-    ) -> Result<(), StoreError> {
-        self.note(thread);
-        let told = thread.told();
-        if told != self.told {
-            self.lines.push(log::told_line(&told));
-        }
-        self.lines.extend(self.sent.as_ref().map(log::sent_line));
-        let mut lines = std::mem::take(&mut self.lines);
-        if let Some(key) = key {
-            for line in &mut lines {
-                key.take_out_of(line);
-            }
-        }
-        store.append(id, self.known_lines, lines).await?;
-        self.stored = true;
-        Ok(())
-    }
-}
-
-/// Adds to the note of a compaction the history that it left, so that the thread goes on with these
-/// very items and not with ones that are built anew.
-fn fill_in_compactions(events: &mut [ThreadEvent], thread: &Thread<'_>) {
-    let mut after = 0;
-    for event in events.iter_mut().rev() {
-        match event {
-            ThreadEvent::Item(_) => after += 1,
-            ThreadEvent::Compacted { history, .. } if history.is_none() => {
-                let items: Vec<_> = thread.history().items().cloned().collect();
-                let left = items.len().saturating_sub(after);
-                *history = Some(items.into_iter().take(left).collect());
-                // An earlier one of the same batch left what this one has replaced.
-                return;
-            }
-            _ => {}
-        }
-    }
-}
 
 /// Does the work of a turn.
 pub(crate) struct Driver<'d> {

@@ -55,6 +55,8 @@ pub struct AgentSettings {
     pub base_url: Option<String>,
     /// What is spoken there: responses or chat.
     pub wire: Option<String>,
+    /// Who says on the Chat wire what a developer says: developer or system.
+    pub developer_role: Option<String>,
     /// The name of the variable that holds the key. The key itself stands in no file.
     pub key_env: Option<String>,
     /// The tokens that the model can hold.

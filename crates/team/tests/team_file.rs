@@ -44,6 +44,7 @@ fn every_setting_is_read() {
         sandbox = "read-only"
         base-url = "http://127.0.0.1:8080/v1"
         wire = "chat"
+        developer-role = "system"
         key-env = "MODEL_KEY"
         context-window = 8192
         tools = "read"

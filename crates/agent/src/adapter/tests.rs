@@ -29,7 +29,7 @@ fn prepare(
         Kind::Claude => claude::call(&context),
         Kind::Codex => codex::call(&context),
         Kind::Gemini => gemini::call(&context),
-        Kind::Plain | Kind::StandIn => Ok(plain::call(&context)),
+        Kind::Plain | Kind::Api | Kind::StandIn => Ok(plain::call(&context)),
     };
     let call = call.unwrap();
     let args = call.args.iter().map(|arg| arg.to_str().unwrap().to_owned()).collect();

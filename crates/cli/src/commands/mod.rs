@@ -3,6 +3,7 @@
 mod ask;
 mod assemble;
 mod capture;
+mod chat;
 mod doctor;
 mod explain;
 mod init;
@@ -26,6 +27,8 @@ pub enum Command {
     Init(init::Arguments),
     /// Hold a conversation with a team of agents to its end
     Run(run::Arguments),
+    /// Hold a conversation with a team of agents in the whole terminal
+    Chat(chat::Arguments),
     /// Show, resume, copy and check conversations
     Sessions(sessions::Arguments),
     /// Let a directory's team file choose what runs
@@ -57,6 +60,7 @@ pub fn run(command: Command) -> anyhow::Result<Outcome> {
     match command {
         Command::Init(arguments) => init::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Chat(arguments) => chat::run(arguments),
         Command::Sessions(arguments) => sessions::run(arguments),
         Command::Trust(arguments) => trust::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),

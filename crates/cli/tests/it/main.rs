@@ -11,6 +11,7 @@
 mod ask;
 mod assemble;
 mod capture;
+mod chat;
 mod context;
 mod doctor;
 mod init;

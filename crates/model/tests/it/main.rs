@@ -4,6 +4,7 @@
 
 mod client;
 mod compaction;
+mod continued;
 mod lab;
 mod member;
 mod raw_server;

@@ -113,6 +113,20 @@ async fn only_what_has_changed_is_told_and_only_after_what_was_said() {
 }
 
 #[tokio::test]
+async fn a_chat_server_that_knows_no_developer_is_spoken_to_by_the_system() {
+    let mut lab = Lab::new(ApiWire::Chat, Script::default()).await;
+    let roles = |lab: &Lab, number: usize| {
+        let roles = lab.items(number).into_iter().map(|it| it["role"].as_str().unwrap().to_owned());
+        roles.collect::<Vec<_>>()
+    };
+    lab.say("Hello", None).await;
+    assert_eq!(roles(&lab, 0)[..2], ["system", "developer"]);
+    lab.api.developer_role = convoke_agent::config::ApiDeveloperRole::System;
+    lab.say("Hello", None).await;
+    assert_eq!(roles(&lab, 1)[..2], ["system", "system"]);
+}
+
+#[tokio::test]
 async fn another_model_is_announced_to_it() {
     let lab = Lab::new(ApiWire::Responses, Script::default()).await;
     let first = lab.say("One", None).await;

@@ -19,7 +19,7 @@ use crate::permissions::{ApprovalPolicy, SandboxMode, SandboxPolicy, WorkspaceWr
 use crate::personality::Personality;
 use crate::project_doc::{DEFAULT_MAX_BYTES, Trust};
 
-pub use provider::{Provider, Wire};
+pub use provider::{DeveloperRole, Provider, Wire};
 pub use setting::{InvalidOverride, parse_override};
 
 use layers::Layers;

@@ -28,6 +28,17 @@ pub enum Wire {
     Chat,
 }
 
+/// Who says on the Chat wire what a developer says. Codex has a role for that, and not every server
+/// knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DeveloperRole {
+    /// The role `developer`, as in Codex.
+    #[default]
+    Developer,
+    /// The role `system`, which every server knows.
+    System,
+}
+
 /// Who serves the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provider {
@@ -37,6 +48,8 @@ pub struct Provider {
     pub base_url: Option<String>,
     /// What it speaks.
     pub wire: Wire,
+    /// Who says there what a developer says.
+    pub developer_role: DeveloperRole,
     /// How often a request is repeated after a failed answer.
     pub stream_max_retries: u64,
     /// How often a request is repeated after a server's error.
@@ -54,6 +67,7 @@ impl Provider {
             name: name.to_owned(),
             base_url,
             wire: Wire::Responses,
+            developer_role: DeveloperRole::Developer,
             stream_max_retries: DEFAULT_STREAM_RETRIES,
             request_max_retries: DEFAULT_REQUEST_RETRIES,
         };
@@ -82,6 +96,7 @@ impl Provider {
             name: text("name").unwrap_or(id).to_owned(),
             base_url: text("base_url").map(str::to_owned),
             wire,
+            developer_role: DeveloperRole::Developer,
             stream_max_retries: number("stream_max_retries").unwrap_or(DEFAULT_STREAM_RETRIES),
             request_max_retries: number("request_max_retries").unwrap_or(DEFAULT_REQUEST_RETRIES),
         })

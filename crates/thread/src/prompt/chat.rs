@@ -5,14 +5,18 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::{Mapped, Prompt, RequestError};
+use crate::config::DeveloperRole;
 use crate::history::Sent;
 use crate::item::{ContentItem, FunctionOutput, Message, ReasoningContent, ResponseItem};
 
-pub(super) fn map(prompt: &Prompt<'_>) -> Result<Mapped, RequestError> {
+pub(super) fn map(
+    prompt: &Prompt<'_>,
+    developer_role: DeveloperRole,
+) -> Result<Mapped, RequestError> {
     if prompt.output_schema.is_some() {
         return Err(RequestError::SchemaOnChat);
     }
-    let mut messages = Messages::new(&prompt.instructions.text);
+    let mut messages = Messages::new(&prompt.instructions.text, developer_role);
     let mut thoughts = Thoughts::attach(&prompt.input);
     let mut items = thoughts.told.clone();
     for (index, sent) in prompt.input.iter().enumerate() {
@@ -38,11 +42,13 @@ pub(super) fn map(prompt: &Prompt<'_>) -> Result<Mapped, RequestError> {
 struct Messages {
     list: Vec<Value>,
     last_said: Option<String>,
+    developer_role: DeveloperRole,
 }
 
 impl Messages {
-    fn new(instructions: &str) -> Self {
-        Self { list: vec![json!({"role": "system", "content": instructions})], last_said: None }
+    fn new(instructions: &str, developer_role: DeveloperRole) -> Self {
+        let list = vec![json!({"role": "system", "content": instructions})];
+        Self { list, last_said: None, developer_role }
     }
 
     /// Adds what an item becomes; returns whether it becomes anything.
@@ -98,7 +104,11 @@ impl Messages {
         } else {
             json!(text)
         };
-        let mut value = json!({"role": message.role, "content": content});
+        let role = match (&*message.role, self.developer_role) {
+            ("developer", DeveloperRole::System) => "system",
+            (role, _) => role,
+        };
+        let mut value = json!({"role": role, "content": content});
         if assistant {
             self.last_said = Some(text);
             if let Some(thoughts) = thoughts {

@@ -92,7 +92,7 @@ pub fn build_api_prompt(
     }
     let (path, mapped) = match provider.wire {
         Wire::Responses => ("/responses", responses::map(&prompt, provider)?),
-        Wire::Chat => ("/chat/completions", chat::map(&prompt)?),
+        Wire::Chat => ("/chat/completions", chat::map(&prompt, provider.developer_role)?),
     };
     Ok(Request {
         path,

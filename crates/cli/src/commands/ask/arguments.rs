@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Read, stdin};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use convoke_agent::config::{Api, ApiTools, ApiWire, Catalog, Kind};
+use convoke_agent::config::{Api, ApiDeveloperRole, ApiTools, ApiWire, Catalog, Kind};
 use convoke_core::name::nearest;
 use convoke_model::ThreadId;
 
@@ -35,12 +35,15 @@ pub struct Arguments {
     /// The model
     #[arg(long, short, value_name = "MODEL")]
     model: Option<String>,
-    /// Where it is served, for example http://127.0.0.1:8080/v1
+    /// Where it is served, for example `http://127.0.0.1:8080/v1`
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
     /// What is spoken there
     #[arg(long, value_name = "WIRE")]
     wire: Option<Wire>,
+    /// Who says on the Chat wire what a developer says: not every server knows a developer
+    #[arg(long, value_name = "ROLE")]
+    developer_role: Option<DeveloperRole>,
     /// The name of the environment variable that holds the key
     #[arg(long, value_name = "NAME")]
     key_env: Option<String>,
@@ -72,6 +75,15 @@ enum Wire {
     Chat,
 }
 
+/// Who says what a developer says.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum DeveloperRole {
+    /// The role `developer`, as in Codex
+    Developer,
+    /// The role `system`
+    System,
+}
+
 /// The tools that a model can be offered.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Tools {
@@ -96,6 +108,11 @@ impl Arguments {
                 Some(Wire::Responses) => ApiWire::Responses,
                 Some(Wire::Chat) => ApiWire::Chat,
                 None => api.wire,
+            },
+            developer_role: match self.developer_role {
+                Some(DeveloperRole::Developer) => ApiDeveloperRole::Developer,
+                Some(DeveloperRole::System) => ApiDeveloperRole::System,
+                None => api.developer_role,
             },
             key_env: self.key_env.clone().or(api.key_env),
             context_window: self.context_window.or(api.context_window),
@@ -129,16 +146,14 @@ impl Arguments {
             }
         }
         let names = || catalog.iter().filter(|(_, it)| it.kind == Kind::Api).map(|(name, _)| name);
-        match catalog.get(&self.agent).filter(|agent| agent.kind == Kind::Api) {
-            Some(agent) => Ok((agent.api.clone(), agent.model.clone())),
-            None => {
-                let hint = match nearest(&self.agent, names()) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
-                };
-                Err(UsageError(format!("--agent: no api agent is called `{}`; {hint}", self.agent)))
-            }
+        if let Some(agent) = catalog.get(&self.agent).filter(|agent| agent.kind == Kind::Api) {
+            return Ok((agent.api.clone(), agent.model.clone()));
         }
+        let hint = match nearest(&self.agent, names()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
+        };
+        Err(UsageError(format!("--agent: no api agent is called `{}`; {hint}", self.agent)))
     }
 
     /// Returns the question: its parts, one after the other, standard input where it is meant.

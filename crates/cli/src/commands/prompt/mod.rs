@@ -95,12 +95,13 @@ fn assemble(arguments: &Arguments) -> anyhow::Result<AssemblerOutput<'static>> {
         instruction_file_path: settings.instructions_file.as_deref(),
         ..AgentContext::default()
     };
-    let input = match &arguments.in_reply_to {
+    let mut input = match &arguments.in_reply_to {
         None => manager.context_for_agent(&member.name, context),
         Some(id) => manager
             .context_for_reply(&id.as_str().into(), &member.name, context)
             .map_err(|error| UsageError(format!("--in-reply-to: {error}")))?,
     };
+    input.briefing = team.briefing_for(member).map(Into::into);
     diagnostics.extend(conversation::marker_diagnostics(&manager, &input, team.context.text));
     let mut prompt = manager
         .assemble_prompt(&settings.agent, &input)

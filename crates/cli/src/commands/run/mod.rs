@@ -17,7 +17,9 @@ use convoke_session::{Controls, Event, Store as _, TurnId, TurnState};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use self::reached::{Arrivals, Reached};
+use self::reached::Arrivals;
+pub(in crate::commands) use self::reached::Reached;
+pub(in crate::commands) use self::saying::addressees;
 use self::summary::End;
 use self::tally::Tally;
 use self::view::{Screen, View};
@@ -82,6 +84,25 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
     let mut reached = Vec::new();
     let stop = drive(&mut conversation, &mut events, &mut show, &mut reached).await?;
+    let finale = Finale { stop, reached, elapsed: began.elapsed() };
+    conclude(&conversation, &mut show, finale, &arguments.deny).await
+}
+
+/// How a conversation ended.
+pub(in crate::commands) struct Finale {
+    pub(in crate::commands) stop: Stop,
+    pub(in crate::commands) reached: Vec<Reached>,
+    pub(in crate::commands) elapsed: Duration,
+}
+
+/// Shows how a conversation ended, and says how the command does.
+pub(in crate::commands) async fn conclude(
+    conversation: &Conversation,
+    show: &mut Show,
+    finale: Finale,
+    deny: &Deny,
+) -> anyhow::Result<Outcome> {
+    let Finale { stop, mut reached, elapsed } = finale;
     for reached in &mut reached {
         reached
             .compare(conversation.coordinator.store(), conversation.coordinator.session())
@@ -90,8 +111,8 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
     let arrived = reached.iter().filter(|reached| reached.is_unchanged()).count();
     let arrivals = Arrivals { arrived, calls: reached.len() };
-    show.closing(&conversation, &stop, arrivals, began.elapsed())?;
-    let denied = arguments.deny.outcome(show.tally.given());
+    show.closing(conversation, &stop, arrivals, elapsed)?;
+    let denied = deny.outcome(show.tally.given());
     Ok(match (denied, stop) {
         (Outcome::Done, Stop::Idle { .. } | Stop::Addressed { .. }) => Outcome::Done,
         (Outcome::Done, _) => Outcome::Failed,
@@ -100,7 +121,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 /// Puts the turn that failed or was cancelled last back into the queue.
-async fn retry(conversation: &mut Conversation) -> anyhow::Result<()> {
+pub(in crate::commands) async fn retry(conversation: &mut Conversation) -> anyhow::Result<()> {
     let coordinator = &mut conversation.coordinator;
     let session = coordinator.session();
     let turns = coordinator.store().turns_after(session, TurnId::default(), usize::MAX).await?;
@@ -116,7 +137,7 @@ async fn retry(conversation: &mut Conversation) -> anyhow::Result<()> {
 }
 
 /// Runs the conversation until it stops, and shows what happens meanwhile.
-async fn drive(
+pub(in crate::commands) async fn drive(
     conversation: &mut Conversation,
     events: &mut UnboundedReceiver<Event>,
     show: &mut Show,
@@ -175,7 +196,7 @@ impl Reader {
 }
 
 /// What is shown, and to whom: a person or a program.
-struct Show {
+pub(in crate::commands) struct Show {
     audience: Audience,
     tally: Tally,
 }
@@ -186,7 +207,7 @@ enum Audience {
 }
 
 impl Show {
-    fn new(arguments: &Arguments, conversation: &Conversation) -> Self {
+    pub(in crate::commands) fn new(arguments: &Arguments, conversation: &Conversation) -> Self {
         let audience = if arguments.json {
             Audience::Program
         } else {
@@ -204,7 +225,7 @@ impl Show {
         Self { audience, tally: Tally::default() }
     }
 
-    fn opening(&mut self, conversation: &Conversation) -> io::Result<()> {
+    pub(in crate::commands) fn opening(&mut self, conversation: &Conversation) -> io::Result<()> {
         if let Audience::Person(view) = &mut self.audience {
             summary::opening(view, conversation)?;
         }

@@ -8,7 +8,7 @@ use crate::conversation::stage::Received;
 
 /// What reached the model in one turn.
 #[derive(Debug)]
-pub(super) struct Reached {
+pub(in crate::commands) struct Reached {
     turn: TurnId,
     member: MemberName,
     received: Received,

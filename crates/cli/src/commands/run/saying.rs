@@ -46,16 +46,17 @@ pub(super) async fn what_to_say(
     if text.trim().is_empty() {
         return Err(UsageError("the task is empty".to_owned()).into());
     }
-    let to = addressees(arguments, conversation)?;
+    let to = addressees(&arguments.to, conversation)?;
     Ok(Some(Saying::new(conversation.speaker().await?.as_str(), text).to(to)))
 }
 
-fn addressees(
-    arguments: &Arguments,
+/// Returns who is called when a text calls nobody.
+pub(in crate::commands) fn addressees(
+    to: &[String],
     conversation: &Conversation,
 ) -> Result<Vec<String>, UsageError> {
     let roster = conversation.coordinator.crew().roster();
-    if arguments.to.is_empty() {
+    if to.is_empty() {
         let first = conversation.first_agent();
         let first = first.ok_or_else(|| {
             let file = &conversation.project.file;
@@ -64,7 +65,7 @@ fn addressees(
         return Ok(vec![first.to_string()]);
     }
     let mut names = Vec::new();
-    for written in &arguments.to {
+    for written in to {
         if NameKey::new(written).is_all() {
             names.extend(roster.agents().map(ToString::to_string));
         } else if let Some(member) = roster.resolve(written) {
