@@ -1,5 +1,6 @@
 //! What the terminal can show.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::IsTerminal;
 
@@ -77,5 +78,15 @@ impl Paint {
     /// Shows something that matters less than what is around it.
     pub fn faint(self, text: &str) -> String {
         self.text(Tone::Faint, text)
+    }
+}
+
+/// Returns a text without control characters, so that what somebody wrote cannot draw on the screen.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_control = |c: char| c.is_control() && c != '\t';
+    if text.contains(is_control) {
+        Cow::Owned(text.replace(is_control, ""))
+    } else {
+        Cow::Borrowed(text)
     }
 }

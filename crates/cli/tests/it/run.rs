@@ -89,6 +89,25 @@ fn programs_talk_to_each_other() {
 }
 
 #[test]
+fn a_person_who_is_called_gets_the_word() {
+    let project = programs("echo 'Which one? [NEXT: kailai]'", "true");
+    let asked = project.run(&["run", "Take one"]);
+    let answered = project.run(&["run", "--session", "last", "The red one [NEXT: sarah]"]);
+    insta::assert_snapshot!([asked, answered].join("\n"));
+}
+
+#[test]
+fn no_agent_can_draw_on_the_screen() {
+    let project =
+        programs("printf 'a\\033[2Jb\\r\\033]0;title\\007c'", "printf '\\033[31mbad' >&2; exit 1");
+    let mut shown = project.run(&["run", "Go [NEXT: max, sarah]"]);
+    shown += &project.run(&["sessions", "show", "last"]);
+    shown += &project.run(&["sessions", "list"]);
+    assert!(!shown.contains(['\u{1b}', '\r', '\u{7}']), "{shown:?}");
+    assert!(shown.contains("a[2Jb]0;titlec"), "{shown}");
+}
+
+#[test]
 fn json_is_one_event_a_line() {
     let project = project();
     let output = project.run(&["run", "--rehearse", "--json", "Hello [NEXT: max, nobody]"]);

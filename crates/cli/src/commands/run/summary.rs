@@ -14,6 +14,7 @@ use crate::conversation::project::Origin;
 use crate::conversation::{Conversation, Players};
 use crate::figures::number;
 use crate::program;
+use crate::terminal::printable;
 
 /// Says who is about to talk, and where.
 pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation) -> io::Result<()> {
@@ -43,7 +44,7 @@ pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation)
         view.line(&paint.faint(players))?;
     }
     if let Some(task) = conversation.coordinator.task() {
-        view.line(&format!("{} {task}", paint.faint("task:")))?;
+        view.line(&format!("{} {}", paint.faint("task:"), printable(task)))?;
     }
     let waiting = conversation.coordinator.waiting();
     if !waiting.is_empty() {
@@ -89,7 +90,7 @@ pub(super) fn closing<W: Write>(
     }
     for (code, given) in &tally.diagnostics {
         let times = if given.count > 1 { format!(" ×{}", given.count) } else { String::new() };
-        view.line(&format!("{}{times}: {}", paint.warning(code.name()), given.first))?;
+        view.line(&format!("{}{times}: {}", paint.warning(code.name()), printable(&given.first)))?;
         view.line(&format!("  {}", paint.faint(code.fix())))?;
     }
     let (program, id) = (program::name(), short(conversation.coordinator.session()));

@@ -13,7 +13,7 @@ use convoke_session::{Event, MemberName, MessageNumber, TurnId, TurnState};
 
 use super::text::FlowingText;
 use crate::figures::{count, number};
-use crate::terminal::Paint;
+use crate::terminal::{Paint, printable};
 
 /// The screen that a run is shown on.
 #[derive(Debug, Clone, Copy)]
@@ -87,7 +87,8 @@ impl<W: Write> View<W> {
     pub(super) fn diagnostic(&mut self, diagnostic: &Diagnostic) -> io::Result<()> {
         let paint = self.screen.paint;
         let code = paint.warning(&format!("! {}", diagnostic.code));
-        self.line(&format!("  {code} {}", paint.faint(&diagnostic.message)))
+        let message = printable(&diagnostic.message);
+        self.line(&format!("  {code} {}", paint.faint(&message)))
     }
 
     /// Shows an event.
@@ -141,6 +142,8 @@ impl<W: Write> View<W> {
                         0 => String::new(),
                         bytes => format!("; {} bytes of its reply are kept", number(*bytes)),
                     };
+                    let outcome = outcome.to_string();
+                    let outcome = printable(&outcome);
                     format!("{} {member}: {outcome} ({elapsed}){kept}", paint.bad("✗"))
                 };
                 self.line(&format!("  {line}"))?;
@@ -150,7 +153,7 @@ impl<W: Write> View<W> {
                 let paint = self.screen.paint;
                 self.line(&format!(
                     "  {}",
-                    paint.faint(&format!("{by} set the team task: {task}"))
+                    paint.faint(&format!("{by} set the team task: {}", printable(task)))
                 ))?;
             }
             Event::Opened { .. } | Event::Stopped(_) => {}

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{Which, parse_turn, write_json};
 use crate::figures::{number, percent};
 use crate::outcome::{Outcome, UsageError};
-use crate::terminal::Paint;
+use crate::terminal::{Paint, printable};
 
 /// The lines around a change that are shown.
 const AROUND: usize = 3;
@@ -110,10 +110,11 @@ fn show_lines(lines: &[DiffLine], paint: Paint, out: &mut impl Write) -> io::Res
             writeln!(out, "{}", paint.faint(&format!("  … {} lines the same", at - shown)))?;
         }
         shown = at + 1;
+        let text = printable(&line.text);
         match line.change {
-            LineChange::Same => writeln!(out, "  {}", line.text)?,
-            LineChange::Removed => writeln!(out, "{}", paint.bad(&format!("- {}", line.text)))?,
-            LineChange::Added => writeln!(out, "{}", paint.good(&format!("+ {}", line.text)))?,
+            LineChange::Same => writeln!(out, "  {text}")?,
+            LineChange::Removed => writeln!(out, "{}", paint.bad(&format!("- {text}")))?,
+            LineChange::Added => writeln!(out, "{}", paint.good(&format!("+ {text}")))?,
         }
     }
     if shown < lines.len() {

@@ -10,7 +10,7 @@ use super::{short, write_json};
 use crate::conversation::now;
 use crate::figures::{count, number};
 use crate::outcome::Outcome;
-use crate::terminal::Paint;
+use crate::terminal::{Paint, printable};
 
 /// The characters of a first message that are shown.
 const BEGINNING: usize = 48;
@@ -43,7 +43,7 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
 fn line(session: &Summary, now: Millis, paint: Paint) -> String {
     let Summary { id, name, messages, turns, waiting, beginning, .. } = session;
     let beginning = beginning.as_deref().unwrap_or_default();
-    let beginning: String = beginning.split_whitespace().collect::<Vec<_>>().join(" ");
+    let beginning: String = printable(beginning).split_whitespace().collect::<Vec<_>>().join(" ");
     let cut: String = beginning.chars().take(BEGINNING).collect();
     let more = if cut.len() < beginning.len() { "…" } else { "" };
     let waiting = match waiting {
@@ -54,7 +54,7 @@ fn line(session: &Summary, now: Millis, paint: Paint) -> String {
         "{}  {:>9}  {}  {}  {}",
         paint.strong(&short(*id)),
         age(now - session.updated_at),
-        name.as_deref().unwrap_or("-"),
+        printable(name.as_deref().unwrap_or("-")),
         paint.faint(&format!(
             "{}, {}{waiting}",
             count(*messages, "message"),

@@ -18,7 +18,7 @@ use super::turn::SentTurn;
 use super::{Which, parse_turn, write_json};
 use crate::figures::number;
 use crate::outcome::{Outcome, UsageError};
-use crate::terminal::Paint;
+use crate::terminal::{Paint, printable};
 
 /// How many rows are read at once.
 const PAGE: usize = 256;
@@ -122,7 +122,7 @@ fn describe(sent: &SentTurn, paint: Paint) -> String {
         state.word()
     );
     if let Some(problem) = problem {
-        let _ = writeln!(text, "  {}", paint.bad(problem));
+        let _ = writeln!(text, "  {}", paint.bad(&printable(problem)));
     }
     for Attempt { number: attempt, engine, prompt, system, ended, .. } in &sent.attempts {
         let _ = writeln!(text, "  attempt {attempt}, engine {engine}");
@@ -206,7 +206,7 @@ async fn show_conversation(
     writeln!(out, "{}  {}", paint.strong(name), paint.faint(&format!("session {id}")))?;
     writeln!(out, "{} {}", paint.faint("in"), session.began.directory)?;
     if let Some(task) = &session.state.task {
-        writeln!(out, "{} {task}", paint.faint("task:"))?;
+        writeln!(out, "{} {}", paint.faint("task:"), printable(task))?;
     }
     let replies = turns.iter().filter_map(|turn| Some((turn.reply?, turn.id)));
     let turn_of: HashMap<MessageNumber, TurnId> = replies.collect();
@@ -215,10 +215,10 @@ async fn show_conversation(
         let to = message.addressees();
         let to = if to.is_empty() { String::new() } else { format!(" → {}", to.join(", ")) };
         let turn = turn_of.get(&number).map_or(String::new(), |turn| format!(", turn {turn}"));
-        let name = paint.strong(message.said.speaker.name());
+        let name = paint.strong(&printable(message.said.speaker.name()));
         writeln!(out, "\n{name}{to}  {}", paint.faint(&format!("message {number}{turn}")))?;
         for line in strip_all_markers(&message.said.content, text).lines() {
-            writeln!(out, "{}", format!("  {line}").trim_end())?;
+            writeln!(out, "{}", format!("  {}", printable(line)).trim_end())?;
         }
     }
     let undone = turns.iter().filter(|turn| turn.reply.is_none());
@@ -226,7 +226,8 @@ async fn show_conversation(
         if index == 0 {
             writeln!(out)?;
         }
-        let problem = problem.as_ref().map_or(String::new(), |problem| format!(": {problem}"));
+        let problem =
+            problem.as_ref().map_or(String::new(), |problem| format!(": {}", printable(problem)));
         writeln!(out, "turn {id}, {member}: {}{problem}", state.word())?;
     }
     Ok(())
