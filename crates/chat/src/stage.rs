@@ -1,7 +1,6 @@
 //! The loop: keys, events of the conversation and the time go into the model; what it wants done is
 //! done; what it looks like is drawn.
 
-use std::collections::BTreeSet;
 use std::future::pending;
 use std::io;
 use std::time::{Duration, Instant};
@@ -75,8 +74,8 @@ pub struct Reports {
 /// What there is to say about a chat that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closing {
-    /// Every kind of diagnostic that was given.
-    pub codes: BTreeSet<Code>,
+    /// Every diagnostic that was given.
+    pub codes: Vec<Code>,
 }
 
 /// Creates the observer that a conversation is opened with, and the place where its events arrive.

@@ -115,7 +115,7 @@ mod tests {
         tmux(&["new-session", "-d", "-x", "120", "-y", "50", &command]);
         let began = Instant::now();
         let mut seen = String::new();
-        while !seen.contains("icanon") && began.elapsed() < Duration::from_secs(60) {
+        while !seen.contains("icanon") && began.elapsed() < Duration::from_mins(1) {
             seen = tmux(&["capture-pane", "-p"])
                 + &tmux(&["display-message", "-p", "alternate=#{alternate_on}"]);
             std::thread::sleep(Duration::from_millis(50));

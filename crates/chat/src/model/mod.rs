@@ -7,7 +7,6 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use convoke_core::marker::Intent;
@@ -133,8 +132,8 @@ pub struct Chat {
     pub(crate) scrolled: usize,
     pub(crate) size: Size,
     pub(crate) now: Duration,
-    /// Every kind of diagnostic that was given.
-    pub(crate) codes: BTreeSet<Code>,
+    /// Every diagnostic that was given.
+    pub(crate) codes: Vec<Code>,
     /// Whether the next Ctrl-C leaves.
     is_interrupted: bool,
     /// The turn that was not done last.
@@ -177,7 +176,7 @@ impl Chat {
             scrolled: 0,
             size,
             now: Duration::ZERO,
-            codes: BTreeSet::new(),
+            codes: Vec::new(),
             is_interrupted: false,
             undone,
             sent,
@@ -408,7 +407,7 @@ impl Chat {
     }
 
     fn diagnose(&mut self, diagnostic: &Diagnostic) {
-        self.codes.insert(diagnostic.code);
+        self.codes.push(diagnostic.code);
         let text = format!("{}: {}", diagnostic.code.name(), diagnostic.message);
         self.transcript.note(Tone::Warning, &text);
     }

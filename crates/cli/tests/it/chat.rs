@@ -8,7 +8,7 @@ use insta::assert_snapshot;
 use crate::context::TestContext;
 
 /// How long a screen is waited for: machines that build at the same time are slow.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A terminal of 80×24 with a shell in it.
 struct Terminal {

@@ -112,7 +112,7 @@ pub(in crate::commands) async fn conclude(
     let arrived = reached.iter().filter(|reached| reached.is_unchanged()).count();
     let arrivals = Arrivals { arrived, calls: reached.len() };
     show.closing(conversation, &stop, arrivals, elapsed)?;
-    let denied = deny.outcome(show.tally.diagnostics.keys().copied());
+    let denied = deny.outcome(show.tally.given());
     Ok(match (denied, stop) {
         (Outcome::Done, Stop::Idle { .. } | Stop::Addressed { .. }) => Outcome::Done,
         (Outcome::Done, _) => Outcome::Failed,

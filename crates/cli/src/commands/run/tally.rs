@@ -88,6 +88,11 @@ impl Tally {
         self.diagnostics.entry(diagnostic.code).or_insert_with(first).count += 1;
     }
 
+    /// Returns the code of every diagnostic that was given, as often as it was.
+    pub(super) fn given(&self) -> impl Iterator<Item = Code> {
+        self.diagnostics.iter().flat_map(|(code, tally)| (0..tally.count).map(move |_| *code))
+    }
+
     /// Returns how many turns there were.
     pub(super) fn turns(&self) -> u64 {
         self.members.iter().map(|member| member.turns).sum()
