@@ -64,7 +64,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let option = conversation.players.option();
     // The servers of a rehearsal end with the conversation.
     let Conversation { coordinator, stage, .. } = conversation;
-    let closing = convoke_chat::hold(coordinator, reports, setup).await?;
+    let closing = Box::pin(convoke_chat::hold(coordinator, reports, setup)).await?;
     drop(stage);
     let program = program::name();
     writeln!(stdout(), "saved; `{program} chat --session {session}{option}` goes on")?;
