@@ -1,7 +1,6 @@
 //! The loop: keys, events of the conversation and the time go into the model; what it wants done is
 //! done; what it looks like is drawn.
 
-use std::collections::BTreeSet;
 use std::future::pending;
 use std::io;
 use std::time::{Duration, Instant};
@@ -9,7 +8,7 @@ use std::time::{Duration, Instant};
 use convoke_core::Code;
 use convoke_session::coordinator::Observer;
 use convoke_session::{
-    Controls, Coordinator, CoordinatorError, Event, MemberName, Saying, SessionId, Stop, Store,
+    Controls, Coordinator, CoordinatorError, Event, MemberName, Saying, SessionId, Store,
     StoreError, TurnId,
 };
 use crossterm::event::{Event as TerminalEvent, EventStream};
@@ -56,6 +55,16 @@ enum Report {
     Refused(String),
 }
 
+impl From<Report> for Input {
+    fn from(report: Report) -> Self {
+        match report {
+            Report::Event(event) => Self::Event(event),
+            Report::Standing(queue, task) => Self::Standing(queue, task),
+            Report::Refused(why) => Self::Refused(why),
+        }
+    }
+}
+
 /// Where the conversation's events arrive.
 pub struct Reports {
     sender: mpsc::UnboundedSender<Report>,
@@ -65,8 +74,8 @@ pub struct Reports {
 /// What there is to say about a chat that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closing {
-    /// Every kind of diagnostic that was given.
-    pub codes: BTreeSet<Code>,
+    /// Every diagnostic that was given.
+    pub codes: Vec<Code>,
 }
 
 /// Creates the observer that a conversation is opened with, and the place where its events arrive.
@@ -85,6 +94,8 @@ enum Request {
     Say(Saying),
     GoOn,
     Retry(TurnId),
+    /// Store it and do no more.
+    Keep(Vec<Saying>),
 }
 
 /// Holds a conversation in the terminal until the person leaves. Everything is saved as it happens.
@@ -131,6 +142,12 @@ async fn conduct<S: Store>(
                 coordinator.accept(saying).await?;
             }
             Request::GoOn => {}
+            Request::Keep(sayings) => {
+                for saying in sayings {
+                    coordinator.accept(saying).await?;
+                }
+                continue;
+            }
             Request::Retry(turn) => match coordinator.retry(turn).await {
                 Err(error @ CoordinatorError::NoRetry { .. }) => {
                     tell(Report::Refused(error.to_string()));
@@ -140,11 +157,8 @@ async fn conduct<S: Store>(
             },
         }
         tell(standing(&coordinator));
-        let stop = coordinator.run().await?;
+        coordinator.run().await?;
         tell(standing(&coordinator));
-        if stop == Stop::Left {
-            break;
-        }
     }
     Ok(())
 }
@@ -154,28 +168,27 @@ struct Desk<S> {
     store: S,
     session: SessionId,
     controls: Controls,
-    /// Gone once the person has left.
+    /// Gone once the person has left; with it the conversation ends.
     requests: Option<mpsc::UnboundedSender<Request>>,
 }
 
 impl<S: Store> Desk<S> {
     /// Carries out an effect; it may have something to show.
-    async fn carry_out(&mut self, effect: Effect) -> Result<Option<Input>, StoreError> {
+    async fn carry_out(&mut self, effect: Effect) -> Option<Input> {
         match effect {
             Effect::Say(saying) => self.ask(Request::Say(saying)),
             Effect::Interject(saying) => self.controls.interject(saying),
             Effect::GoOn => self.ask(Request::GoOn),
             Effect::Retry(turn) => self.ask(Request::Retry(turn)),
             Effect::CancelTurn => self.controls.cancel_turn(),
-            Effect::Leave => {
-                self.controls.leave();
+            Effect::Leave => self.controls.leave(),
+            Effect::Close(sayings) => {
+                self.ask(Request::Keep(sayings));
                 self.requests = None;
             }
-            Effect::Read(member, turn, what) => {
-                return self.read(member, turn, what).await.map(Some);
-            }
+            Effect::Read(member, turn, what) => return Some(self.read(member, turn, what).await),
         }
-        Ok(None)
+        None
     }
 
     fn ask(&self, request: Request) {
@@ -185,14 +198,11 @@ impl<S: Store> Desk<S> {
         }
     }
 
-    async fn read(
-        &self,
-        member: MemberName,
-        turn: TurnId,
-        what: What,
-    ) -> Result<Input, StoreError> {
-        let sheet = sheet::read(&self.store, self.session, member, turn).await?;
-        Ok(Input::Sheet(sheet, what))
+    async fn read(&self, member: MemberName, turn: TurnId, what: What) -> Input {
+        match sheet::read(&self.store, self.session, member, turn).await {
+            Ok(sheet) => Input::Sheet(sheet, what),
+            Err(error) => Input::Remark(error.to_string()),
+        }
     }
 }
 
@@ -208,45 +218,59 @@ async fn attend<S: Store>(
     let mut signals = Signals::listen()?;
     let mut batch = Vec::new();
     let mut drawn = Instant::now();
+    // A terminal that is gone ends the chat, but what was said is stored first.
+    let mut broken: Option<io::Error> = None;
     screen.draw(|frame| render(&chat, frame))?;
-    loop {
+    let mut is_over = false;
+    while !is_over {
         let is_waiting = !batch.is_empty();
         let next_frame = if is_waiting { drawn + FRAME } else { drawn + TICK };
         let input = tokio::select! {
-            key = keys.next() => match key {
-                Some(event) => terminal_input(event?),
-                // The terminal is gone.
-                None => Some(Input::Terminate),
+            key = keys.next(), if broken.is_none() => match key {
+                Some(Ok(event)) => terminal_input(event),
+                Some(Err(error)) => {
+                    broken = Some(error);
+                    Some(Input::Terminate)
+                }
+                None => {
+                    broken = Some(io::ErrorKind::UnexpectedEof.into());
+                    Some(Input::Terminate)
+                }
             },
             ended = signals.next() => Some(ended),
             count = reports.recv_many(&mut batch, BATCH), if batch.len() < BATCH => {
-                if count == 0 {
-                    return Ok(Closing { codes: chat.codes });
-                }
+                is_over = count == 0;
                 None
             }
             () = tokio::time::sleep_until(next_frame.into()), if is_waiting || chat.is_busy() => None,
         };
-        let is_typed = input.is_some();
-        if is_typed || drawn.elapsed() >= FRAME {
-            let tick = Input::Tick(began.elapsed());
-            let reported = batch.drain(..).map(|report| match report {
-                Report::Event(event) => Input::Event(event),
-                Report::Standing(queue, task) => Input::Standing(queue, task),
-                Report::Refused(why) => Input::Refused(why),
-            });
-            let inputs: Vec<Input> = std::iter::once(tick).chain(reported).chain(input).collect();
-            for input in inputs {
-                let effect = chat.update(input);
-                if let Some(effect) = effect
-                    && let Some(answer) = desk.carry_out(effect).await?
-                {
-                    chat.update(answer);
-                }
-            }
-            screen.draw(|frame| render(&chat, frame))?;
-            drawn = Instant::now();
+        if input.is_none() && drawn.elapsed() < FRAME && !is_over {
+            continue;
         }
+        take_in(&mut chat, &mut desk, Input::Tick(began.elapsed())).await;
+        for report in batch.drain(..) {
+            take_in(&mut chat, &mut desk, report.into()).await;
+        }
+        if let Some(input) = input {
+            take_in(&mut chat, &mut desk, input).await;
+        }
+        if broken.is_none()
+            && let Err(error) = screen.draw(|frame| render(&chat, frame))
+        {
+            broken = Some(error);
+            take_in(&mut chat, &mut desk, Input::Terminate).await;
+        }
+        drawn = Instant::now();
+    }
+    broken.map_or(Ok(Closing { codes: chat.codes }), |error| Err(error.into()))
+}
+
+/// Takes in what happened, and does what is to be done about it.
+async fn take_in<S: Store>(chat: &mut Chat, desk: &mut Desk<S>, input: Input) {
+    if let Some(effect) = chat.update(input)
+        && let Some(answer) = desk.carry_out(effect).await
+    {
+        chat.update(answer);
     }
 }
 

@@ -1,7 +1,6 @@
 //! The terminal: taken over for a chat, and given back as it was, whatever happens.
 
 use std::io::{self, Stdout, stdout};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
@@ -13,22 +12,22 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Size;
 use ratatui::{Frame, Terminal};
 
+/// Whether a chat has the terminal: it is given back once, since giving it back moves the cursor.
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
 /// The terminal while a chat has it. Dropping it gives it back.
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
-    /// A panic gave the terminal back, so that its message can be read.
-    was_given_back: Arc<AtomicBool>,
 }
 
 impl Screen {
     /// Takes the terminal over.
     pub(crate) fn take() -> io::Result<Self> {
-        let was_given_back = Arc::new(AtomicBool::new(false));
-        give_back_on_panic(Arc::clone(&was_given_back));
-        enter().inspect_err(|_| give_back())?;
+        give_back_on_panic();
+        take_over().inspect_err(|_| give_back())?;
         let terminal =
             Terminal::new(CrosstermBackend::new(stdout())).inspect_err(|_| give_back())?;
-        Ok(Self { terminal, was_given_back })
+        Ok(Self { terminal })
     }
 
     /// Returns how large it is.
@@ -39,8 +38,8 @@ impl Screen {
     /// Draws a frame.
     pub(crate) fn draw(&mut self, render: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
         // An agent's task may have panicked without ending the chat.
-        if self.was_given_back.swap(false, Ordering::Relaxed) {
-            enter()?;
+        if !IS_TAKEN.load(Ordering::Relaxed) {
+            take_over()?;
             self.terminal.clear()?;
         }
         self.terminal.draw(render)?;
@@ -54,23 +53,75 @@ impl Drop for Screen {
     }
 }
 
-fn enter() -> io::Result<()> {
+fn take_over() -> io::Result<()> {
+    IS_TAKEN.store(true, Ordering::Relaxed);
     enable_raw_mode()?;
     execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste)
 }
 
-/// Gives the terminal back. There is nobody left who could be told that it did not work.
+/// Gives the terminal back, if a chat has it. There is nobody who could be told that it did not work.
 fn give_back() {
-    let _ = execute!(stdout(), DisableBracketedPaste, LeaveAlternateScreen, cursor::Show);
-    let _ = disable_raw_mode();
+    if IS_TAKEN.swap(false, Ordering::Relaxed) {
+        let _ = execute!(stdout(), DisableBracketedPaste, LeaveAlternateScreen, cursor::Show);
+        let _ = disable_raw_mode();
+    }
 }
 
 /// Gives the terminal back before a panic says what happened.
-fn give_back_on_panic(was_given_back: Arc<AtomicBool>) {
+fn give_back_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         give_back();
-        was_given_back.store(true, Ordering::Relaxed);
         before(panic);
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// Run by the other test, in a terminal.
+    #[test]
+    #[ignore = "it takes the terminal over and panics"]
+    fn panics_on_its_screen() {
+        let mut screen = Screen::take().unwrap();
+        screen.draw(|frame| frame.render_widget("the chat", frame.area())).unwrap();
+        panic!("on purpose");
+    }
+
+    #[test]
+    fn a_panic_gives_the_terminal_back_and_is_seen() {
+        if Command::new("tmux").arg("-V").output().is_err() {
+            assert!(std::env::var_os("CI").is_none(), "tmux is not installed");
+            println!("skipped: tmux is not installed");
+            return;
+        }
+        let socket = format!("convoke-chat-{}", std::process::id());
+        let tmux = |arguments: &[&str]| {
+            let mut command = Command::new("tmux");
+            command.env_remove("TMUX").args(["-L", &socket, "-f", "/dev/null"]);
+            let output = command.args(arguments).output().unwrap();
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        let this = std::env::current_exe().unwrap();
+        let test = "terminal::tests::panics_on_its_screen";
+        let command = format!(
+            "{} --ignored --exact --nocapture {test}; stty -a | grep -ow -e '-*icanon'; exec sleep 60",
+            this.display()
+        );
+        tmux(&["new-session", "-d", "-x", "120", "-y", "50", &command]);
+        let began = Instant::now();
+        let mut seen = String::new();
+        while !seen.contains("icanon") && began.elapsed() < Duration::from_mins(1) {
+            seen = tmux(&["capture-pane", "-p"])
+                + &tmux(&["display-message", "-p", "alternate=#{alternate_on}"]);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        tmux(&["kill-server"]);
+        assert!(seen.contains("on purpose"), "{seen}");
+        assert!(seen.contains("alternate=0") && !seen.contains("-icanon"), "{seen}");
+    }
 }

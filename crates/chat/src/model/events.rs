@@ -86,8 +86,7 @@ impl Chat {
     /// Gives the word to a person.
     fn stop(&mut self, stop: Stop) -> Option<Effect> {
         if self.activity == Activity::Leaving || stop == Stop::Left {
-            self.activity = Activity::Leaving;
-            return None;
+            return Some(self.close());
         }
         self.activity = Activity::Waiting;
         self.is_interrupted = false;

@@ -7,7 +7,6 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use convoke_core::marker::Intent;
@@ -63,8 +62,10 @@ pub enum Input {
     Standing(Vec<Waiting>, Option<String>),
     /// What a member was sent.
     Sheet(Option<Sheet>, What),
-    /// Something could not be done, and nothing changed.
+    /// What was asked for could not be done, and nothing changed.
     Refused(String),
+    /// There is something to say in passing.
+    Remark(String),
     /// Somebody interrupts from outside, as with Ctrl-C.
     Interrupt,
     /// The system asks to end.
@@ -84,8 +85,10 @@ pub enum Effect {
     Retry(TurnId),
     /// End the turn that is under way.
     CancelTurn,
-    /// Save and leave.
+    /// End what is under way, without further waiting.
     Leave,
+    /// Store what was said and is not stored yet, and end.
+    Close(Vec<Saying>),
     /// Read what a member was sent.
     Read(MemberName, TurnId, What),
 }
@@ -117,8 +120,8 @@ pub struct Chat {
     pub(crate) transcript: Transcript,
     pub(crate) queue: Vec<Waiting>,
     pub(crate) works: Vec<Work>,
-    /// What was said while agents are at work, and is not stored yet.
-    pub(crate) pending: Vec<String>,
+    /// What was said and is not stored yet, in the order in which it will be.
+    pub(crate) pending: Vec<Saying>,
     pub(crate) activity: Activity,
     pub(crate) editor: Editor,
     pub(crate) completion: Option<Completion>,
@@ -129,8 +132,8 @@ pub struct Chat {
     pub(crate) scrolled: usize,
     pub(crate) size: Size,
     pub(crate) now: Duration,
-    /// Every kind of diagnostic that was given.
-    pub(crate) codes: BTreeSet<Code>,
+    /// Every diagnostic that was given.
+    pub(crate) codes: Vec<Code>,
     /// Whether the next Ctrl-C leaves.
     is_interrupted: bool,
     /// The turn that was not done last.
@@ -173,7 +176,7 @@ impl Chat {
             scrolled: 0,
             size,
             now: Duration::ZERO,
-            codes: BTreeSet::new(),
+            codes: Vec::new(),
             is_interrupted: false,
             undone,
             sent,
@@ -219,10 +222,12 @@ impl Chat {
                 None
             }
             Input::Sheet(sheet, what) => self.show(sheet, what),
+            Input::Refused(_) if self.activity == Activity::Leaving => Some(self.close()),
             Input::Refused(why) => {
                 self.activity = Activity::Waiting;
                 self.remark(why)
             }
+            Input::Remark(text) => self.remark(text),
             Input::Interrupt => self.interrupt(),
             Input::Terminate => Some(self.leave()),
         };
@@ -243,8 +248,7 @@ impl Chat {
     pub(crate) fn height(&self) -> usize {
         let works = self.works.iter().filter(|work| !work.lines().is_empty());
         let works: usize = works.map(|work| work.lines().len() + 2).sum();
-        let pending = self.pending.iter().map(|_| 2).sum::<usize>();
-        self.transcript.height() + works + pending
+        self.transcript.height() + works + 2 * self.pending.len()
     }
 
     /// Returns where everything is.
@@ -337,10 +341,10 @@ impl Chat {
     fn say(&mut self, text: &str, to: Vec<String>) -> Effect {
         let to = self.setup.company.meant(&self.speaker, to);
         let saying = Saying::new(self.speaker.clone(), text).to(to);
+        self.pending.push(saying.clone());
         if self.activity == Activity::Waiting {
             return self.work(Effect::Say(saying));
         }
-        self.pending.push(printable_line(text));
         Effect::Interject(saying)
     }
 
@@ -365,9 +369,18 @@ impl Chat {
         Some(Effect::CancelTurn)
     }
 
+    /// Leaves at once, or as soon as what is under way has ended.
     fn leave(&mut self) -> Effect {
+        if self.activity == Activity::Waiting {
+            return self.close();
+        }
         self.activity = Activity::Leaving;
         Effect::Leave
+    }
+
+    fn close(&mut self) -> Effect {
+        self.activity = Activity::Leaving;
+        Effect::Close(std::mem::take(&mut self.pending))
     }
 
     fn work(&mut self, effect: Effect) -> Effect {
@@ -394,7 +407,7 @@ impl Chat {
     }
 
     fn diagnose(&mut self, diagnostic: &Diagnostic) {
-        self.codes.insert(diagnostic.code);
+        self.codes.push(diagnostic.code);
         let text = format!("{}: {}", diagnostic.code.name(), diagnostic.message);
         self.transcript.note(Tone::Warning, &text);
     }

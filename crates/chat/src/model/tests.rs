@@ -65,6 +65,7 @@ fn a_message_goes_to_the_one_who_is_addressed() {
     let mut chat = chat();
     let says = |chat: &mut Chat, line: &str| {
         let effect = chat.enter_line(line);
+        chat.happen(message(1, "you", &[], "hello"));
         chat.happen(idle());
         effect
     };
@@ -120,6 +121,18 @@ fn ctrl_c_cancels_the_turn_and_then_leaves() {
     assert!(chat.screen().contains("cancelling … "));
     assert_eq!(chat.ctrl('c'), Some(Effect::Leave));
     assert!(chat.screen().contains("saving … "));
+    assert_eq!(chat.happen(Event::Stopped(Stop::Left)), Some(Effect::Close(Vec::new())));
+}
+
+#[test]
+fn what_was_said_before_leaving_is_stored() {
+    let mut chat = at_work();
+    chat.enter_line("Stored between two turns.");
+    chat.enter_line("Stored at the end.");
+    chat.enter_line("/quit");
+    chat.happen(message(2, "you", &["ada"], "Stored between two turns."));
+    let last = Saying::new("you", "Stored at the end.").to(["ada"]);
+    assert_eq!(chat.happen(Event::Stopped(Stop::Left)), Some(Effect::Close(vec![last])));
 }
 
 #[test]
@@ -129,7 +142,7 @@ fn ctrl_c_between_turns_clears_the_line_and_then_leaves() {
     assert_eq!((chat.ctrl('c'), chat.editor.text()), (None, ""));
     chat.type_in("x");
     assert_eq!(chat.ctrl('c'), None, "a key in between means that one stays");
-    assert_eq!(chat.ctrl('c'), Some(Effect::Leave));
+    assert_eq!(chat.ctrl('c'), Some(Effect::Close(Vec::new())));
 }
 
 #[test]
@@ -138,7 +151,7 @@ fn ctrl_d_leaves_only_an_empty_line() {
     chat.type_in("x");
     assert_eq!(chat.ctrl('d'), None);
     chat.ctrl('u');
-    assert_eq!(chat.ctrl('d'), Some(Effect::Leave));
+    assert_eq!(chat.ctrl('d'), Some(Effect::Close(Vec::new())));
 }
 
 #[test]
@@ -153,7 +166,7 @@ fn what_is_said_during_a_turn_is_shown_as_waiting_and_never_forgotten() {
     assert_eq!(chat.happen(idle()), Some(Effect::GoOn));
     chat.happen(message(2, "you", &["ada"], "Look at the tests, too."));
     assert_eq!(chat.happen(idle()), None);
-    assert!(!chat.screen().contains("stored after this turn"));
+    assert!(!chat.screen().contains("not stored yet"));
 }
 
 #[test]
@@ -163,7 +176,7 @@ fn a_turn_that_failed_can_be_tried_again() {
     chat.happen(writes(1, "ada", "I have read"));
     chat.happen(ended(1, "ada", failure.clone(), None));
     let failed =
-        FailedTurn { turn: TurnId(1), member: "ada".into(), outcome: failure, asker: "you".into() };
+        FailedTurn { turn: TurnId(1), member: "ada".into(), asker: "you".into(), outcome: failure };
     chat.happen(Event::Stopped(Stop::TurnFailed { person: "you".into(), turns: vec![failed] }));
     assert_snapshot!("a_failed_turn", chat.screen());
     assert_eq!(chat.enter_line("/retry"), Some(Effect::Retry(TurnId(1))));

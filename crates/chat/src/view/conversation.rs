@@ -8,6 +8,7 @@ use ratatui::widgets::Paragraph;
 
 use super::sides;
 use crate::model::Chat;
+use crate::text::printable_line;
 use crate::transcript::{Entry, Head, Kind, Tone};
 use crate::work::Work;
 
@@ -17,11 +18,10 @@ pub(super) fn render(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
     let wanted = height + chat.scrolled;
     // From the newest line back to the oldest that is in view.
     let mut lines: Vec<Line<'_>> = Vec::new();
-    for text in chat.pending.iter().rev() {
+    for saying in chat.pending.iter().rev() {
+        let text = printable_line(&saying.text);
         lines.push(Line::default());
-        lines.push(
-            Line::raw(sides(&format!(" … {text}"), "stored after this turn", area.width)).dim(),
-        );
+        lines.push(Line::raw(sides(&format!(" … {text}"), "not stored yet", area.width)).dim());
     }
     for work in chat.works.iter().rev().filter(|work| !work.lines().is_empty()) {
         written(work, &mut lines);
@@ -88,7 +88,7 @@ fn head_line(head: &Head, width: u16) -> Line<'static> {
 fn written<'a>(work: &'a Work, lines: &mut Vec<Line<'a>>) {
     lines.push(Line::default());
     lines.extend(work.lines().iter().rev().map(|line| body(line)));
-    let name = Span::raw(format!(" {} ", crate::text::printable_line(work.member.as_str())));
+    let name = Span::raw(format!(" {} ", printable_line(work.member.as_str())));
     let name = name.bold().fg(Color::Green);
     lines.push(Line::from(vec![name, Span::raw("…").dim()]));
 }
