@@ -13,6 +13,12 @@ pub fn number(number: u64) -> String {
     text
 }
 
+/// Returns how many of something there are: `1 turn`, `2 turns`.
+pub fn count(many: u64, what: &str) -> String {
+    let plural = if many == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", number(many))
+}
+
 /// Returns a difference with its sign: `+1,204`.
 pub fn signed(before: u64, after: u64) -> String {
     if after >= before {

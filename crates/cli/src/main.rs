@@ -5,11 +5,13 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod commands;
+mod conversation;
 mod diagnostics;
 mod figures;
 mod logging;
 mod machine;
 mod outcome;
+mod program;
 mod surroundings;
 mod terminal;
 mod threads;

@@ -9,15 +9,18 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::fragment::{Fragment, Fragments, Section};
 use crate::kept::Kept;
 
-/// The configured system text and the team task do not fit, and neither may be cut.
+/// What may not be cut does not fit, or leaves no room for the marks of what was cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the budget of {available} bytes is too small: {needed} bytes are needed for what is never cut; \
-     raise max-bytes, or shorten the system text or the team task"
+    "the budget of {available} bytes is too small: {smallest} bytes are the least that this prompt \
+     takes; raise max-bytes, or shorten the system text or the team task, which are never cut"
 )]
 pub struct BudgetTooSmall {
-    /// The bytes that what may not be cut needs, with headers and separators.
+    /// The bytes of the configured system text and the team task, with headers and separators; if these
+    /// fit, as many as `smallest`.
     pub needed: u64,
+    /// The smallest budget that gives a prompt: with the marks of everything that can be cut.
+    pub smallest: u64,
     /// The bytes that there are.
     pub available: u64,
 }
@@ -164,7 +167,11 @@ fn cut(
         message: Kept::shortest(message, 0).len(message.len()),
     });
     let needed = if never_cut > max { never_cut } else { with_marks };
-    Err(BudgetTooSmall { needed: needed as u64, available: max as u64 })
+    Err(BudgetTooSmall {
+        needed: needed as u64,
+        smallest: with_marks as u64,
+        available: max as u64,
+    })
 }
 
 impl Plan {

@@ -5,6 +5,7 @@
 //! looked at than the window holds.
 
 use std::borrow::Cow;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +35,23 @@ pub enum Visibility {
     /// Only what the member wrote, what was sent to it, and what was sent to everyone.
     Addressed,
 }
+
+impl FromStr for Visibility {
+    type Err = UnknownVisibility;
+
+    fn from_str(name: &str) -> Result<Self, UnknownVisibility> {
+        match name {
+            "all" => Ok(Self::All),
+            "addressed" => Ok(Self::Addressed),
+            _ => Err(UnknownVisibility),
+        }
+    }
+}
+
+/// No visibility has this name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be \"all\" or \"addressed\"")]
+pub struct UnknownVisibility;
 
 /// Returns the context for answering a message, oldest first.
 ///
@@ -85,12 +103,15 @@ pub fn format_addressees(addressees: &[String]) -> Cow<'_, str> {
     }
 }
 
-/// Tells whether a member, known by any of these names, sees a message that is not for everyone.
+/// Tells whether a member, known by any of these names, sees a message.
 pub fn is_visible_to(message: &ConversationMessage, names: &[NameKey]) -> bool {
+    message.is_to_everyone() || readers(message).any(|name| names.contains(&name))
+}
+
+/// Returns the names of those who see a message even when it is not for everyone: its speaker, and whom
+/// it was sent to.
+pub fn readers(message: &ConversationMessage) -> impl Iterator<Item = NameKey> {
     let speaker = &message.said.speaker;
-    message.is_to_everyone()
-        || [&*speaker.role_id, speaker.name()]
-            .into_iter()
-            .chain(message.addressees().iter().map(String::as_str))
-            .any(|name| names.contains(&NameKey::new(name)))
+    let names = [&*speaker.role_id, speaker.name()].into_iter();
+    names.chain(message.addressees().iter().map(String::as_str)).map(NameKey::new)
 }

@@ -306,6 +306,12 @@ codes! {
     AgentSettingRefused = "agent.setting-refused",
         "A project's file sets something that only the user may set until the project is trusted.",
         "Trust the directory, or set it in your own configuration.";
+    RehearsalStandIn = "rehearsal.stand-in",
+        "A member's program cannot be rehearsed with here; the built-in stand-in spoke in its place.",
+        "Install the program, or rehearse with the stand-in alone: --rehearse.";
+    RehearsalChanged = "rehearsal.changed",
+        "What reached the model is not, byte for byte, what was sent.",
+        "Compare the two with `convoke sessions show` and `convoke capture`.";
     CaptureElsewhere = "capture.elsewhere",
         "The captured program wanted to reach hosts beside its model; nothing was let out.",
         "Nothing to do; the program's own settings say whether it may report to its vendor.";

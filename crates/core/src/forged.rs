@@ -165,12 +165,11 @@ impl<'a> Looks<'a> {
             },
             LineStyle::Bare => line,
         };
-        let Some((head, _)) = line.split_once(':') else {
-            return false;
-        };
         match &self.speakers {
-            None => head.contains(" -> "),
-            Some(speakers) => speakers.names().contains(head),
+            None => line.split_once(" -> ").is_some_and(|(_, rest)| rest.contains(':')),
+            Some(speakers) => {
+                line.split_once(':').is_some_and(|(head, _)| speakers.names().contains(head))
+            }
         }
     }
 }

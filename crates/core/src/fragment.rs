@@ -5,11 +5,13 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr_iter;
+
 use crate::assembler::{Format, LineStyle};
 use crate::input::{AssemblerInput, Fencing, PromptContextMessage};
 use crate::ledger::Source;
 use crate::line_break::line_starts;
-use crate::whitespace::trim;
+use crate::whitespace::{trim, trim_start};
 
 /// A part of a prompt under one header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +86,10 @@ impl<'a> Fragments<'a> {
         let fencing = input.fencing;
         let setting = |name| Source::Setting { name: Cow::Borrowed(name) };
         let file_source = match &input.instruction_file_path {
-            Some(path) => Source::File { path: Cow::Borrowed(path), lines: None },
+            Some(path) => {
+                let lines = input.instruction_file_text.as_deref().map(lines_of_body);
+                Source::File { path: Cow::Borrowed(path), lines }
+            }
             None => setting("instructionFileText"),
         };
         let message_source = Source::Message {
@@ -110,6 +115,14 @@ impl<'a> Fragments<'a> {
             message: Fragment::of(Some(&input.current_message), fencing, message_source),
         }
     }
+}
+
+/// Returns the first and the last line of a text that are not trimmed away, 1-based.
+fn lines_of_body(text: &str) -> (u64, u64) {
+    let breaks = |part: &str| memchr_iter(b'\n', part.as_bytes()).count() as u64;
+    let start = text.len() - trim_start(text).len();
+    let first = breaks(&text[..start]) + 1;
+    (first, first + breaks(trim(text)))
 }
 
 /// The lines of the context: a view of the messages, so that a message that is dropped costs nothing

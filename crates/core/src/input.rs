@@ -134,7 +134,7 @@ fn read_context(
 
 fn read_context_message(value: Value) -> Result<PromptContextMessage<'static>, InvalidField> {
     let Value::Object(mut object) = value else {
-        return Err(InvalidField::must_be("message", "an object"));
+        return Err(InvalidField::must_be("", "an object"));
     };
     let object = &mut object;
     let required = |field| InvalidField::must_be(field, "a string");

@@ -21,7 +21,10 @@ impl InvalidField {
     /// Puts the path of the object that holds the field before the field's own.
     #[must_use]
     pub fn within(mut self, path: &str) -> Self {
-        self.field = format!("{path}.{}", self.field);
+        self.field = match self.field.as_str() {
+            "" => path.to_owned(),
+            field => format!("{path}.{field}"),
+        };
         self
     }
 }
@@ -38,15 +41,15 @@ pub fn take_string(
     }
 }
 
-/// Reads a whole number that is not negative; JSON's `1.0` is one.
+/// Reads a whole number that is not negative; JSON's `1.0` is one, and one that is too large to hold is
+/// the largest.
 pub fn whole_number(value: &Value) -> Option<u64> {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
     if let Some(number) = value.as_u64() {
         return Some(number);
     }
     let number = value.as_f64()?;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "both are checked")]
-    (number.fract() == 0.0 && (0.0..=EXACT).contains(&number)).then_some(number as u64)
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast saturates")]
+    (number.fract() == 0.0 && number >= 0.0).then_some(number as u64)
 }
 
 #[cfg(test)]
@@ -58,7 +61,8 @@ mod tests {
     fn whole_numbers_are_neither_negative_nor_fractional() {
         assert_eq!(whole_number(&json!(5)), Some(5));
         assert_eq!(whole_number(&json!(5.0)), Some(5));
-        for no in [json!(-1), json!(0.5), json!("5"), json!(null), json!(1e300)] {
+        assert_eq!(whole_number(&json!(1e300)), Some(u64::MAX));
+        for no in [json!(-1), json!(0.5), json!("5"), json!(null)] {
             assert_eq!(whole_number(&no), None, "{no}");
         }
     }

@@ -1,4 +1,4 @@
-//! Line breaks: whatever a reader may take for one, as ECMAScript does. LF, CR, CRLF, U+2028, U+2029.
+//! Line breaks, as ECMAScript has them: LF, CR, CRLF, U+2028, U+2029.
 
 use std::ops::Range;
 

@@ -29,23 +29,18 @@ pub(crate) fn render<'a>(format: &Format, fragments: Fragments<'a>, plan: &Plan)
     let Fragments { system, file, task, context, message } = fragments;
 
     let has_system = !system.is_empty() || file.is_some();
-    let system_flag = match format.system {
-        SystemPlace::Apart if has_system => {
-            writer.begin_text(Target::System, plan.apart_len);
-            writer.system(system, file, plan);
-            Some(writer.end_text(plan.apart_len))
-        }
-        _ => {
-            writer.begin_text(Target::Prompt, plan.prompt_len);
-            if has_system {
-                writer.header(Section::System, headers.system);
-                writer.system(system, file, plan);
-            }
-            None
-        }
-    };
-    if system_flag.is_some() {
+    let mut system_flag = None;
+    if has_system && format.system == SystemPlace::Apart {
+        writer.begin_text(Target::System, plan.apart_len);
+        writer.system(system, file, plan);
+        system_flag = Some(writer.end_text(plan.apart_len));
         writer.begin_text(Target::Prompt, plan.prompt_len);
+    } else {
+        writer.begin_text(Target::Prompt, plan.prompt_len);
+        if has_system {
+            writer.header(Section::System, headers.system);
+            writer.system(system, file, plan);
+        }
     }
     if let Some(task) = task {
         writer.header(Section::TeamTask, headers.task);
@@ -206,8 +201,9 @@ impl<'a> Writer<'a> {
 /// Names the lines of a file that a part of its text spans.
 fn lines_of<'a>(source: &Source<'a>, text: &str, start: usize, end: usize) -> Source<'a> {
     match source {
-        Source::File { path, .. } if start < end => {
-            let line_at = |at: usize| memchr_iter(b'\n', &text.as_bytes()[..at]).count() as u64 + 1;
+        Source::File { path, lines: Some((first, _)) } if start < end => {
+            let line_at =
+                |at: usize| memchr_iter(b'\n', &text.as_bytes()[..at]).count() as u64 + first;
             Source::File { path: path.clone(), lines: Some((line_at(start), line_at(end - 1))) }
         }
         other => other.clone(),

@@ -229,7 +229,11 @@ fn what_is_never_cut_and_does_not_fit_is_an_error_that_says_how_much_is_needed()
     let error = Assemblers::default().assemble("codex", &input).expect_err("too small");
     let needed = "[SYSTEM]\nYou are Max.\n\n[TEAM_TASK]\nReview auth.".len() as u64;
     assert_eq!((error.needed, error.available), (needed, 40));
-    assert!(error.to_string().starts_with("the budget of 40 bytes is too small: 47 bytes"));
+    assert!(error.to_string().starts_with("the budget of 40 bytes is too small:"));
+    let smallest = AssemblerInput { max_bytes: error.smallest, ..input.clone() };
+    assert!(Assemblers::default().assemble("codex", &smallest).is_ok());
+    let less = AssemblerInput { max_bytes: error.smallest - 1, ..input.clone() };
+    assert!(Assemblers::default().assemble("codex", &less).is_err());
 }
 
 // Content

@@ -26,8 +26,8 @@ impl Installed {
     /// Looks at a program: without running it, where its package says its version.
     pub fn at(path: &Path, agent: Vendor, surroundings: &Surroundings) -> Self {
         let real_path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let version = version_of_package(&real_path, agent.facts().package)
-            .or_else(|| version_by_asking(path, surroundings));
+        let version =
+            version_on_disk(&real_path, agent).or_else(|| version_by_asking(path, surroundings));
         Self { agent, path: path.to_owned(), real_path, version }
     }
 
@@ -54,6 +54,13 @@ fn read_beginning(path: &Path) -> Option<Vec<u8>> {
     let file = std::fs::File::open(path).ok()?;
     file.take(256).read_to_end(&mut bytes).ok()?;
     Some(bytes)
+}
+
+/// Finds a program's version without running it: in the package that it belongs to, or in its own path.
+pub fn version_on_disk(program: &Path, agent: Vendor) -> Option<String> {
+    let mut names = program.components().rev().take(2);
+    let in_path = || names.find_map(|name| version_in(name.as_os_str().to_str()?));
+    version_of_package(program, agent.facts().package).or_else(in_path)
 }
 
 /// A package lies around its program, with a `package.json` that names it.
@@ -91,6 +98,21 @@ fn version_in(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_version_is_found_on_disk_in_the_package_or_in_the_path() {
+        let directory = tempfile::tempdir().unwrap();
+        let package = directory.path().join("lib/node_modules/@openai/codex");
+        std::fs::create_dir_all(package.join("bin")).unwrap();
+        let manifest = r#"{"name": "@openai/codex", "version": "0.98.0"}"#;
+        std::fs::write(package.join("package.json"), manifest).unwrap();
+        let version = version_on_disk(&package.join("bin/codex.js"), Vendor::Codex);
+        assert_eq!(version.as_deref(), Some("0.98.0"));
+
+        let native = directory.path().join("share/claude/versions/2.1.197");
+        assert_eq!(version_on_disk(&native, Vendor::Claude).as_deref(), Some("2.1.197"));
+        assert_eq!(version_on_disk(Path::new("/usr/bin/claude"), Vendor::Claude), None);
+    }
 
     #[test]
     fn a_version_is_found_in_what_programs_say() {

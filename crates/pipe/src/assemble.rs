@@ -43,13 +43,15 @@ struct Error {
     #[serde(skip_serializing_if = "Option::is_none")]
     needed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    smallest: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     available: Option<u64>,
 }
 
 impl Error {
     fn invalid(line: u64, message: String) -> Self {
         let code = "input.invalid";
-        Self { code, message, line: Some(line), needed: None, available: None }
+        Self { code, message, line: Some(line), needed: None, smallest: None, available: None }
     }
 }
 
@@ -60,6 +62,7 @@ impl From<BudgetTooSmall> for Error {
             message: error.to_string(),
             line: None,
             needed: Some(error.needed),
+            smallest: Some(error.smallest),
             available: Some(error.available),
         }
     }

@@ -150,7 +150,7 @@ pub enum Stop {
     },
     /// Turns were not done; the person is asked what to do. What waits is still queued.
     TurnFailed {
-        /// The person who asked.
+        /// The person who asked for the first of them.
         person: MemberName,
         /// The turns.
         turns: Vec<FailedTurn>,
@@ -196,6 +196,8 @@ pub struct FailedTurn {
     pub turn: TurnId,
     /// Whose it was.
     pub member: MemberName,
+    /// The person who asked.
+    pub asker: MemberName,
     /// How it ended.
     pub outcome: Verdict,
 }

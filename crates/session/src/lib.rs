@@ -5,6 +5,7 @@
 //! [`Coordinator`] joins the two: it takes what people say, runs the agents' turns, and stops when a
 //! person is to speak or a guard says so.
 
+pub mod clock;
 pub mod conformance;
 pub mod content;
 pub mod coordinator;

@@ -74,7 +74,8 @@ pub async fn export(
 
 /// Reads what [`export`] or [`export_snapshot`] wrote into a new session.
 ///
-/// A snapshot knows no team: it gets what `new` says. Everything else brings its own.
+/// A snapshot knows no team: it gets what `new` says. Everything else brings its own, and comes to the
+/// directory that `new` says: a file must not choose where agents work.
 pub async fn import(
     store: &impl Store,
     text: &str,
@@ -87,6 +88,7 @@ pub async fn import(
         return Ok(Imported { session, diagnostics });
     }
     let mut archive = Archive::read(text)?;
+    archive.session.directory = new.directory;
     match store.session(archive.session.id).await {
         Ok(_) => archive.session.id = new.id,
         Err(StoreError::NoSession(_)) => {}
@@ -95,6 +97,11 @@ pub async fn import(
     let session = archive.session.id;
     archive.store(store).await?;
     Ok(Imported { session, diagnostics: Vec::new() })
+}
+
+/// Says whether a file brings its own team: [`export`] writes it, [`export_snapshot`] does not.
+pub fn brings_its_team(text: &str) -> bool {
+    archive::is_archive(text)
 }
 
 /// Copies a session as it was after one of its messages, or as it is: the copy goes its own way.

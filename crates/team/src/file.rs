@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use convoke_core::context::DEFAULT_CONTEXT_WINDOW;
-use convoke_core::marker::TextPolicy;
 use convoke_core::name::NameKey;
-use convoke_core::{DEFAULT_MAX_BYTES, Fencing, Visibility};
+use convoke_core::{DEFAULT_MAX_BYTES, Fencing};
 use toml::de::{DeTable, DeValue};
 
 use crate::member::{AgentSettings, Member, MemberKind};
@@ -68,18 +67,10 @@ fn read_context(top: &mut Section<'_>) -> Result<ContextSettings, TeamFileError>
             Some(false) | None => Fencing::AsWritten,
         },
         visibility: section
-            .read("visibility", "\"all\" or \"addressed\"", |value| match value.as_str()? {
-                "all" => Some(Visibility::All),
-                "addressed" => Some(Visibility::Addressed),
-                _ => None,
-            })?
+            .read("visibility", "\"all\" or \"addressed\"", |value| value.as_str()?.parse().ok())?
             .unwrap_or_default(),
         text: section
-            .read("text", "\"preserve\" or \"compat\"", |value| match value.as_str()? {
-                "preserve" => Some(TextPolicy::Preserve),
-                "compat" => Some(TextPolicy::Compat),
-                _ => None,
-            })?
+            .read("text", "\"preserve\" or \"compat\"", |value| value.as_str()?.parse().ok())?
             .unwrap_or_default(),
     };
     section.finish()?;
@@ -103,10 +94,17 @@ fn read_limits(top: &mut Section<'_>) -> Result<Limits, TeamFileError> {
 }
 
 fn read_members(top: &mut Section<'_>, text: &str) -> Result<Vec<Member>, TeamFileError> {
-    let Some(Found { value: DeValue::Array(list), offset }) = top.take("member") else {
+    let nobody = || {
         let problem = "a team needs at least one `[[member]]`".to_owned();
-        return Err(TeamFileError { line: 1, problem });
+        TeamFileError { line: 1, problem }
     };
+    let Found { value, offset } = top.take("member").ok_or_else(nobody)?;
+    let DeValue::Array(list) = value else {
+        return Err(top.error(offset, "member", "must be a list of tables: write `[[member]]`"));
+    };
+    if list.is_empty() {
+        return Err(nobody());
+    }
     let mut members: Vec<Member> = Vec::new();
     for (index, entry) in list.into_iter().enumerate() {
         let start = entry.span().start;
@@ -136,6 +134,9 @@ fn read_member(section: &mut Section<'_>, start: usize) -> Result<Member, TeamFi
     }
     section.call(format!("member.{name}"));
     let display_name = section.string("display-name")?;
+    if let Some(problem) = display_name.as_deref().and_then(problem_with_name) {
+        return Err(section.error(start, "display-name", problem));
+    }
     let window = read_window(section)?;
     let max_bytes = read_max_bytes(section)?;
     let human = section.boolean("human")?.unwrap_or(false);

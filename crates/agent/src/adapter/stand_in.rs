@@ -53,12 +53,20 @@ pub enum Step {
 pub struct StandIn {
     script: Arc<Script>,
     taken: Arc<Mutex<usize>>,
+    pace: Duration,
 }
 
 impl StandIn {
     /// Creates a stand-in at the beginning of its script.
     pub fn new(script: Script) -> Self {
-        Self { script: Arc::new(script), taken: Arc::default() }
+        Self { script: Arc::new(script), taken: Arc::default(), pace: Duration::ZERO }
+    }
+
+    /// Takes this long for each word that it says.
+    #[must_use]
+    pub fn with_pace(mut self, pace: Duration) -> Self {
+        self.pace = pace;
+        self
     }
 
     fn next_steps(&self, delivery: &Delivery) -> (usize, Vec<Step>) {
@@ -90,12 +98,13 @@ impl Agent for StandIn {
     fn start(&self, delivery: Delivery) -> Turn {
         let (turn, side, outcome) = Turn::open(Redactor::default());
         let (number, steps) = self.next_steps(&delivery);
+        let pace = self.pace;
         tokio::spawn(async move {
             let session = match &delivery.resume {
                 Some(handle) => handle.session.clone(),
                 None => format!("stand-in-{number}"),
             };
-            let ended = perform(&delivery, &session, steps, &side).await;
+            let ended = perform(&delivery, &session, Performance { steps, pace }, &side).await;
             let verdict = ended.verdict.clone();
             side.send(Event::own(EventKind::Finished { verdict })).await;
             drop(side);
@@ -105,7 +114,19 @@ impl Agent for StandIn {
     }
 }
 
-async fn perform(delivery: &Delivery, session: &str, steps: Vec<Step>, side: &TurnSide) -> Outcome {
+/// What a stand-in does in one turn.
+struct Performance {
+    steps: Vec<Step>,
+    pace: Duration,
+}
+
+async fn perform(
+    delivery: &Delivery,
+    session: &str,
+    performance: Performance,
+    side: &TurnSide,
+) -> Outcome {
+    let Performance { steps, pace } = performance;
     let mut reply = String::new();
     let act = async {
         side.send(Event::own(EventKind::Started {
@@ -114,7 +135,7 @@ async fn perform(delivery: &Delivery, session: &str, steps: Vec<Step>, side: &Tu
         }))
         .await;
         for (number, step) in steps.into_iter().enumerate() {
-            if let Some(failure) = act(step, number, &mut reply, side).await {
+            if let Some(failure) = act(step, number, pace, &mut reply, side).await {
                 return Verdict::Failed(failure);
             }
         }
@@ -149,11 +170,20 @@ async fn perform(delivery: &Delivery, session: &str, steps: Vec<Step>, side: &Tu
     }
 }
 
-async fn act(step: Step, number: usize, reply: &mut String, side: &TurnSide) -> Option<Failure> {
+async fn act(
+    step: Step,
+    number: usize,
+    pace: Duration,
+    reply: &mut String,
+    side: &TurnSide,
+) -> Option<Failure> {
     match step {
         Step::Say(text) => {
             reply.clear();
             for word in text.split_inclusive(' ') {
+                if !pace.is_zero() {
+                    tokio::time::sleep(pace).await;
+                }
                 reply.push_str(word);
                 side.send(Event::own(EventKind::Text {
                     text: Cow::Owned(word.to_owned()),

@@ -3,11 +3,16 @@
 mod ask;
 mod assemble;
 mod capture;
+mod chat;
 mod doctor;
 mod explain;
+mod init;
 mod prompt;
 mod request;
 mod rpc;
+mod run;
+mod sessions;
+mod trust;
 
 use clap::Subcommand;
 use tracing_subscriber::filter::LevelFilter;
@@ -18,6 +23,16 @@ use crate::outcome::Outcome;
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Write a team file for this directory
+    Init(init::Arguments),
+    /// Hold a conversation with a team of agents to its end
+    Run(run::Arguments),
+    /// Hold a conversation with a team of agents in the whole terminal
+    Chat(chat::Arguments),
+    /// Show, resume, copy and check conversations
+    Sessions(sessions::Arguments),
+    /// Let a directory's team file choose what runs
+    Trust(trust::Arguments),
     Explain(explain::Explain),
     /// Show the exact prompt that a member would get now; nothing is sent
     Prompt(prompt::Arguments),
@@ -43,6 +58,11 @@ pub fn run(command: Command) -> anyhow::Result<Outcome> {
         _ => LevelFilter::OFF,
     });
     match command {
+        Command::Init(arguments) => init::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Chat(arguments) => chat::run(arguments),
+        Command::Sessions(arguments) => sessions::run(arguments),
+        Command::Trust(arguments) => trust::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Prompt(arguments) => prompt::run(&arguments),
         Command::Request(arguments) => request::run(&arguments),

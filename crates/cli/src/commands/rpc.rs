@@ -3,7 +3,7 @@
 use std::io::{BufWriter, stdin, stdout};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use convoke_core::marker::TextPolicy;
 
 use crate::outcome::Outcome;
@@ -12,36 +12,17 @@ use crate::outcome::Outcome;
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// How messages are cleaned of their markers
-    #[arg(long, value_enum, default_value_t)]
-    text: Text,
+    #[arg(long, value_name = "preserve|compat", default_value = "preserve")]
+    text: TextPolicy,
     /// Accepted for uniformity: the output is always JSON
     #[arg(long)]
     json: bool,
 }
 
-/// How messages are cleaned of their markers.
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-enum Text {
-    /// Remove markers and the holes that they leave; change nothing else
-    #[default]
-    Preserve,
-    /// Clean up white space as the specification does
-    Compat,
-}
-
-impl From<Text> for TextPolicy {
-    fn from(text: Text) -> Self {
-        match text {
-            Text::Preserve => Self::Preserve,
-            Text::Compat => Self::Compat,
-        }
-    }
-}
-
 /// Serves standard input and output.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let output = BufWriter::new(stdout().lock());
-    convoke_pipe::rpc::serve(stdin().lock(), output, arguments.text.into(), now)?;
+    convoke_pipe::rpc::serve(stdin().lock(), output, arguments.text, now)?;
     Ok(Outcome::Done)
 }
 

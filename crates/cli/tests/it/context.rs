@@ -6,16 +6,26 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
+use crate::mask;
+
 /// A directory of a test's own.
 pub struct TestContext {
     directory: TempDir,
+    /// What the command keeps for its user, out of the way of the project.
+    home: TempDir,
     environment: Vec<(String, String)>,
 }
 
 impl TestContext {
     pub fn new() -> Self {
         let directory = TempDir::new().expect("a temporary directory");
-        Self { directory, environment: Vec::new() }
+        let home = TempDir::new().expect("a temporary directory");
+        let variable = |name: &str, below: &str| {
+            (name.to_owned(), home.path().join(below).display().to_string())
+        };
+        let environment =
+            vec![variable("CONVOKE_DATA_DIR", "data"), variable("CONVOKE_CONFIG_DIR", "config")];
+        Self { directory, home, environment }
     }
 
     pub fn path(&self) -> &Path {
@@ -28,6 +38,11 @@ impl TestContext {
         std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
         std::fs::write(path, content).expect("a file");
         self
+    }
+
+    /// Returns where the command keeps what it keeps for its user.
+    pub fn home(&self) -> &Path {
+        self.home.path()
     }
 
     /// Writes a program, and puts it on the `PATH` beside the system's own.
@@ -64,16 +79,28 @@ impl TestContext {
 
     /// Replaces what differs from run to run.
     pub fn masked(&self, text: &str) -> String {
-        text.replace(&*self.path().to_string_lossy(), "[DIRECTORY]")
+        let text = text
+            .replace(&*self.path().to_string_lossy(), "[DIRECTORY]")
+            .replace(&*self.home().to_string_lossy(), "[HOME]")
+            .replace(env!("CARGO_BIN_EXE_convoke"), "convoke");
+        mask::times(&mask::session_ids(&text))
+    }
+
+    /// Returns the command, ready to run here.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_convoke"));
+        command
+            .args(arguments)
+            .current_dir(self.path())
+            .env_clear()
+            .envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
     }
 
     /// Runs the command and returns what it wrote.
     pub fn output(&self, arguments: &[&str], input: &[u8]) -> Output {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_convoke"))
-            .args(arguments)
-            .current_dir(self.path())
-            .env_clear()
-            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+        let mut child = self
+            .command(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

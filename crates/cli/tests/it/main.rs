@@ -1,15 +1,27 @@
 //! The command from outside: what it prints, where, and its exit code.
 
-#![expect(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "this is a test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "this is a test"
+)]
 
 mod ask;
 mod assemble;
 mod capture;
+mod chat;
 mod context;
 mod doctor;
+mod init;
+mod mask;
 mod prompt;
 mod request;
 mod rpc;
+mod run;
+mod sessions;
+mod trust;
 mod vectors;
 
 use context::TestContext;

@@ -4,6 +4,7 @@ use crate::context::TestContext;
 
 const TEAM: &str = r#"
 task = "Review the authentication module"
+briefing = false
 
 [context]
 window = 3
@@ -62,6 +63,34 @@ fn standard_output_is_the_prompt_alone() {
         String::from_utf8(system.stdout).unwrap(),
         "Max, security reviewer\n\nYou are Max.\n\n# Rules\n\nCite file and line."
     );
+}
+
+#[test]
+fn a_member_is_told_who_its_teammates_are() {
+    let team = TEAM.replace("briefing = false", "").replace("max-bytes = 400", "");
+    let project = project().file("convoke.toml", team);
+    insta::assert_snapshot!(project.run(&for_max(&["--system"])));
+}
+
+#[test]
+fn a_marker_that_says_nothing_is_reported() {
+    let message = r#"{"content":"one [NEXT: ] two","speaker":{"roleId":"kailai"}}"#;
+    let project = project().file("messages.jsonl", message);
+    insta::assert_snapshot!(project.run(&for_max(&["--deny", "marker.empty"])));
+}
+
+#[test]
+fn messages_without_an_id_get_one_that_no_other_has() {
+    let messages = concat!(
+        r#"{"id":"msg-2","content":"one","speaker":{"roleId":"kailai"}}"#,
+        "\n",
+        r#"{"content":"two","speaker":{"roleId":"kailai"}}"#,
+    );
+    let project = project().file("messages.jsonl", messages);
+    let output = project.output(&for_max(&["--json", "--deny", "snapshot.duplicate-id"]), b"");
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains(r#""id":"msg-2""#) && text.contains(r#""id":"msg-4""#), "{text}");
 }
 
 #[test]

@@ -4,19 +4,20 @@
 //! Entries stand in the order of the text. The kept bytes of a target sum to the bytes of that text.
 
 mod context;
+mod stored;
 mod table;
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::ser::SerializeStruct;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 pub(crate) use context::ContextRow;
 pub use table::{Style, Table};
 
 /// The text that an entry belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Target {
     /// The prompt of an agent.
@@ -28,7 +29,7 @@ pub enum Target {
 }
 
 /// Where a piece of text came from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum Source<'a> {
     /// A message of the conversation, or an item of a thread.

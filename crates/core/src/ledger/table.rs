@@ -45,9 +45,8 @@ impl fmt::Display for Table<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines = lines(self.ledger);
         let used = self.ledger.used_bytes();
-        let full = self.ledger.max_bytes.unwrap_or(used).max(used).max(1);
         self.summary(f, used)?;
-        self.bar(f, &lines, full)?;
+        self.bar(f, &lines, used.max(1))?;
         writeln!(f)?;
         let width = |text: fn(&Line) -> &str| lines.iter().map(|l| text(l).chars().count()).max();
         let section_width = width(|line| &line.section).unwrap_or(0).max(7);
@@ -110,7 +109,7 @@ impl Table<'_, '_> {
         }
     }
 
-    /// Draws what fills the budget, section by section, and below it what was left out.
+    /// Draws what is sent, section by section, and below it, on the same scale, what was left out.
     fn bar(&self, f: &mut fmt::Formatter<'_>, lines: &[Line], full: u64) -> fmt::Result {
         const FILLS: [char; 4] = ['█', '▓', '▒', '░'];
         let mut sections: Vec<(&str, u64)> = Vec::new();

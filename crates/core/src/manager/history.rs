@@ -14,7 +14,8 @@ use crate::name::NameKey;
 
 /// The messages of a conversation.
 ///
-/// Adding one is O(1). Looking one up by id is O(1); by speaker, reply or time it costs what is found.
+/// Adding one is O(1). Looking one up by id is O(1); by speaker, reply or time it costs what is found, by
+/// time only as long as no message was added with an earlier time than the one before it.
 #[derive(Debug)]
 pub struct History {
     stored: VecDeque<Stored>,

@@ -146,6 +146,7 @@ fn duplicate_ids(messages: &[ConversationMessage]) -> Vec<Diagnostic> {
     for message in messages {
         if !seen.insert(&message.id) && reported.insert(&message.id) {
             let text = format!("more than one message has the id `{}`", message.id);
+            tracing::warn!("[ContextManager] {text}");
             diagnostics.push(Diagnostic::new(Code::SnapshotDuplicateId, text));
         }
     }

@@ -9,6 +9,7 @@ mod preserve;
 mod value;
 
 use std::borrow::Cow;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,23 @@ pub enum TextPolicy {
     /// are lost.
     Compat,
 }
+
+impl FromStr for TextPolicy {
+    type Err = UnknownTextPolicy;
+
+    fn from_str(name: &str) -> Result<Self, UnknownTextPolicy> {
+        match name {
+            "preserve" => Ok(Self::Preserve),
+            "compat" => Ok(Self::Compat),
+            _ => Err(UnknownTextPolicy),
+        }
+    }
+}
+
+/// No policy has this name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be \"preserve\" or \"compat\"")]
+pub struct UnknownTextPolicy;
 
 /// How urgently a member is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]

@@ -8,7 +8,9 @@ use crate::whitespace::{is_blank, trim, trim_end};
 impl Scan<'_> {
     /// Obeys one marker.
     pub(super) fn obey(&mut self, keyword: Keyword, body: &str) {
-        if is_blank(body) {
+        let names_nobody =
+            matches!(keyword, Keyword::Next | Keyword::Drop) && names(body).next().is_none();
+        if names_nobody || is_blank(body) {
             self.note_empty(keyword);
             return;
         }

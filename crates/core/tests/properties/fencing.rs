@@ -186,7 +186,12 @@ fn put_in(input: &AssemblerInput<'_>, format: &Format) -> Vec<Block> {
         let present = texts.iter().map(|text| trim(text.unwrap_or_default()));
         present.filter(|text| !text.is_empty()).map(|text| Block::Text(text.to_owned())).collect()
     };
-    let system = [&input.role_summary, &input.system_instruction, &input.instruction_file_text];
+    let system = [
+        &input.role_summary,
+        &input.system_instruction,
+        &input.briefing,
+        &input.instruction_file_text,
+    ];
     let system = texts(&system.map(|text| text.as_deref()));
     let task = texts(&[input.team_task.as_deref()]);
     let message = texts(&[Some(&input.current_message)]);
@@ -232,8 +237,8 @@ fn forged_lines(input: &AssemblerInput<'_>, format: &Format) -> u64 {
     let is_speaker = |name: &str| input.context_messages.iter().any(|m| m.from == name);
     let is_speakers_line = |line: &str| match format.line {
         LineStyle::Arrow => {
-            let line = line.strip_prefix("- ").and_then(|line| line.split_once(':'));
-            line.is_some_and(|(head, _)| head.contains(" -> "))
+            let line = line.strip_prefix("- ").and_then(|line| line.split_once(" -> "));
+            line.is_some_and(|(_, rest)| rest.contains(':'))
         }
         LineStyle::Dash => {
             let line = line.strip_prefix("- ").and_then(|line| line.split_once(':'));

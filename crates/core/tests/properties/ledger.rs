@@ -117,6 +117,7 @@ fn sliced(
             Source::Setting { name } => match &**name {
                 "roleSummary" => (parts.role.clone(), false),
                 "systemInstruction" => (parts.configured.clone(), false),
+                "briefing" => (parts.briefing.clone(), false),
                 "teamTask" => (parts.task.clone(), false),
                 "instructionFileText" => {
                     let from_end = std::mem::replace(&mut tail_of_file, true);

@@ -101,6 +101,7 @@ fn shortest(text: &str, floor: usize) -> String {
 pub struct Parts {
     pub role: String,
     pub configured: String,
+    pub briefing: String,
     pub file: String,
     pub task: String,
     pub message: String,
@@ -118,6 +119,7 @@ impl Parts {
         Self {
             role: body(input.role_summary.as_deref()),
             configured: body(input.system_instruction.as_deref()),
+            briefing: body(input.briefing.as_deref()),
             file: body(input.instruction_file_text.as_deref()),
             task: body(input.team_task.as_deref()),
             message: body(Some(&input.current_message)),
@@ -127,7 +129,7 @@ impl Parts {
     /// Returns the texts without the oldest messages.
     pub fn texts(&self, format: &Format, input: &AssemblerInput<'_>, dropped: usize) -> Texts {
         let headers = &format.headers;
-        let system = joined([&*self.role, &*self.configured, &*self.file]);
+        let system = joined([&*self.role, &*self.configured, &*self.briefing, &*self.file]);
         let lines: Vec<String> =
             input.context_messages[dropped..].iter().map(|m| line(format, m, input)).collect();
         let rest = [

@@ -15,6 +15,23 @@ use super::envelope::{Error, notification};
 use super::params::{ContextOptions, Params, read_manager_options};
 use crate::answer::Answer;
 
+/// What a client can call.
+const METHODS: [&str; 13] = [
+    "configure",
+    "addMessage",
+    "getMessages",
+    "getLatestMessage",
+    "setTeamTask",
+    "getTeamTask",
+    "getContextForAgent",
+    "assemblePrompt",
+    "clear",
+    "exportSnapshot",
+    "importSnapshot",
+    "stripAllMarkers",
+    "scan",
+];
+
 /// The conversation that a client drives.
 pub(super) struct Server {
     manager: ContextManager,
@@ -48,6 +65,9 @@ impl Server {
         params: Value,
         now: &impl Fn() -> i64,
     ) -> Result<String, Error> {
+        if !METHODS.contains(&method) {
+            return Err(Error::unknown_method(method));
+        }
         let mut params = Params::new(params)?;
         match method {
             "configure" => self.configure(&mut params),
@@ -76,7 +96,7 @@ impl Server {
                     let data = json!({"reason": error.reason.to_string()});
                     Error::invalid_params(error.to_string()).with_data(data)
                 })?;
-                self.started = true;
+                self.started |= !self.manager.history().is_empty();
                 to_json(&())
             }
             "stripAllMarkers" => {
@@ -116,6 +136,7 @@ impl Server {
 
     fn context_for_agent(&self, params: &mut Params) -> Result<String, Error> {
         let agent_id = params.string("agentId")?;
+        // 002 passes the type along; a context is the same for every type.
         params.string("agentType")?;
         let options = ContextOptions::read(params.options()?)?;
         let context = AgentContext {
@@ -137,7 +158,12 @@ impl Server {
 
     fn assemble_prompt(&self, params: &mut Params) -> Result<String, Error> {
         let agent_type = params.string("agentType")?;
-        let input = AssemblerInput::from_json(params.value())?;
+        let input = params.value();
+        let says_fence = input.get("fence").is_some_and(|fence| !fence.is_null());
+        let mut input = AssemblerInput::from_json(input)?;
+        if !says_fence {
+            input.fencing = self.options.fencing;
+        }
         let output = self.manager.assemble_prompt(&agent_type, &input)?;
         to_json(&Answer::new(None, &output))
     }
@@ -176,6 +202,7 @@ impl From<BudgetTooSmall> for Error {
         Self::failed(error.to_string()).with_data(json!({
             "code": BudgetTooSmall::CODE,
             "needed": error.needed,
+            "smallest": error.smallest,
             "available": error.available,
         }))
     }

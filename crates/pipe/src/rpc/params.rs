@@ -1,11 +1,11 @@
 //! Positional parameters and options, read one by one so that an error can name what was wrong.
 
 use std::collections::HashMap;
+use std::str::FromStr;
 
 use convoke_core::json::{InvalidField, take_string, whole_number};
-use convoke_core::marker::TextPolicy;
 use convoke_core::name::nearest;
-use convoke_core::{ContextManagerOptions, Fencing, Visibility};
+use convoke_core::{ContextManagerOptions, Fencing};
 use serde_json::{Map, Value};
 
 use super::envelope::Error;
@@ -18,7 +18,10 @@ impl Params {
         match params {
             Value::Array(list) => Ok(Self(list.into_iter())),
             Value::Null => Ok(Self(Vec::new().into_iter())),
-            _ => Err(Error::invalid_params("parameters are positional: `params` must be a list")),
+            Value::Object(_) => {
+                Err(Error::invalid_params("parameters are positional: `params` must be a list"))
+            }
+            _ => Err(Error::invalid_request("`params` must be a list")),
         }
     }
 
@@ -87,8 +90,8 @@ pub(super) fn read_manager_options(
                 options.max_bytes = whole_number(&value)
                     .ok_or_else(|| InvalidField::must_be("maxBytes", "a whole number of bytes"))?;
             }
-            "text" => options.text = text_policy(&value)?,
-            "visibility" => options.visibility = visibility(&value)?,
+            "text" => options.text = named(&value, "text")?,
+            "visibility" => options.visibility = named(&value, "visibility")?,
             "fence" => options.fencing = fencing(&value)?,
             _ => {
                 let problem = match nearest(&name, NAMES) {
@@ -122,20 +125,16 @@ fn agent_windows(value: &Value) -> Result<HashMap<String, usize>, InvalidField> 
     windows.iter().map(read).collect()
 }
 
-fn text_policy(value: &Value) -> Result<TextPolicy, InvalidField> {
-    match value.as_str() {
-        Some("preserve") => Ok(TextPolicy::Preserve),
-        Some("compat") => Ok(TextPolicy::Compat),
-        _ => Err(InvalidField::must_be("text", "\"preserve\" or \"compat\"")),
-    }
-}
-
-fn visibility(value: &Value) -> Result<Visibility, InvalidField> {
-    match value.as_str() {
-        Some("all") => Ok(Visibility::All),
-        Some("addressed") => Ok(Visibility::Addressed),
-        _ => Err(InvalidField::must_be("visibility", "\"all\" or \"addressed\"")),
-    }
+/// Reads a value by its name.
+fn named<T: FromStr>(value: &Value, field: &str) -> Result<T, InvalidField>
+where
+    T::Err: std::fmt::Display,
+{
+    let name = value.as_str().unwrap_or_default();
+    name.parse().map_err(|error: T::Err| InvalidField {
+        field: field.to_owned(),
+        problem: error.to_string(),
+    })
 }
 
 fn fencing(value: &Value) -> Result<Fencing, InvalidField> {

@@ -58,7 +58,9 @@ impl<S: Store> Coordinator<S> {
             (Wish::Leave, _) => Some(Stop::Left),
             (_, None) => guarded,
             (Wish::CancelTurn, Some(_)) => Some(Stop::Cancelled { person: self.asker() }),
-            (Wish::GoOn, Some(_)) => Some(Stop::TurnFailed { person: self.asker(), turns: failed }),
+            (Wish::GoOn, Some(first)) => {
+                Some(Stop::TurnFailed { person: first.asker.clone(), turns: failed })
+            }
         })
     }
 
@@ -87,7 +89,7 @@ impl<S: Store> Coordinator<S> {
             cost_usd: None,
             elapsed_ms: 0,
         });
-        Ok(FailedTurn { turn: turn.id, member: turn.member, outcome })
+        Ok(FailedTurn { turn: turn.id, member: turn.member, asker: turn.asker, outcome })
     }
 
     /// Stores what is sent, then sends it.
@@ -193,7 +195,7 @@ impl<S: Store> Coordinator<S> {
         let Driven { mut outcome, events, elapsed } = driven;
         let reply = std::mem::take(&mut outcome.reply);
         let routed = route(self.crew.roster(), &turn.member, &reply, self.crew.team().context.text);
-        let answered = self.id_of(turn.answers).await?;
+        let answered = self.store.message(self.session, turn.answers).await?.message.id;
         let mut next = self.conversation.clone();
         let mut commit = self.commit_of(&next);
         let consequences = next.say(
@@ -251,7 +253,7 @@ impl<S: Store> Coordinator<S> {
         commit.attempts.push(attempt);
         self.commit(commit).await?;
         self.emit(shown);
-        Ok(FailedTurn { turn: turn.id, member: turn.member, outcome })
+        Ok(FailedTurn { turn: turn.id, member: turn.member, asker: turn.asker, outcome })
     }
 }
 

@@ -16,7 +16,7 @@ pub use self::controls::Controls;
 use self::controls::Wish;
 pub use self::crew::{Clock, Crew, Seat};
 use crate::event::{Event, Stop};
-use crate::id::{Head, MemberName, MessageNumber, SessionId, TurnId};
+use crate::id::{Head, MemberName, SessionId, TurnId};
 use crate::routing::conversation::{Consequences, Conversation, Said};
 use crate::routing::guard::Guard;
 use crate::routing::queue::Pace;
@@ -58,6 +58,33 @@ impl Saying {
 /// [`Self::accept`] stores and routes what a person says; [`Self::run`] then works until a person is to
 /// speak, a guard stops it, or somebody cancels. Nothing is in memory that is not stored: it can be
 /// dropped, or killed, at any moment.
+///
+/// ```
+/// use std::collections::HashMap;
+/// use std::sync::Arc;
+///
+/// use convoke_agent::adapter::{Script, StandIn};
+/// use convoke_session::conformance::new_session;
+/// use convoke_session::{Coordinator, Crew, Saying, Seat, SqliteStore, Stop};
+/// use convoke_team::Team;
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// let team = Team::parse("[[member]]\nname = \"max\"\nagent = \"claude\"\n")?;
+/// let max = StandIn::new(Script::replies(["Looks good to me."]));
+/// let seats = HashMap::from([("max".into(), Seat::new(Arc::new(max), directory.path()))]);
+/// let store = SqliteStore::open(directory.path()).await?;
+///
+/// let crew = Crew::new(team, seats);
+/// let observer = Box::new(|event| println!("{event:?}"));
+/// let mut coordinator = Coordinator::create(store, new_session(), crew, observer).await?;
+/// coordinator.accept(Saying::new("user", "What do you think? [NEXT: max]")).await?;
+/// assert_eq!(coordinator.run().await?, Stop::Idle { person: "user".into() });
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(example())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Coordinator<S: Store> {
     store: S,
     session: SessionId,
@@ -254,6 +281,7 @@ impl<S: Store> Coordinator<S> {
         };
         let consequences = next.say(said, self.crew.team().limits.queue);
         let mut commit = self.commit_of(&next);
+        commit.at = at;
         commit.turns.extend(answered.map(|turn| Turn {
             state: TurnState::Done,
             reply: Some(consequences.message.number),
@@ -415,19 +443,15 @@ impl<S: Store> Coordinator<S> {
     }
 
     async fn commit(&mut self, commit: Commit) -> Result<(), StoreError> {
-        let committed = self.store.commit(self.session, commit).await;
-        self.is_stale |= committed.is_err();
-        self.head = committed?;
+        // Whoever drops this future does not know what became of the commit; the store does.
+        let was_stale = std::mem::replace(&mut self.is_stale, true);
+        self.head = self.store.commit(self.session, commit).await?;
+        self.is_stale = was_stale;
         Ok(())
     }
 
     fn emit(&mut self, event: Event) {
         (self.observer)(event);
-    }
-
-    /// Returns the id of a stored message.
-    async fn id_of(&self, number: MessageNumber) -> Result<MessageId, StoreError> {
-        Ok(self.store.message(self.session, number).await?.message.id)
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Unprepared {
 impl<S: Store> Coordinator<S> {
     /// Assembles what a turn is sent. Costs what the window holds.
     pub(super) async fn prepare(
-        &self,
+        &mut self,
         mut turn: Turn,
     ) -> Result<Result<Prepared, Unprepared>, CoordinatorError> {
         let team = self.crew.team();

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use convoke_core::name::NameKey;
 
+use crate::clock::utc;
 use crate::content::{Content, ContentHash};
 use crate::id::{Head, MessageNumber, Millis, SessionId, TurnId};
 use crate::session::{NewSession, NumberedMessage, Session, State, Summary};
@@ -172,7 +173,7 @@ pub enum StoreError {
     #[error("no content with the hash {0} is stored")]
     NoContent(ContentHash),
     /// Another process holds the session.
-    #[error("session {session} is held by process {} on {} since {}", holder.pid, holder.host, holder.since)]
+    #[error("session {session} is held by process {} on {} since {}", holder.pid, holder.host, utc(holder.since))]
     Held {
         /// The session.
         session: SessionId,

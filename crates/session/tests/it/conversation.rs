@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use convoke_agent::adapter::Step;
 use convoke_agent::verdict::{Failure, Reason};
-use convoke_session::{Saying, Stop, Store, TurnId, TurnState};
+use convoke_session::{Coordinator, Saying, Stop, Store, TurnId, TurnState};
 
 use crate::stage::{Stage, does, says};
 
@@ -231,4 +231,40 @@ async fn drop_and_task_are_obeyed_before_anybody_is_called() {
     let turns = stage.store.turns_after(stage.session, TurnId(0), 9).await.unwrap();
     let states: Vec<_> = turns.iter().map(|turn| turn.state.word()).collect();
     assert_eq!(states, ["done", "cancelled", "done"]);
+}
+
+#[tokio::test]
+async fn a_conversation_can_run_on_another_task_and_people_can_speak_meanwhile() {
+    let stage = Stage::new(
+        "",
+        &[
+            ("max", does(vec![Step::Wait(Duration::from_millis(100)), Step::Say("a".to_owned())])),
+            ("sarah", says(&["b"])),
+        ],
+    )
+    .await;
+    let mut coordinator = stage.begin().await;
+    let controls = coordinator.controls();
+    let task = tokio::spawn(async move {
+        coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();
+        coordinator.run().await.unwrap()
+    });
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    controls.interject(Saying::new("lee", "and you [NEXT: sarah]"));
+    assert_eq!(task.await.unwrap(), Stop::Idle { person: "lee".into() });
+    assert_eq!(stage.transcript(), ["kailai: go", "max: a", "lee: and you", "sarah: b"]);
+}
+
+#[tokio::test]
+async fn the_second_process_is_told_who_holds_the_session() {
+    let stage = Stage::new("", &[("max", says(&["a"]))]).await;
+    let coordinator = stage.begin().await;
+    let crew = stage.crew.clone();
+    let second = Coordinator::open(stage.store.clone(), stage.session, crew, Box::new(|_| {}));
+    let refused = second.await.err().unwrap().to_string();
+    let expected = format!("session {} is held by process {}", stage.session, std::process::id());
+    assert!(refused.starts_with(&expected), "{refused}");
+    assert!(refused.ends_with("since 1970-01-01 00:00:01 UTC"), "{refused}");
+    drop(coordinator);
+    stage.resume().await;
 }

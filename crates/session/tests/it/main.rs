@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "the functions of a test")]
 
 mod conversation;
+mod events;
 mod hostile;
 mod stage;
 mod store;

@@ -85,7 +85,9 @@ async fn a_whole_session_comes_back_the_same() {
     let store = SqliteStore::open(elsewhere.path()).await.unwrap();
     let imported = import(&store, &text, new_session()).await.unwrap();
     assert_eq!(imported.session, stage.session, "it keeps its id where that is free");
-    assert_eq!(text_of(&store, imported.session).await, text);
+    // It comes to where it is imported: a file must not choose where agents work.
+    let moved = text.replacen("\"directory\":\"/work\"", "\"directory\":\"/elsewhere\"", 1);
+    assert_eq!(text_of(&store, imported.session).await, moved);
     assert_replays(&store, imported.session, 3).await;
     let again = import(&store, &text, new_session()).await.unwrap();
     assert_ne!(again.session, stage.session);

@@ -35,7 +35,7 @@ pub struct Arguments {
     /// The model
     #[arg(long, short, value_name = "MODEL")]
     model: Option<String>,
-    /// Where it is served, for example `http://127.0.0.1:8080/v1`
+    /// Where it is served, for example <http://127.0.0.1:8080/v1>
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
     /// What is spoken there

@@ -2,11 +2,9 @@
 
 mod findings;
 mod installed;
-mod paint;
 mod table;
 mod view;
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -14,13 +12,14 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 use convoke_core::diagnostic::Code;
-use convoke_explain::{Edition, Report, Session, VARIABLES};
+use convoke_explain::{Edition, Session, VARIABLES};
 use convoke_thread::files::{Disk, absolute};
 
+use crate::diagnostics::Deny;
 use crate::outcome::{Outcome, UsageError};
+use crate::terminal::Paint;
 
 use installed::Installed;
-use paint::Paint;
 use view::View;
 
 /// Shows which instruction files each agent loads in a directory, what is cut, and how to fix it.
@@ -51,9 +50,8 @@ pub struct Explain {
     #[arg(long)]
     json: bool,
 
-    /// Ends with exit code 3 when this diagnostic is given.
-    #[arg(long, value_name = "CODE")]
-    deny: Vec<String>,
+    #[command(flatten)]
+    deny: Deny,
 
     /// Arguments that the agents would be started with; each takes those that it knows.
     #[arg(last = true, value_name = "AGENT_ARGS")]
@@ -69,7 +67,6 @@ fn code_list() -> String {
 
 /// Runs the command.
 pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
-    let denied = denied_codes(&arguments.deny)?;
     let session = session(arguments)?;
     let installed = Installed::find();
     let editions = editions(&arguments.agent, &installed)?;
@@ -85,42 +82,14 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
             report: &report,
             home: &session.home,
             installed: &installed,
-            paint: Paint::for_output(is_terminal),
+            paint: Paint::for_stream(&std::io::stdout()),
             width: view::width(is_terminal),
         };
         out.write_all(view.render().as_bytes())?;
     }
     out.flush()?;
-    Ok(judge(&report, &denied))
-}
-
-fn denied_codes(names: &[String]) -> Result<Vec<Code>, UsageError> {
-    let code = |name: &String| {
-        name.parse::<Code>().map_err(|unknown| {
-            let mut near: Vec<_> = Code::ALL.iter().map(|code| code.name()).collect();
-            near.sort_by_key(|code| Reverse(likeness(code, name)));
-            near.retain(|code| likeness(code, name) > 4);
-            near.truncate(2);
-            UsageError(if near.is_empty() {
-                format!("--deny: {unknown}")
-            } else {
-                format!("--deny: {unknown}; did you mean {}?", near.join(" or "))
-            })
-        })
-    };
-    names
-        .iter()
-        .flat_map(|names| names.split(',').map(str::to_owned))
-        .map(|name| code(&name))
-        .collect()
-}
-
-/// How alike two codes are: the characters that they share from the front and from the back.
-fn likeness(name: &str, typed: &str) -> usize {
-    let same = |(left, right): &(char, char)| left == right;
-    let front = name.chars().zip(typed.chars()).take_while(same).count();
-    let back = name.chars().rev().zip(typed.chars().rev()).take_while(same).count();
-    front + back
+    let given = report.agents.iter().flat_map(|agent| &agent.diagnostics);
+    Ok(arguments.deny.outcome(given.map(|diagnostic| diagnostic.code)))
 }
 
 fn session(arguments: &Explain) -> Result<Session, UsageError> {
@@ -177,19 +146,4 @@ fn editions(names: &[String], installed: &Installed) -> Result<Vec<Edition>, Usa
         }
     }
     Ok(editions)
-}
-
-/// Says on the error stream which denied diagnostics were given.
-#[expect(clippy::print_stderr, reason = "the verdict must not mix with the report")]
-fn judge(report: &Report, denied: &[Code]) -> Outcome {
-    let mut outcome = Outcome::Done;
-    for code in denied {
-        let given = report.agents.iter().flat_map(|agent| &agent.diagnostics);
-        let count = given.filter(|diagnostic| diagnostic.code == *code).count();
-        if count > 0 {
-            eprintln!("convoke: denied: {code} ({count})");
-            outcome = Outcome::Denied;
-        }
-    }
-    outcome
 }

@@ -10,8 +10,8 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::findings::{Finding, Findings};
 use super::installed::Installed;
-use super::paint::{Paint, Tone};
 use super::table::{self, Cell, Row};
+use crate::terminal::{Paint, Tone};
 
 const MIN_WIDTH: usize = 60;
 const MAX_WIDTH: usize = 120;

@@ -16,7 +16,7 @@ fn rendered(width: usize, is_painted: bool) -> String {
         report: &report,
         home: Path::new("/h"),
         installed: &Installed::default(),
-        paint: Paint::always(is_painted),
+        paint: if is_painted { Paint::Coloured } else { Paint::Plain },
         width,
     };
     view.render()

@@ -3,8 +3,8 @@
 use std::io::Read;
 use std::path::Path;
 
-use convoke_core::marker::scan;
-use convoke_core::{ContextManager, ConversationMessage, Diagnostic, MessageId};
+use convoke_core::marker::{TextPolicy, scan};
+use convoke_core::{AssemblerInput, ContextManager, ConversationMessage, Diagnostic, MessageId};
 use convoke_team::Team;
 use serde_json::{Value, json};
 
@@ -28,15 +28,39 @@ pub(super) fn load(
     if manager.team_task().is_none() {
         // A snapshot carries the task that its coordinator read. Messages alone do not: the last task
         // that one of them states counts, and before any, the team file's.
-        let stated = manager
-            .messages()
-            .rev()
-            .find_map(|message| scan(&message.said.content, team.context.text).task);
+        let stated = match arguments.messages {
+            Some(_) => {
+                let task = |message: &ConversationMessage| {
+                    scan(&message.said.content, team.context.text).task
+                };
+                manager.messages().rev().find_map(task)
+            }
+            None => None,
+        };
         if let Some(task) = stated.or_else(|| team.task.clone()) {
             diagnostics.extend(manager.set_team_task(&task));
         }
     }
     Ok(diagnostics)
+}
+
+/// Returns what is to be said of the markers in the messages that a prompt shows.
+pub(super) fn marker_diagnostics(
+    manager: &ContextManager,
+    input: &AssemblerInput<'_>,
+    policy: TextPolicy,
+) -> Vec<Diagnostic> {
+    let context = input.context_messages.iter().filter_map(|message| message.id.as_deref());
+    let ids = context.chain(input.current_message_id.as_deref());
+    let messages = ids.filter_map(|id| manager.history().by_id(&id.into()));
+    let found = messages.flat_map(|message| {
+        let mut diagnostics = scan(&message.said.content, policy).diagnostics;
+        for diagnostic in &mut diagnostics {
+            diagnostic.message = format!("{}: {}", message.id, diagnostic.message);
+        }
+        diagnostics
+    });
+    found.collect()
 }
 
 fn read_snapshot(path: &Path) -> Result<Value, UsageError> {
@@ -54,16 +78,32 @@ fn read_messages(path: &Path) -> Result<Value, UsageError> {
         }
         let mut message: Value = serde_json::from_slice(line)
             .map_err(|error| invalid(path, index + 1, &format!("not JSON: {error}")))?;
-        let number = messages.len() as u64 + 1;
         if let Value::Object(object) = &mut message {
-            object.entry("id").or_insert_with(|| json!(MessageId::numbered(number)));
+            object.entry("id").or_insert_with(|| json!(NO_ID));
         }
         // Checked here too, because here the line is known.
         ConversationMessage::from_json(message.clone())
             .map_err(|error| invalid(path, index + 1, &error.to_string()))?;
         messages.push(message);
     }
+    number(&mut messages);
     Ok(as_snapshot(messages))
+}
+
+/// Stands for an id until all ids of the file are known.
+const NO_ID: &str = "";
+
+/// Gives ids to the messages that have none: `msg-N` by their place, beyond any such id in the file.
+fn number(messages: &mut [Value]) {
+    let numbers = messages.iter().filter_map(|message| {
+        MessageId::from(message["id"].as_str()?).digits()?.parse::<u64>().ok()
+    });
+    let taken = numbers.max().unwrap_or(0);
+    for (message, number) in messages.iter_mut().zip(taken.saturating_add(1)..) {
+        if message["id"] == NO_ID {
+            message["id"] = json!(MessageId::numbered(number));
+        }
+    }
 }
 
 fn as_snapshot(messages: Vec<Value>) -> Value {

@@ -1,6 +1,4 @@
-//! The member that a prompt is for, and its instruction file.
-
-use std::path::Path;
+//! The member that a prompt is for.
 
 use convoke_core::name::nearest;
 use convoke_team::{AgentSettings, Member, Team};
@@ -24,30 +22,4 @@ pub(super) fn find_agent<'t>(
         UsageError(format!("--for: {} is a person, and people get no prompt", member.name))
     })?;
     Ok((member, settings))
-}
-
-/// Reads a member's instruction file, which must lie in the project: the directory of the team file.
-pub(super) fn read_instructions(
-    settings: &AgentSettings,
-    team_file: &Path,
-) -> Result<Option<String>, UsageError> {
-    let Some(file) = &settings.instructions_file else { return Ok(None) };
-    let project = match team_file.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let refuse = |why: String| {
-        UsageError(format!("{}: instructions-file `{file}` {why}", team_file.display()))
-    };
-    let unreadable = |error: std::io::Error| refuse(format!("cannot be read: {error}"));
-    let path = project.join(file).canonicalize().map_err(unreadable)?;
-    let project = project.canonicalize().map_err(unreadable)?;
-    if !path.starts_with(&project) {
-        return Err(refuse("lies outside the project; move it below the team file".to_owned()));
-    }
-    let bytes = std::fs::read(&path).map_err(unreadable)?;
-    let text = String::from_utf8(bytes).map_err(|error| {
-        refuse(format!("is not UTF-8 at byte {}", error.utf8_error().valid_up_to()))
-    })?;
-    Ok(Some(text))
 }

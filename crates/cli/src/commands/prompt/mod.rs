@@ -3,29 +3,37 @@
 mod conversation;
 mod member;
 mod output;
+mod stored;
 
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use clap::Args;
-use convoke_core::{AgentContext, ContextManager, Hooks};
-use convoke_team::Team;
+use clap::{ArgGroup, Args};
+use convoke_core::{AgentContext, AssemblerOutput, ContextManager, Hooks};
 
 use self::output::Shown;
+use crate::conversation::home::Home;
+use crate::conversation::project::{Project, TEAM_FILE, find_team_file};
+use crate::conversation::trust::TrustedDirectories;
 use crate::diagnostics::Deny;
 use crate::outcome::{Outcome, UsageError};
+use crate::surroundings;
 
 /// Shows the exact prompt that a member would get now; nothing is sent.
 ///
 /// Standard output carries the prompt alone, to the byte.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("account").args(["explain", "json"]).multiple(true))]
 pub struct Arguments {
     /// The member that the prompt is for
     #[arg(long = "for", value_name = "NAME")]
     member: String,
-    /// The team file
-    #[arg(long, value_name = "FILE", default_value = "convoke.toml")]
-    team: PathBuf,
+    /// The team file; by default convoke.toml here, or above as far as the repository goes
+    #[arg(long, value_name = "FILE")]
+    team: Option<PathBuf>,
+    /// The conversation, as a stored session: its id, either end of it, or `last`
+    #[arg(long, value_name = "ID", conflicts_with_all = ["snapshot", "messages", "in_reply_to"])]
+    session: Option<String>,
     /// The conversation, as a snapshot
     #[arg(long, value_name = "FILE", conflicts_with = "messages")]
     snapshot: Option<PathBuf>,
@@ -42,7 +50,7 @@ pub struct Arguments {
     #[arg(long)]
     explain: bool,
     /// Count tokens exactly too, with the encoding of OpenAI's current models
-    #[arg(long)]
+    #[arg(long, requires = "account")]
     exact_tokens: bool,
     /// Write the prompt, the system text, the ledger and the diagnostics as JSON
     #[arg(long)]
@@ -53,34 +61,10 @@ pub struct Arguments {
 
 /// Assembles and shows the prompt.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let team = read_team(arguments)?;
-    let (member, settings) = member::find_agent(&team, &arguments.member)?;
-    let instructions = member::read_instructions(settings, &arguments.team)?;
-
-    let mut manager = ContextManager::new(team.context_options(member), Hooks::default());
-    let mut diagnostics = conversation::load(&mut manager, &team, arguments)?;
-
-    let names: Vec<&str> = member.display_name.as_deref().into_iter().collect();
-    let context = AgentContext {
-        agent_names: &names,
-        role_summary: settings.role_summary.as_deref(),
-        system_instruction: settings.instructions.as_deref(),
-        instruction_file_text: instructions.as_deref(),
-        instruction_file_path: settings.instructions_file.as_deref(),
-        ..AgentContext::default()
+    let prompt = match &arguments.session {
+        Some(written) => stored::assemble(arguments, written)?,
+        None => assemble(arguments)?,
     };
-    let input = match &arguments.in_reply_to {
-        None => manager.context_for_agent(&member.name, context),
-        Some(id) => manager
-            .context_for_reply(&id.as_str().into(), &member.name, context)
-            .map_err(|error| UsageError(format!("--in-reply-to: {error}")))?,
-    };
-    let mut prompt = manager
-        .assemble_prompt(&settings.agent, &input)
-        .with_context(|| format!("no prompt for {}", member.name))?;
-    diagnostics.append(&mut prompt.diagnostics);
-    prompt.diagnostics = diagnostics;
-
     let shown = if arguments.json {
         Shown::Json
     } else if arguments.system {
@@ -92,13 +76,46 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(arguments.deny.outcome(prompt.diagnostics.iter().map(|diagnostic| diagnostic.code)))
 }
 
-fn read_team(arguments: &Arguments) -> anyhow::Result<Team> {
-    let path = &arguments.team;
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        UsageError(format!(
-            "cannot read the team file {}: {error}; name one with --team FILE",
-            path.display()
-        ))
-    })?;
-    Ok(Team::parse(&text).map_err(|error| UsageError(format!("{}: {error}", path.display())))?)
+/// Assembles a prompt from a team file and the conversation that the arguments name.
+fn assemble(arguments: &Arguments) -> anyhow::Result<AssemblerOutput<'static>> {
+    let project = read_project(arguments)?;
+    let team = &project.team;
+    let (member, settings) = member::find_agent(team, &arguments.member)?;
+    let instructions = project.read_instructions(settings)?;
+
+    let mut manager = ContextManager::new(team.context_options(member), Hooks::default());
+    let mut diagnostics = conversation::load(&mut manager, team, arguments)?;
+
+    let names: Vec<&str> = member.display_name.as_deref().into_iter().collect();
+    let context = AgentContext {
+        agent_names: &names,
+        role_summary: settings.role_summary.as_deref(),
+        system_instruction: settings.instructions.as_deref(),
+        instruction_file_text: instructions.as_deref(),
+        instruction_file_path: settings.instructions_file.as_deref(),
+        ..AgentContext::default()
+    };
+    let mut input = match &arguments.in_reply_to {
+        None => manager.context_for_agent(&member.name, context),
+        Some(id) => manager
+            .context_for_reply(&id.as_str().into(), &member.name, context)
+            .map_err(|error| UsageError(format!("--in-reply-to: {error}")))?,
+    };
+    input.briefing = team.briefing_for(member).map(Into::into);
+    diagnostics.extend(conversation::marker_diagnostics(&manager, &input, team.context.text));
+    let mut prompt = manager
+        .assemble_prompt(&settings.agent, &input)
+        .with_context(|| format!("no prompt for {}", member.name))?
+        .into_owned();
+    diagnostics.append(&mut prompt.diagnostics);
+    prompt.diagnostics = diagnostics;
+    Ok(prompt)
+}
+
+fn read_project(arguments: &Arguments) -> anyhow::Result<Project> {
+    let surroundings = surroundings::of_process()?;
+    let trusted = TrustedDirectories::load(&Home::of(&surroundings))?;
+    let found = || find_team_file(&surroundings.cwd).unwrap_or_else(|| TEAM_FILE.into());
+    let path = arguments.team.clone().unwrap_or_else(found);
+    Ok(Project::read(&path, &trusted)?)
 }

@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::ops::{Bound, RangeBounds};
 
+use crate::context::readers;
 use crate::message::{ConversationMessage, MessageId};
 use crate::name::NameKey;
 use crate::timestamp::Timestamp;
@@ -144,13 +145,6 @@ impl Index {
             Some(newest)
         })
     }
-}
-
-/// Returns the names of those who see a message that is not for everyone.
-fn readers(message: &ConversationMessage) -> impl Iterator<Item = NameKey> {
-    let speaker = &message.said.speaker;
-    let names = [&*speaker.role_id, speaker.name()].into_iter();
-    names.chain(message.addressees().iter().map(String::as_str)).map(NameKey::new)
 }
 
 fn push<K: std::hash::Hash + Eq + Clone>(

@@ -16,8 +16,8 @@ pub(super) struct Fence {
 impl Fence {
     /// Reads the fence that a line opens.
     ///
-    /// A line that ends in a carriage return opens none, and neither does one with a back-tick after
-    /// the back-ticks: that is inline code.
+    /// A line with a back-tick after the back-ticks opens none: that is inline code. Neither does one
+    /// that ends in a carriage return: the conformance vectors fix that (see `docs/markers.md`).
     pub(super) fn opened_by(line: &str) -> Option<Self> {
         let (fence, info) = fence_at_start(line)?;
         let is_inline_code = fence.mark == b'`' && info.contains('`');

@@ -32,11 +32,10 @@ impl SqliteStore {
     ) -> Result<Appended, StoreError> {
         self.failpoint.reach();
         let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await?;
-        let (there,): (i64,) =
-            sqlx::query_as("SELECT COUNT(*) FROM thread_line WHERE thread = $1")
-                .bind(thread)
-                .fetch_one(&mut *transaction)
-                .await?;
+        let (there,): (i64,) = sqlx::query_as("SELECT COUNT(*) FROM thread_line WHERE thread = $1")
+            .bind(thread)
+            .fetch_one(&mut *transaction)
+            .await?;
         if there != sql(known as u64) {
             return Ok(Appended::Conflict);
         }

@@ -1,0 +1,159 @@
+//! Completion: what the word at the cursor could become.
+
+use convoke_core::name::NameKey;
+use convoke_session::MemberName;
+
+use crate::command::{COMMANDS, Takes};
+use crate::intention::Company;
+
+/// What the word at the cursor could become.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Completion {
+    /// Where the word begins.
+    pub(crate) from: usize,
+    /// What it could become, best first.
+    pub(crate) candidates: Vec<Candidate>,
+}
+
+/// One thing that a word could become.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    /// What is written in its place.
+    pub(crate) text: String,
+    /// What people read in the list.
+    pub(crate) label: String,
+    /// What it means.
+    pub(crate) meaning: &'static str,
+}
+
+/// Returns what the end of a text could become; nothing when it is whole or not to be completed.
+pub(crate) fn complete(before: &str, company: &Company) -> Option<Completion> {
+    let (from, candidates) = command(before, company)
+        .or_else(|| marker(before, company))
+        .or_else(|| mention(before, company))?;
+    let word = &before[from..];
+    let is_whole = candidates.iter().any(|candidate| candidate.text.trim_end() == word);
+    (!candidates.is_empty() && !is_whole).then_some(Completion { from, candidates })
+}
+
+type Found = (usize, Vec<Candidate>);
+
+/// A command, or the names after it.
+fn command(before: &str, company: &Company) -> Option<Found> {
+    let line = before.strip_prefix('/')?;
+    let Some((name, rest)) = line.split_once(' ') else {
+        let fitting = COMMANDS.iter().filter(|entry| entry.name.starts_with(line));
+        let candidates = fitting.map(|entry| {
+            let space = if entry.takes == Takes::Nothing { "" } else { " " };
+            let text = format!("/{}{space}", entry.name);
+            let label = format!("/{} {}", entry.name, entry.usage).trim_end().to_owned();
+            Candidate { text, label, meaning: entry.meaning }
+        });
+        return Some((0, candidates.collect()));
+    };
+    let entry = COMMANDS.iter().find(|entry| entry.name == name)?;
+    let from = before.len() - rest.len();
+    let last = rest.rfind([' ', ',']).map_or(from, |at| from + at + 1);
+    let word = &before[last..];
+    let roster = &company.roster;
+    Some(match entry.takes {
+        Takes::Nothing | Takes::Text => return None,
+        Takes::Person => (from, names(roster.people(), rest, "", company)),
+        Takes::Agent => (from, names(roster.agents(), rest, "", company)),
+        Takes::Members => (last, with_all(names(roster.names(), word, "", company), word)),
+    })
+}
+
+/// A name in a marker that is not closed yet.
+fn marker(before: &str, company: &Company) -> Option<Found> {
+    let open = before.rfind('[')?;
+    let inside = &before[open + 1..];
+    let (keyword, list) = inside.split_once(':')?;
+    if list.contains([']', '\n']) {
+        return None;
+    }
+    let last = list
+        .rfind([',', '，'])
+        .map_or(0, |at| at + list[at..].chars().next().map_or(1, char::len_utf8));
+    let word = list[last..].trim_start();
+    let from = before.len() - word.len();
+    let roster = &company.roster;
+    match keyword.to_ascii_uppercase().as_str() {
+        "NEXT" | "DROP" => Some((from, with_all(names(roster.names(), word, "", company), word))),
+        "FROM" => Some((from, names(roster.people(), word, "", company))),
+        _ => None,
+    }
+}
+
+/// A name after an `@`.
+fn mention(before: &str, company: &Company) -> Option<Found> {
+    let from = before
+        .rfind(char::is_whitespace)
+        .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
+    let word = before[from..].strip_prefix('@')?;
+    Some((from, names(company.roster.names(), word, "@", company)))
+}
+
+fn names<'a>(
+    names: impl Iterator<Item = &'a MemberName>,
+    word: &str,
+    sign: &str,
+    company: &Company,
+) -> Vec<Candidate> {
+    let key = NameKey::new(word);
+    let fitting =
+        names.filter(|name| NameKey::new(name.as_str()).as_str().starts_with(key.as_str()));
+    let candidate = |name: &MemberName| {
+        let text = format!("{sign}{name}");
+        let meaning = if company.roster.is_person(name) { "a person" } else { "an agent" };
+        Candidate { label: text.clone(), text, meaning }
+    };
+    fitting.map(candidate).collect()
+}
+
+fn with_all(mut candidates: Vec<Candidate>, word: &str) -> Vec<Candidate> {
+    if "all".starts_with(NameKey::new(word).as_str()) {
+        let text = "all".to_owned();
+        candidates.push(Candidate { label: text.clone(), text, meaning: "everyone else" });
+    }
+    candidates
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::testing::company;
+
+    #[test]
+    fn names_and_commands_are_completed_where_they_belong() {
+        let offered = |before: &str| match complete(before, &company()) {
+            None => "-".to_owned(),
+            Some(completion) => {
+                let texts = completion.candidates.iter().map(|candidate| &*candidate.text);
+                format!("{}: {}", completion.from, texts.collect::<Vec<_>>().join("|"))
+            }
+        };
+        for (before, expected) in [
+            ("", "-"),
+            ("hello", "-"),
+            ("/l", "0: /ledger "),
+            ("/he", "0: /help"),
+            ("/help", "-"),
+            ("/to ", "4: you|ada|lin|sam|all"),
+            ("/to l", "4: lin"),
+            ("/to lin, s", "9: sam"),
+            ("/ledger a", "8: ada"),
+            ("/task a", "-"),
+            ("see [NEXT: ", "11: you|ada|lin|sam|all"),
+            ("see [next:ada, L", "15: lin"),
+            ("see [NEXT: ada] l", "-"),
+            ("[FROM: ", "7: you"),
+            ("@", "0: @you|@ada|@lin|@sam"),
+            ("hello @S", "6: @sam"),
+            ("mail@s", "-"),
+            ("@sam", "-"),
+        ] {
+            assert_eq!(offered(before), expected, "{before}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! How figures look.
+
+use std::time::Duration;
+
+/// Returns a number with its thousands apart: `76,938`.
+pub(crate) fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Returns a time as a clock shows it: `1:05`, `2:00:00`.
+pub(crate) fn clock(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{seconds:02}")
+    } else {
+        format!("{minutes}:{seconds:02}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_look_like_those_of_a_clock() {
+        let times = [0, 65, 7200].map(|seconds| clock(Duration::from_secs(seconds)));
+        assert_eq!(times, ["0:00", "1:05", "2:00:00"]);
+    }
+}

@@ -1,0 +1,175 @@
+//! Intentions: what a line that a person entered asks for, in a full screen or line by line.
+
+use convoke_core::marker::{TextPolicy, scan};
+use convoke_core::name::NameKey;
+use convoke_session::{MemberName, Roster};
+
+use crate::command::{Command, Verb, parse};
+
+/// What a person wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Intention {
+    /// To say something.
+    Say {
+        /// What, markers and all.
+        text: String,
+        /// Who is called when the text calls nobody.
+        to: Vec<String>,
+    },
+    /// To address others from now on.
+    Address(Vec<String>),
+    /// To speak as another person.
+    SpeakAs(MemberName),
+    /// To end the turn that is under way.
+    Cancel,
+    /// To have a turn tried again.
+    Retry,
+    /// To go on with what waits.
+    GoOn,
+    /// To see what was sent.
+    Look(What, Option<MemberName>),
+    /// To be helped.
+    Help,
+    /// To leave.
+    Quit,
+}
+
+/// What of a prompt to look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// The account of its bytes.
+    Ledger,
+    /// The texts.
+    Prompt,
+}
+
+/// Who takes part, and how texts are read.
+#[derive(Debug, Clone)]
+pub struct Company {
+    /// Everybody.
+    pub roster: Roster,
+    /// How markers are read.
+    pub text: TextPolicy,
+}
+
+impl Company {
+    /// Reads a line. `to` is who is addressed when the line says nothing about it.
+    ///
+    /// Names at the very beginning, each with an `@`, address a message; they are not part of it.
+    pub fn understand(&self, line: &str, to: &[String]) -> Result<Intention, String> {
+        match parse(line) {
+            None => Ok(self.say(line, to)),
+            Some(Ok(command)) => self.command(&command),
+            Some(Err(error)) => Err(error.to_string()),
+        }
+    }
+
+    /// Returns who is meant: `all` is everyone but the speaker.
+    pub fn meant(&self, speaker: &MemberName, to: Vec<String>) -> Vec<String> {
+        if to.iter().all(|name| !NameKey::new(name).is_all()) {
+            return to;
+        }
+        self.roster.everyone_but(speaker).iter().map(ToString::to_string).collect()
+    }
+
+    fn say(&self, line: &str, to: &[String]) -> Intention {
+        let mut named = Vec::new();
+        let mut rest = line.trim();
+        while let Some((name, after)) = self.mention(rest) {
+            named.push(name);
+            rest = after.trim_start_matches([',', ':', '，', '：']).trim_start();
+        }
+        if named.is_empty() {
+            return Intention::Say { text: line.trim().to_owned(), to: to.to_vec() };
+        }
+        Intention::Say { text: rest.to_owned(), to: named }
+    }
+
+    /// Takes a name with an `@` off the beginning; the longest that fits.
+    fn mention<'t>(&self, text: &'t str) -> Option<(String, &'t str)> {
+        let after = text.strip_prefix('@')?;
+        let ends = after.char_indices().map(|(at, c)| at + c.len_utf8());
+        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+        let found = ends.filter_map(|end| {
+            let (name, rest) = after.split_at(end);
+            let is_whole = !rest.starts_with(is_word) && name.ends_with(is_word);
+            let meant = is_whole.then(|| self.member(name)).flatten()?;
+            Some((meant, rest))
+        });
+        // Names are short: no need to look through a whole page for the end of one.
+        found.take_while(|(_, rest)| after.len() - rest.len() <= 64).last()
+    }
+
+    fn member(&self, written: &str) -> Option<String> {
+        if NameKey::new(written).is_all() {
+            return Some("all".to_owned());
+        }
+        self.roster.resolve(written).map(ToString::to_string)
+    }
+
+    fn command(&self, Command { verb, rest }: &Command) -> Result<Intention, String> {
+        Ok(match verb {
+            Verb::To => Intention::Address(self.members(rest)?),
+            Verb::As => match self.roster.resolve_person(rest) {
+                Some(person) => Intention::SpeakAs(person.clone()),
+                None => return Err(format!("no person is called `{rest}`; {}", self.people())),
+            },
+            Verb::Drop => {
+                let names = self.members(rest)?.join(", ");
+                self.marker(format!("[DROP: {names}]"), |scan| !scan.drop.is_empty())?
+            }
+            Verb::Task => self.marker(format!("[TEAM_TASK] {rest}"), |scan| scan.task.is_some())?,
+            Verb::Cancel => Intention::Cancel,
+            Verb::Retry => Intention::Retry,
+            Verb::Go => Intention::GoOn,
+            Verb::Ledger => Intention::Look(What::Ledger, self.agent(rest)?),
+            Verb::Prompt => Intention::Look(What::Prompt, self.agent(rest)?),
+            Verb::Help => Intention::Help,
+            Verb::Quit => Intention::Quit,
+        })
+    }
+
+    /// Says what a marker says, when this team's texts have it.
+    fn marker(
+        &self,
+        text: String,
+        is_there: impl Fn(&convoke_core::marker::Scan<'_>) -> bool,
+    ) -> Result<Intention, String> {
+        if !is_there(&scan(&text, self.text)) {
+            return Err("the text policy of this team does not know that marker".to_owned());
+        }
+        Ok(Intention::Say { text, to: Vec::new() })
+    }
+
+    fn members(&self, written: &str) -> Result<Vec<String>, String> {
+        // A name may have spaces: so they only separate names when there is no comma.
+        let whole = self.member(written).map(|member| vec![member]);
+        let names: Vec<&str> = if written.contains([',', '，']) {
+            written.split([',', '，']).collect()
+        } else {
+            written.split_whitespace().collect()
+        };
+        let each = || {
+            let names = names.iter().map(|name| name.trim().trim_start_matches('@'));
+            names.filter(|name| !name.is_empty()).map(|name| {
+                let unknown = || format!("nobody is called `{name}`; {}", self.roster.hint(name));
+                self.member(name).ok_or_else(unknown)
+            })
+        };
+        whole.map_or_else(|| each().collect(), Ok)
+    }
+
+    fn agent(&self, written: &str) -> Result<Option<MemberName>, String> {
+        if written.is_empty() {
+            return Ok(None);
+        }
+        let found = self.roster.resolve(written.trim_start_matches('@'));
+        let unknown = || format!("nobody is called `{written}`; {}", self.roster.hint(written));
+        found.map(|member| Some(member.clone())).ok_or_else(unknown)
+    }
+
+    fn people(&self) -> String {
+        let people: Vec<&str> = self.roster.people().map(MemberName::as_str).collect();
+        format!("there are {}", people.join(", "))
+    }
+}

@@ -1,0 +1,133 @@
+//! What happens in the conversation, and what becomes of it on the screen.
+
+use convoke_agent::Verdict;
+use convoke_session::{Event, MemberName, Stop, TurnId, TurnState};
+
+use super::{Activity, Chat, Effect, Waiting};
+use crate::figures::number;
+use crate::transcript::Tone;
+use crate::work::Work;
+
+impl Chat {
+    /// Takes in an event of the conversation.
+    pub(super) fn observe(&mut self, event: Event) -> Option<Effect> {
+        match event {
+            Event::Opened { .. } => {}
+            Event::Message { id, from, to, text, .. } => {
+                if self.setup.company.roster.is_person(&from) && !self.pending.is_empty() {
+                    self.pending.remove(0);
+                }
+                self.said(id, &from, &to, &text);
+            }
+            Event::Task { task, by } => {
+                self.transcript.note(Tone::Quiet, &format!("{by} set the task: {task}"));
+                self.task = Some(task);
+            }
+            Event::TurnQueued { turn, member, intent, .. } => {
+                self.queue.push(Waiting { turn, member, intent });
+            }
+            Event::TurnDropped { turn, member } => {
+                self.unqueue(turn);
+                self.transcript.note(Tone::Quiet, &format!("{member}'s turn was dropped"));
+            }
+            Event::TurnStarted { turn, member, tokens_estimate, .. } => {
+                self.unqueue(turn);
+                self.sent.retain(|(name, _)| *name != member);
+                self.sent.push((member.clone(), turn));
+                let width = self.text_width();
+                self.works.push(Work::new(turn, member, self.now, tokens_estimate, width));
+            }
+            Event::Agent { turn, event, .. } => {
+                if let Some(work) = self.works.iter_mut().find(|work| work.turn == turn) {
+                    work.observe(&event);
+                }
+            }
+            Event::TurnEnded { turn, member, state, outcome, reply, usage, elapsed_ms, .. } => {
+                self.unqueue(turn);
+                let at_work = self.works.iter().position(|work| work.turn == turn);
+                let work = at_work.map(|at| self.works.remove(at));
+                if let Some(reply) = reply {
+                    let time = format!("{}.{} s", elapsed_ms / 1000, elapsed_ms % 1000 / 100);
+                    let taken = usage.map_or_else(
+                        || time.clone(),
+                        |usage| {
+                            let (read, wrote) = (number(usage.input), number(usage.output));
+                            format!("{time} · {read} in, {wrote} out")
+                        },
+                    );
+                    self.transcript.account(&reply, taken);
+                }
+                if matches!(state, TurnState::Failed | TurnState::Cancelled) {
+                    self.undone = Some(turn);
+                    self.give_up(&member, &outcome, work.as_ref());
+                }
+            }
+            Event::Diagnostic { diagnostic, .. } => self.diagnose(&diagnostic),
+            Event::Stopped(stop) => return self.stop(stop),
+        }
+        None
+    }
+
+    /// Shows how a turn ended that was not done, and what there was of a reply.
+    fn give_up(&mut self, member: &MemberName, outcome: &Verdict, work: Option<&Work>) {
+        if let Some(text) = work.map(Work::text).filter(|text| !text.is_empty()) {
+            let begun = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+            let text = format!("{member} had begun: {begun} …");
+            self.transcript.note(Tone::Quiet, &text);
+        }
+        let (tone, text) = match outcome {
+            Verdict::Cancelled => (Tone::Warning, format!("{member}'s turn was cancelled")),
+            Verdict::TimedOut => (Tone::Bad, format!("{member} took too long")),
+            outcome => (Tone::Bad, format!("{member} {outcome}")),
+        };
+        self.transcript.note(tone, &text);
+    }
+
+    /// Gives the word to a person.
+    fn stop(&mut self, stop: Stop) -> Option<Effect> {
+        if self.activity == Activity::Leaving || stop == Stop::Left {
+            self.activity = Activity::Leaving;
+            return None;
+        }
+        self.activity = Activity::Waiting;
+        self.is_interrupted = false;
+        let (tone, text) = match stop {
+            Stop::Idle { .. } | Stop::Left => (Tone::Quiet, None),
+            Stop::Addressed { person, .. } if person == self.speaker => (Tone::Quiet, None),
+            Stop::Addressed { person, .. } => {
+                let text = format!("{person} is asked; you speak as {person} now");
+                self.speaker = person;
+                (Tone::Warning, Some(text))
+            }
+            Stop::TurnFailed { .. } | Stop::Cancelled { .. } if self.queue.is_empty() => {
+                (Tone::Quiet, Some("/retry tries again".to_owned()))
+            }
+            Stop::TurnFailed { .. } | Stop::Cancelled { .. } => (
+                Tone::Quiet,
+                Some("/retry tries again, /go goes on with those who wait".to_owned()),
+            ),
+            Stop::TurnLimit { limit, .. } => {
+                (Tone::Warning, Some(format!("{limit} turns without a person; /go goes on")))
+            }
+            Stop::Repetition { member, times, .. } => {
+                let text = format!("{member} said the same {times} times; /go goes on");
+                (Tone::Warning, Some(text))
+            }
+            Stop::QueueFull { limit, left_out, .. } => {
+                let text = format!(
+                    "more than {limit} turns wait and {left_out} were left out; /go goes on"
+                );
+                (Tone::Warning, Some(text))
+            }
+        };
+        if let Some(text) = text {
+            self.transcript.note(tone, &text);
+        }
+        // Something was said after the last look into the inbox.
+        (!self.pending.is_empty()).then(|| self.work(Effect::GoOn))
+    }
+
+    fn unqueue(&mut self, turn: TurnId) {
+        self.queue.retain(|waiting| waiting.turn != turn);
+    }
+}

@@ -1,0 +1,401 @@
+//! The model: the whole state of a chat, and how it changes. No I/O, no clock.
+
+mod events;
+mod keys;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use convoke_core::marker::Intent;
+use convoke_core::{Code, Diagnostic, MessageId};
+use convoke_session::{Event, MemberName, Saying, Turn, TurnId};
+use crossterm::event::KeyEvent;
+use ratatui::layout::Size;
+
+use crate::completion::Completion;
+use crate::editor::Editor;
+use crate::history::Past;
+use crate::intention::{Company, Intention, What};
+use crate::layout::Areas;
+use crate::overlay::{Overlay, Page};
+use crate::sheet::Sheet;
+use crate::text::printable_line;
+use crate::transcript::{Head, Tone, Transcript};
+use crate::work::Work;
+
+/// What a chat begins with.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// What the conversation is called.
+    pub name: String,
+    /// The session's id, as a user can type it.
+    pub session: String,
+    /// Who takes part.
+    pub company: Company,
+    /// Who speaks.
+    pub speaker: MemberName,
+    /// Who is addressed at first.
+    pub to: Vec<String>,
+    /// What could be asked, for somebody who sees this for the first time.
+    pub suggestion: Option<String>,
+    /// What the user should know before it begins.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Input {
+    /// A key was pressed.
+    Key(KeyEvent),
+    /// Text was pasted.
+    Paste(String),
+    /// The terminal has another size.
+    Resize(Size),
+    /// Time has passed: so much since the beginning.
+    Tick(Duration),
+    /// Something happened in the conversation.
+    Event(Event),
+    /// These turns wait, and this is the task.
+    Standing(Vec<Waiting>, Option<String>),
+    /// What a member was sent.
+    Sheet(Option<Sheet>, What),
+    /// Something could not be done, and nothing changed.
+    Refused(String),
+    /// Somebody interrupts from outside, as with Ctrl-C.
+    Interrupt,
+    /// The system asks to end.
+    Terminate,
+}
+
+/// What is to be done about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Store what a person says, and work until a person is to speak.
+    Say(Saying),
+    /// Hand in what a person says between two turns.
+    Interject(Saying),
+    /// Work until a person is to speak.
+    GoOn,
+    /// Try a turn again, and work on.
+    Retry(TurnId),
+    /// End the turn that is under way.
+    CancelTurn,
+    /// Save and leave.
+    Leave,
+    /// Read what a member was sent.
+    Read(MemberName, TurnId, What),
+}
+
+/// A turn that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// The turn.
+    pub turn: TurnId,
+    /// Whose it is.
+    pub member: MemberName,
+    /// How urgent it is.
+    pub intent: Intent,
+}
+
+impl From<&Turn> for Waiting {
+    fn from(turn: &Turn) -> Self {
+        Self { turn: turn.id, member: turn.member.clone(), intent: turn.intent }
+    }
+}
+
+/// The whole state of a chat.
+#[derive(Debug, Clone)]
+pub struct Chat {
+    pub(crate) setup: Setup,
+    pub(crate) speaker: MemberName,
+    pub(crate) to: Vec<String>,
+    pub(crate) task: Option<String>,
+    pub(crate) transcript: Transcript,
+    pub(crate) queue: Vec<Waiting>,
+    pub(crate) works: Vec<Work>,
+    /// What was said while agents are at work, and is not stored yet.
+    pub(crate) pending: Vec<String>,
+    pub(crate) activity: Activity,
+    pub(crate) editor: Editor,
+    pub(crate) completion: Option<Completion>,
+    pub(crate) chosen: usize,
+    pub(crate) overlay: Option<Overlay>,
+    pub(crate) notice: Option<String>,
+    /// How many lines the conversation is scrolled back.
+    pub(crate) scrolled: usize,
+    pub(crate) size: Size,
+    pub(crate) now: Duration,
+    /// Every kind of diagnostic that was given.
+    pub(crate) codes: BTreeSet<Code>,
+    /// Whether the next Ctrl-C leaves.
+    is_interrupted: bool,
+    /// The turn that was not done last.
+    undone: Option<TurnId>,
+    /// The last turn of each member that was sent, the newest last.
+    sent: Vec<(MemberName, TurnId)>,
+}
+
+/// Whether agents may be at work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Activity {
+    /// It is a person's turn.
+    Waiting,
+    /// Agents are at work, or about to be.
+    Working,
+    /// The turn is being cancelled.
+    Cancelling,
+    /// Everything is saved, then it ends.
+    Leaving,
+}
+
+impl Chat {
+    /// Begins a chat on a screen of a size, with what a session already holds.
+    pub(crate) fn new(setup: Setup, past: Past, size: Size) -> Self {
+        let Past { messages, left_out, sent, undone, queue, task } = past;
+        let mut chat = Self {
+            speaker: setup.speaker.clone(),
+            to: setup.to.clone(),
+            task,
+            transcript: Transcript::default(),
+            queue,
+            works: Vec::new(),
+            pending: Vec::new(),
+            activity: Activity::Waiting,
+            editor: Editor::default(),
+            completion: None,
+            chosen: 0,
+            overlay: None,
+            notice: None,
+            scrolled: 0,
+            size,
+            now: Duration::ZERO,
+            codes: BTreeSet::new(),
+            is_interrupted: false,
+            undone,
+            sent,
+            setup,
+        };
+        chat.resize(size);
+        if left_out > 0 {
+            let session = &chat.setup.session;
+            let earlier = format!(
+                "{left_out} earlier messages: `convoke sessions show {session}` prints them"
+            );
+            chat.transcript.note(Tone::Quiet, &earlier);
+        }
+        for message in messages {
+            chat.said(message.id, &message.from, &message.to, &message.text);
+        }
+        for diagnostic in chat.setup.diagnostics.clone() {
+            chat.diagnose(&diagnostic);
+        }
+        if !chat.queue.is_empty() {
+            let count = chat.queue.len();
+            let turns =
+                if count == 1 { "1 turn waits".to_owned() } else { format!("{count} turns wait") };
+            chat.transcript.note(Tone::Warning, &format!("{turns}; /go goes on"));
+        }
+        chat
+    }
+
+    /// Takes in what happened, and returns what is to be done about it.
+    pub fn update(&mut self, input: Input) -> Option<Effect> {
+        let lines_before = self.height();
+        let effect = match input {
+            Input::Key(key) => self.key(key),
+            Input::Paste(text) => self.paste(&text),
+            Input::Resize(size) => self.resize(size),
+            Input::Tick(now) => {
+                self.now = now;
+                None
+            }
+            Input::Event(event) => self.observe(event),
+            Input::Standing(queue, task) => {
+                (self.queue, self.task) = (queue, task);
+                None
+            }
+            Input::Sheet(sheet, what) => self.show(sheet, what),
+            Input::Refused(why) => {
+                self.activity = Activity::Waiting;
+                self.remark(why)
+            }
+            Input::Interrupt => self.interrupt(),
+            Input::Terminate => Some(self.leave()),
+        };
+        // Who reads further up is not moved by what comes in below.
+        if self.scrolled > 0 {
+            self.scrolled += self.height().saturating_sub(lines_before);
+        }
+        self.scrolled = self.scrolled.min(self.most_scrolled());
+        effect
+    }
+
+    /// Tells whether something moves on the screen by itself.
+    pub fn is_busy(&self) -> bool {
+        !self.works.is_empty()
+    }
+
+    /// Returns how many lines the conversation has, with what is being written.
+    pub(crate) fn height(&self) -> usize {
+        let works = self.works.iter().filter(|work| !work.lines().is_empty());
+        let works: usize = works.map(|work| work.lines().len() + 2).sum();
+        let pending = self.pending.iter().map(|_| 2).sum::<usize>();
+        self.transcript.height() + works + pending
+    }
+
+    /// Returns where everything is.
+    pub(crate) fn areas(&self) -> Areas {
+        Areas::of(self)
+    }
+
+    fn most_scrolled(&self) -> usize {
+        self.height().saturating_sub(usize::from(self.areas().conversation.height))
+    }
+
+    fn resize(&mut self, size: Size) -> Option<Effect> {
+        self.size = size;
+        let width = self.text_width();
+        self.transcript.resize(width);
+        self.works.iter_mut().for_each(|work| work.resize(width));
+        let page = self.areas().page_width();
+        if let Some(overlay) = &mut self.overlay {
+            overlay.resize(page);
+        }
+        None
+    }
+
+    /// Returns how wide texts are.
+    pub(crate) fn text_width(&self) -> usize {
+        usize::from(self.size.width).saturating_sub(3).max(2)
+    }
+
+    fn show(&mut self, sheet: Option<Sheet>, what: What) -> Option<Effect> {
+        match sheet {
+            Some(sheet) => {
+                let page = Page::Sheet(Box::new(sheet), what);
+                self.overlay = Some(Overlay::open(page, self.areas().page_width()));
+                None
+            }
+            None => self.remark("nothing was sent in that turn"),
+        }
+    }
+
+    /// Does what a person entered.
+    fn enter(&mut self) -> Option<Effect> {
+        let line = self.editor.take();
+        self.completion = None;
+        if line.trim().is_empty() {
+            return None;
+        }
+        self.scrolled = 0;
+        match self.setup.company.understand(&line, &self.to) {
+            Ok(intention) => self.intend(intention),
+            Err(why) => {
+                // So that it can be put right.
+                self.editor.insert(&line);
+                self.remark(why)
+            }
+        }
+    }
+
+    fn intend(&mut self, intention: Intention) -> Option<Effect> {
+        match intention {
+            Intention::Say { text, to } => Some(self.say(&text, to)),
+            Intention::Address(to) => {
+                self.to = to;
+                None
+            }
+            Intention::SpeakAs(person) => {
+                self.speaker = person;
+                None
+            }
+            Intention::Cancel => self.cancel(),
+            Intention::Retry if self.activity != Activity::Waiting => {
+                self.remark("agents are at work; /cancel ends the turn")
+            }
+            Intention::Retry => match self.undone.take() {
+                Some(turn) => Some(self.work(Effect::Retry(turn))),
+                None => self.remark("there is no turn to try again"),
+            },
+            Intention::GoOn if self.activity != Activity::Waiting => {
+                self.remark("agents are at work already")
+            }
+            Intention::GoOn => Some(self.work(Effect::GoOn)),
+            Intention::Look(what, member) => self.look(what, member.as_ref()),
+            Intention::Help => {
+                self.overlay = Some(Overlay::open(Page::Help, self.areas().page_width()));
+                None
+            }
+            Intention::Quit => Some(self.leave()),
+        }
+    }
+
+    fn say(&mut self, text: &str, to: Vec<String>) -> Effect {
+        let to = self.setup.company.meant(&self.speaker, to);
+        let saying = Saying::new(self.speaker.clone(), text).to(to);
+        if self.activity == Activity::Waiting {
+            return self.work(Effect::Say(saying));
+        }
+        self.pending.push(printable_line(text));
+        Effect::Interject(saying)
+    }
+
+    fn look(&mut self, what: What, member: Option<&MemberName>) -> Option<Effect> {
+        let mut sent = self.sent.iter().rev();
+        let found = match member {
+            None => sent.next(),
+            Some(member) => sent.find(|(name, _)| name == member),
+        };
+        match (found, member) {
+            (Some((name, turn)), _) => Some(Effect::Read(name.clone(), *turn, what)),
+            (None, Some(member)) => self.remark(format!("{member} was sent nothing yet")),
+            (None, None) => self.remark("nobody was sent anything yet"),
+        }
+    }
+
+    fn cancel(&mut self) -> Option<Effect> {
+        if self.activity != Activity::Working {
+            return self.remark("no turn is under way");
+        }
+        self.activity = Activity::Cancelling;
+        Some(Effect::CancelTurn)
+    }
+
+    fn leave(&mut self) -> Effect {
+        self.activity = Activity::Leaving;
+        Effect::Leave
+    }
+
+    fn work(&mut self, effect: Effect) -> Effect {
+        self.activity = Activity::Working;
+        effect
+    }
+
+    /// Tells the user something in passing.
+    fn remark(&mut self, text: impl AsRef<str>) -> Option<Effect> {
+        self.notice = Some(printable_line(text.as_ref()));
+        None
+    }
+
+    fn said(&mut self, id: MessageId, from: &MemberName, to: &[MemberName], text: &str) {
+        let names: Vec<&str> = to.iter().map(MemberName::as_str).collect();
+        let head = Head {
+            id,
+            from: printable_line(from.as_str()),
+            to: if names.is_empty() { String::new() } else { printable_line(&names.join(", ")) },
+            is_person: self.setup.company.roster.is_person(from),
+            cost: String::new(),
+        };
+        self.transcript.say(head, text);
+    }
+
+    fn diagnose(&mut self, diagnostic: &Diagnostic) {
+        self.codes.insert(diagnostic.code);
+        let text = format!("{}: {}", diagnostic.code.name(), diagnostic.message);
+        self.transcript.note(Tone::Warning, &text);
+    }
+}

@@ -1,0 +1,122 @@
+//! What tests of the model and the view begin with.
+
+use std::time::Duration;
+
+use convoke_core::marker::{Intent, TextPolicy};
+use convoke_session::content::Content;
+use convoke_session::{Event, MemberName, MessageNumber, Roster, TurnId};
+use convoke_team::Team;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::layout::Size;
+
+use super::{Chat, Effect, Input, Setup};
+use crate::history::Past;
+use crate::intention::Company;
+use crate::view::render;
+
+/// A team of one person and three agents.
+pub(crate) fn company() -> Company {
+    let members = [("you", "human = true"), ("ada", "agent = \"claude\"")];
+    let members =
+        members.into_iter().chain([("lin", "agent = \"codex\""), ("sam", "agent = \"plain\"")]);
+    let text = members.map(|(name, kind)| format!("[[member]]\nname = \"{name}\"\n{kind}\n"));
+    let team = Team::parse(&text.collect::<String>()).unwrap();
+    Company { roster: Roster::of(&team), text: TextPolicy::Preserve }
+}
+
+/// A chat that has just begun.
+pub(crate) fn chat() -> Chat {
+    chat_after(Past { task: Some("Decide whether login.py can ship".into()), ..Past::default() })
+}
+
+/// A chat that takes a session up.
+pub(crate) fn chat_after(past: Past) -> Chat {
+    let setup = Setup {
+        name: "sample review".to_owned(),
+        session: "0199a1b2".to_owned(),
+        company: company(),
+        speaker: "you".into(),
+        to: vec!["ada".to_owned()],
+        suggestion: Some("Can we ship login.py tonight?".to_owned()),
+        diagnostics: Vec::new(),
+    };
+    Chat::new(setup, past, Size::new(80, 24))
+}
+
+impl Chat {
+    /// Presses a key.
+    pub(crate) fn press(&mut self, code: KeyCode) -> Option<Effect> {
+        self.update(Input::Key(KeyEvent::new(code, KeyModifiers::NONE)))
+    }
+
+    /// Presses a key with Ctrl held.
+    pub(crate) fn ctrl(&mut self, key: char) -> Option<Effect> {
+        self.update(Input::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::CONTROL)))
+    }
+
+    /// Types text.
+    pub(crate) fn type_in(&mut self, text: &str) {
+        for c in text.chars() {
+            assert_eq!(self.press(KeyCode::Char(c)), None, "typing does nothing yet");
+        }
+    }
+
+    /// Types a line and presses Enter.
+    pub(crate) fn enter_line(&mut self, text: &str) -> Option<Effect> {
+        self.type_in(text);
+        self.press(KeyCode::Enter)
+    }
+
+    /// Lets something happen in the conversation.
+    pub(crate) fn happen(&mut self, event: Event) -> Option<Effect> {
+        self.update(Input::Event(event))
+    }
+
+    /// Lets time pass.
+    pub(crate) fn wait(&mut self, seconds: u64) {
+        self.update(Input::Tick(self.now + Duration::from_secs(seconds)));
+    }
+
+    /// Returns what the screen shows.
+    pub(crate) fn screen(&self) -> String {
+        let backend = TestBackend::new(self.size.width, self.size.height);
+        let mut terminal = Terminal::new(backend).unwrap();
+        terminal.draw(|frame| render(self, frame)).unwrap();
+        terminal.backend().to_string()
+    }
+}
+
+/// Somebody said something.
+pub(crate) fn message(number: u64, from: &str, to: &[&str], text: &str) -> Event {
+    Event::Message {
+        id: format!("msg-{number}").as_str().into(),
+        number: MessageNumber(number),
+        from: from.into(),
+        to: to.iter().map(|name| MemberName::new(*name)).collect(),
+        in_reply_to: None,
+        text: text.to_owned(),
+        at: 0,
+    }
+}
+
+/// Somebody's turn was called for.
+pub(crate) fn queued(turn: u64, member: &str) -> Event {
+    let (turn, member) = (TurnId(turn), member.into());
+    Event::TurnQueued { turn, member, answers: MessageNumber(1), intent: Intent::P2 }
+}
+
+/// Somebody was sent a prompt.
+pub(crate) fn started(turn: u64, member: &str) -> Event {
+    Event::TurnStarted {
+        turn: TurnId(turn),
+        member: member.into(),
+        answers: MessageNumber(1),
+        attempt: 1,
+        prompt: Content::new("the prompt").reference(),
+        system: None,
+        tokens_estimate: 1_234,
+        context: 3,
+    }
+}

@@ -1,0 +1,354 @@
+//! The model as a specification: what keys and events do, and what the screen shows then.
+
+use std::borrow::Cow;
+
+use convoke_agent::Verdict;
+use convoke_agent::event::{Event as AgentEvent, EventKind, Part};
+use convoke_agent::usage::Usage;
+use convoke_agent::verdict::{Failure, Reason};
+use convoke_core::{Code, Diagnostic};
+use convoke_session::event::FailedTurn;
+use convoke_session::{Event, Saying, Stop, TurnId, TurnState};
+use crossterm::event::KeyCode;
+use insta::assert_snapshot;
+use ratatui::layout::Size;
+
+use super::testing::{chat, chat_after, message, queued, started};
+use super::{Chat, Effect, Input, Waiting};
+use crate::history::{Past, PastMessage};
+use crate::intention::What;
+use crate::sheet::Sheet;
+
+fn does(turn: u64, member: &str, kind: EventKind<'static>) -> Event {
+    Event::Agent { turn: TurnId(turn), member: member.into(), event: AgentEvent::own(kind) }
+}
+
+fn writes(turn: u64, member: &str, text: &'static str) -> Event {
+    does(turn, member, EventKind::Text { text: Cow::Borrowed(text), part: Part::Delta })
+}
+
+fn ended(turn: u64, member: &str, outcome: Verdict, reply: Option<&str>) -> Event {
+    let state = match outcome {
+        Verdict::Done => TurnState::Done,
+        Verdict::Cancelled => TurnState::Cancelled,
+        _ => TurnState::Failed,
+    };
+    Event::TurnEnded {
+        turn: TurnId(turn),
+        member: member.into(),
+        state,
+        outcome,
+        reply: reply.map(Into::into),
+        partial_bytes: 0,
+        usage: Some(Usage { input: 12_345, output: 67, ..Usage::default() }),
+        cost_usd: None,
+        elapsed_ms: 4_250,
+    }
+}
+
+fn idle() -> Event {
+    Event::Stopped(Stop::Idle { person: "you".into() })
+}
+
+/// A chat in which ada has begun to answer.
+fn at_work() -> Chat {
+    let mut chat = chat();
+    chat.enter_line("Can we ship login.py tonight?");
+    chat.happen(message(1, "you", &["ada"], "Can we ship login.py tonight?"));
+    chat.happen(queued(1, "ada"));
+    chat.happen(started(1, "ada"));
+    chat
+}
+
+#[test]
+fn a_message_goes_to_the_one_who_is_addressed() {
+    let mut chat = chat();
+    let says = |chat: &mut Chat, line: &str| {
+        let effect = chat.enter_line(line);
+        chat.happen(idle());
+        effect
+    };
+    for (line, text, to) in [
+        ("hello", "hello", &["ada"][..]),
+        ("@lin: hello", "hello", &["lin"]),
+        ("@Lin @sam, hello @ada", "hello @ada", &["lin", "sam"]),
+        ("@all hello", "hello", &["ada", "lin", "sam"]),
+        ("@param is odd", "@param is odd", &["ada"]),
+        ("@linda hello", "@linda hello", &["ada"]),
+        (" /etc is odd", "/etc is odd", &["ada"]),
+        ("/task Ship [it]", "[TEAM_TASK] Ship [it]", &[]),
+        ("/drop lin sam", "[DROP: lin, sam]", &[]),
+        ("/drop all", "[DROP: all]", &[]),
+    ] {
+        let saying = Saying::new("you", text).to(to.iter().copied());
+        assert_eq!(says(&mut chat, line), Some(Effect::Say(saying)), "{line}");
+    }
+    assert_eq!(says(&mut chat, "/to sam, lin"), None);
+    let saying = Saying::new("you", "hello").to(["sam", "lin"]);
+    assert_eq!(says(&mut chat, "hello"), Some(Effect::Say(saying)));
+}
+
+#[test]
+fn what_cannot_be_done_is_said_and_the_line_can_be_put_right() {
+    let mut chat = chat();
+    for (line, notice) in [
+        ("/quitt", "there is no command /quitt; did you mean /quit?"),
+        ("/to lim", "nobody is called `lim`; did you mean `lin`? there are you, ada, lin, sam"),
+        ("/as ada", "no person is called `ada`; there are you"),
+        ("/task", "write /task TEXT"),
+    ] {
+        assert_eq!(chat.enter_line(line), None);
+        assert_eq!(chat.notice.as_deref(), Some(notice));
+        assert_eq!(chat.editor.text(), line);
+        chat.ctrl('u');
+    }
+    for (line, notice) in [
+        ("/cancel", "no turn is under way"),
+        ("/retry", "there is no turn to try again"),
+        ("/ledger", "nobody was sent anything yet"),
+        ("/prompt lin", "lin was sent nothing yet"),
+    ] {
+        assert_eq!(chat.enter_line(line), None);
+        assert_eq!(chat.notice.as_deref(), Some(notice));
+    }
+}
+
+#[test]
+fn ctrl_c_cancels_the_turn_and_then_leaves() {
+    let mut chat = at_work();
+    assert_eq!(chat.ctrl('c'), Some(Effect::CancelTurn));
+    assert!(chat.screen().contains("cancelling … "));
+    assert_eq!(chat.ctrl('c'), Some(Effect::Leave));
+    assert!(chat.screen().contains("saving … "));
+}
+
+#[test]
+fn ctrl_c_between_turns_clears_the_line_and_then_leaves() {
+    let mut chat = chat();
+    chat.type_in("half a thought");
+    assert_eq!((chat.ctrl('c'), chat.editor.text()), (None, ""));
+    chat.type_in("x");
+    assert_eq!(chat.ctrl('c'), None, "a key in between means that one stays");
+    assert_eq!(chat.ctrl('c'), Some(Effect::Leave));
+}
+
+#[test]
+fn ctrl_d_leaves_only_an_empty_line() {
+    let mut chat = chat();
+    chat.type_in("x");
+    assert_eq!(chat.ctrl('d'), None);
+    chat.ctrl('u');
+    assert_eq!(chat.ctrl('d'), Some(Effect::Leave));
+}
+
+#[test]
+fn what_is_said_during_a_turn_is_shown_as_waiting_and_never_forgotten() {
+    let mut chat = at_work();
+    let said = chat.enter_line("Look at the tests, too.");
+    let saying = Saying::new("you", "Look at the tests, too.").to(["ada"]);
+    assert_eq!(said, Some(Effect::Interject(saying)));
+    assert!(chat.screen().contains("… Look at the tests, too."));
+    // It came after the last look into the inbox: the conversation has to go on for it.
+    chat.happen(ended(1, "ada", Verdict::Done, None));
+    assert_eq!(chat.happen(idle()), Some(Effect::GoOn));
+    chat.happen(message(2, "you", &["ada"], "Look at the tests, too."));
+    assert_eq!(chat.happen(idle()), None);
+    assert!(!chat.screen().contains("stored after this turn"));
+}
+
+#[test]
+fn a_turn_that_failed_can_be_tried_again() {
+    let mut chat = at_work();
+    let failure = Verdict::Failed(Failure::new(Reason::Auth, "run `claude login`"));
+    chat.happen(writes(1, "ada", "I have read"));
+    chat.happen(ended(1, "ada", failure.clone(), None));
+    let failed = FailedTurn { turn: TurnId(1), member: "ada".into(), outcome: failure };
+    chat.happen(Event::Stopped(Stop::TurnFailed { person: "you".into(), turns: vec![failed] }));
+    assert_snapshot!("a_failed_turn", chat.screen());
+    assert_eq!(chat.enter_line("/retry"), Some(Effect::Retry(TurnId(1))));
+    chat.update(Input::Refused("turn 1 cannot be tried again: it is done".to_owned()));
+    assert_eq!(chat.enter_line("/go"), Some(Effect::GoOn));
+}
+
+#[test]
+fn another_person_who_is_asked_gets_the_word() {
+    let mut chat = chat();
+    let (person, turn) = ("kim".into(), TurnId(3));
+    let answers = convoke_session::MessageNumber(2);
+    chat.happen(Event::Stopped(Stop::Addressed { person, turn, answers }));
+    assert_eq!(chat.speaker.as_str(), "kim");
+    assert!(chat.screen().contains("kim is asked; you speak as kim now"));
+}
+
+#[test]
+fn the_ledger_is_one_key_away() {
+    let mut chat = at_work();
+    chat.happen(started(2, "lin"));
+    let read = |member: &str, turn, what| Some(Effect::Read(member.into(), TurnId(turn), what));
+    assert_eq!(chat.press(KeyCode::F(2)), read("lin", 2, What::Ledger));
+    assert_eq!(chat.ctrl('l'), read("lin", 2, What::Ledger));
+    assert_eq!(chat.enter_line("/prompt ada"), read("ada", 1, What::Prompt));
+}
+
+#[test]
+fn a_first_screen_says_what_to_do() {
+    assert_snapshot!(chat().screen());
+}
+
+#[test]
+fn the_member_at_work_is_seen_while_it_writes() {
+    let mut chat = at_work();
+    chat.happen(queued(2, "lin"));
+    chat.happen(queued(3, "sam"));
+    let (id, name) = (Cow::Borrowed("1"), Cow::Borrowed("Read"));
+    chat.happen(does(
+        1,
+        "ada",
+        EventKind::ToolStarted { id, name, input: Cow::Borrowed("{\"path\":\"login.py\"}") },
+    ));
+    chat.wait(65);
+    assert_snapshot!("a_tool_is_used", chat.screen());
+    chat.happen(writes(1, "ada", "I have read login.py: two functions, "));
+    chat.happen(writes(1, "ada", "one file of tests.\n\n漢字 and 👩‍👩‍👧 are\u{1b}[2J aligned."));
+    assert_snapshot!("a_reply_streams", chat.screen());
+}
+
+#[test]
+fn a_reply_stands_with_what_it_took() {
+    let mut chat = at_work();
+    chat.happen(message(2, "ada", &["lin", "sam"], "Two views, please."));
+    chat.happen(queued(2, "lin"));
+    chat.happen(ended(1, "ada", Verdict::Done, Some("msg-2")));
+    let diagnostic = Diagnostic::new(Code::MarkerUnresolved, "nobody is called `lim`");
+    chat.happen(Event::Diagnostic { turn: None, diagnostic });
+    chat.happen(Event::Task { task: "Ship it".to_owned(), by: "ada".into() });
+    chat.happen(Event::TurnDropped { turn: TurnId(2), member: "lin".into() });
+    chat.happen(idle());
+    assert_snapshot!(chat.screen());
+}
+
+#[test]
+fn names_are_offered_and_completed() {
+    let mut chat = chat();
+    chat.type_in("What about [NEXT: ");
+    assert_snapshot!("names_are_offered", chat.screen());
+    chat.press(KeyCode::Down);
+    chat.press(KeyCode::Down);
+    chat.press(KeyCode::Tab);
+    assert_eq!(chat.editor.text(), "What about [NEXT: lin");
+    chat.ctrl('u');
+    chat.type_in("/");
+    assert_snapshot!("commands_are_offered", chat.screen());
+    chat.type_in("to");
+    chat.press(KeyCode::Esc);
+    chat.type_in(" s");
+    chat.press(KeyCode::Tab);
+    assert_eq!(chat.editor.text(), "/to sam");
+}
+
+#[test]
+fn a_long_conversation_is_scrolled_and_stays_where_one_reads() {
+    let mut chat = chat();
+    for number in 1..40 {
+        chat.happen(message(number, "ada", &[], &format!("Remark number {number}.")));
+    }
+    assert!(chat.screen().contains("Remark number 39."));
+    chat.press(KeyCode::PageUp);
+    let before = chat.screen();
+    assert!(!before.contains("Remark number 39."));
+    chat.happen(message(40, "ada", &[], "Something new."));
+    let lines = |screen: &str| screen.lines().skip(1).take(10).collect::<Vec<_>>().join("\n");
+    assert_eq!(lines(&chat.screen()), lines(&before));
+    for _ in 0..40 {
+        chat.press(KeyCode::PageUp);
+    }
+    assert!(chat.screen().contains("Remark number 1."));
+    chat.press(KeyCode::Esc);
+    assert!(chat.screen().contains("Something new."));
+}
+
+#[test]
+fn a_page_is_opened_turned_over_and_closed() {
+    let mut chat = chat();
+    let sheet = Sheet {
+        member: "ada".into(),
+        turn: TurnId(1),
+        attempt: 2,
+        table: "1,234 of 786,432 bytes (0%)\n".to_owned(),
+        system: Some("Be brief.".to_owned()),
+        prompt: "[MESSAGE]\nCan we ship?\u{1b}c".to_owned(),
+    };
+    chat.update(Input::Sheet(Some(sheet), What::Ledger));
+    assert_snapshot!("the_ledger_of_a_prompt", chat.screen());
+    chat.press(KeyCode::Tab);
+    assert_snapshot!("the_prompt_itself", chat.screen());
+    chat.press(KeyCode::Esc);
+    assert!(chat.screen().contains("your turn"));
+}
+
+#[test]
+fn help_fits_a_small_terminal() {
+    let mut chat = chat();
+    chat.press(KeyCode::F(1));
+    assert_snapshot!(chat.screen());
+}
+
+#[test]
+fn a_session_is_taken_up_with_its_end_in_view() {
+    let said = |number: u64, from: &str, text: &str| PastMessage {
+        id: format!("msg-{number}").as_str().into(),
+        from: from.into(),
+        to: Vec::new(),
+        text: text.to_owned(),
+    };
+    let waiting =
+        Waiting { turn: TurnId(9), member: "lin".into(), intent: convoke_core::marker::Intent::P1 };
+    let mut chat = chat_after(Past {
+        messages: vec![said(201, "you", "And the tests?"), said(202, "ada", "They pass.")],
+        left_out: 200,
+        sent: vec![("ada".into(), TurnId(8))],
+        undone: Some(TurnId(7)),
+        queue: vec![waiting],
+        task: None,
+    });
+    assert_snapshot!(chat.screen());
+    assert_eq!(chat.enter_line("/retry"), Some(Effect::Retry(TurnId(7))));
+}
+
+#[test]
+fn every_size_can_be_drawn() {
+    let mut chat = at_work();
+    chat.happen(writes(1, "ada", "漢字 and some more words to wrap"));
+    chat.update(Input::Paste("a line\nand another\nand a third that is rather long".to_owned()));
+    chat.type_in(" [NEXT: ");
+    for width in 1..40 {
+        for height in 1..16 {
+            chat.update(Input::Resize(Size::new(width, height)));
+            chat.screen();
+        }
+    }
+    chat.press(KeyCode::F(1));
+    chat.update(Input::Resize(Size::new(1, 1)));
+    chat.screen();
+    chat.press(KeyCode::Esc);
+    chat.update(Input::Resize(Size::new(40, 12)));
+    assert_snapshot!(chat.screen());
+}
+
+#[test]
+fn nothing_of_a_hostile_text_reaches_the_terminal() {
+    let evil = "\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}\r\u{8}\u{0}";
+    let mut chat = chat();
+    let text = format!("before {evil} after");
+    chat.happen(message(1, &format!("ada{evil}"), &["you"], &text));
+    chat.happen(started(1, "lin"));
+    chat.happen(writes(1, "lin", "\u{1b}[2J\u{1b}[H\u{9d}0;x\u{9c}"));
+    let diagnostic = Diagnostic::new(Code::MarkerUnresolved, text.as_str());
+    chat.happen(Event::Diagnostic { turn: None, diagnostic });
+    chat.happen(Event::Task { task: text.clone(), by: "ada".into() });
+    chat.update(Input::Refused(text.clone()));
+    chat.update(Input::Paste(text));
+    let screen = chat.screen();
+    let bad = screen.chars().find(|&c| c != '\n' && (c.is_control() || c == '\u{202e}'));
+    assert_eq!(bad, None, "{screen}");
+}

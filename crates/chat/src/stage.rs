@@ -1,0 +1,286 @@
+//! The loop: keys, events of the conversation and the time go into the model; what it wants done is
+//! done; what it looks like is drawn.
+
+use std::collections::BTreeSet;
+use std::future::pending;
+use std::io;
+use std::time::{Duration, Instant};
+
+use convoke_core::Code;
+use convoke_session::coordinator::Observer;
+use convoke_session::{
+    Controls, Coordinator, CoordinatorError, Event, MemberName, Saying, SessionId, Stop, Store,
+    StoreError, TurnId,
+};
+use crossterm::event::{Event as TerminalEvent, EventStream};
+use futures_util::StreamExt as _;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use crate::history;
+use crate::intention::What;
+use crate::model::{Chat, Effect, Input, Setup, Waiting};
+use crate::sheet;
+use crate::terminal::Screen;
+use crate::view::render;
+
+/// The shortest time between two frames, when nobody types.
+const FRAME: Duration = Duration::from_millis(33);
+/// How often the time of those at work is brought up to date.
+const TICK: Duration = Duration::from_millis(250);
+/// How many events are taken in between two frames.
+const BATCH: usize = 1_000;
+
+/// A chat ended by force.
+#[derive(Debug, thiserror::Error)]
+pub enum ChatError {
+    /// The terminal cannot be used.
+    #[error("the terminal failed: {0}")]
+    Terminal(#[from] io::Error),
+    /// The conversation could not go on.
+    #[error(transparent)]
+    Conversation(#[from] CoordinatorError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What the conversation tells the screen.
+#[derive(Debug)]
+enum Report {
+    /// Something happened.
+    Event(Event),
+    /// These turns wait, and this is the task.
+    Standing(Vec<Waiting>, Option<String>),
+    /// Something could not be done, and nothing changed.
+    Refused(String),
+}
+
+/// Where the conversation's events arrive.
+pub struct Reports {
+    sender: mpsc::UnboundedSender<Report>,
+    receiver: mpsc::UnboundedReceiver<Report>,
+}
+
+/// What there is to say about a chat that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Closing {
+    /// Every kind of diagnostic that was given.
+    pub codes: BTreeSet<Code>,
+}
+
+/// Creates the observer that a conversation is opened with, and the place where its events arrive.
+pub fn reports() -> (Observer, Reports) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let reports = Reports { sender: sender.clone(), receiver };
+    // When nobody listens any more, the chat is over.
+    let observer = Box::new(move |event: Event| {
+        let _ = sender.send(Report::Event(event));
+    });
+    (observer, reports)
+}
+
+/// What the screen asks of the conversation.
+enum Request {
+    Say(Saying),
+    GoOn,
+    Retry(TurnId),
+}
+
+/// Holds a conversation in the terminal until the person leaves. Everything is saved as it happens.
+pub async fn hold<S: Store + Clone>(
+    coordinator: Coordinator<S>,
+    reports: Reports,
+    setup: Setup,
+) -> Result<Closing, ChatError> {
+    let past = history::read(&coordinator).await?;
+    let mut screen = Screen::take()?;
+    let chat = Chat::new(setup, past, screen.size()?);
+    let (requests, asked) = mpsc::unbounded_channel();
+    let Reports { sender, receiver } = reports;
+    let desk = Desk {
+        store: coordinator.store().clone(),
+        session: coordinator.session(),
+        controls: coordinator.controls(),
+        requests: Some(requests),
+    };
+    let conversation = conduct(coordinator, asked, sender);
+    let (conducted, shown) = tokio::join!(conversation, attend(chat, &mut screen, receiver, desk));
+    drop(screen);
+    conducted?;
+    shown
+}
+
+/// Does what is asked, one thing after the other, until nothing more can be asked.
+async fn conduct<S: Store>(
+    mut coordinator: Coordinator<S>,
+    mut asked: mpsc::UnboundedReceiver<Request>,
+    reports: mpsc::UnboundedSender<Report>,
+) -> Result<(), CoordinatorError> {
+    // An error says that the screen is gone; what was asked is done all the same.
+    let tell = |report| {
+        let _ = reports.send(report);
+    };
+    let standing = |coordinator: &Coordinator<S>| {
+        let waiting = coordinator.waiting().iter().map(Waiting::from).collect();
+        Report::Standing(waiting, coordinator.task().map(str::to_owned))
+    };
+    while let Some(request) = asked.recv().await {
+        match request {
+            Request::Say(saying) => {
+                coordinator.accept(saying).await?;
+            }
+            Request::GoOn => {}
+            Request::Retry(turn) => match coordinator.retry(turn).await {
+                Err(error @ CoordinatorError::NoRetry { .. }) => {
+                    tell(Report::Refused(error.to_string()));
+                    continue;
+                }
+                retried => retried?,
+            },
+        }
+        tell(standing(&coordinator));
+        let stop = coordinator.run().await?;
+        tell(standing(&coordinator));
+        if stop == Stop::Left {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What effects are carried out with.
+struct Desk<S> {
+    store: S,
+    session: SessionId,
+    controls: Controls,
+    /// Gone once the person has left.
+    requests: Option<mpsc::UnboundedSender<Request>>,
+}
+
+impl<S: Store> Desk<S> {
+    /// Carries out an effect; it may have something to show.
+    async fn carry_out(&mut self, effect: Effect) -> Result<Option<Input>, StoreError> {
+        match effect {
+            Effect::Say(saying) => self.ask(Request::Say(saying)),
+            Effect::Interject(saying) => self.controls.interject(saying),
+            Effect::GoOn => self.ask(Request::GoOn),
+            Effect::Retry(turn) => self.ask(Request::Retry(turn)),
+            Effect::CancelTurn => self.controls.cancel_turn(),
+            Effect::Leave => {
+                self.controls.leave();
+                self.requests = None;
+            }
+            Effect::Read(member, turn, what) => {
+                return self.read(member, turn, what).await.map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    fn ask(&self, request: Request) {
+        if let Some(requests) = &self.requests {
+            // An error says that the conversation is over.
+            let _ = requests.send(request);
+        }
+    }
+
+    async fn read(
+        &self,
+        member: MemberName,
+        turn: TurnId,
+        what: What,
+    ) -> Result<Input, StoreError> {
+        let sheet = sheet::read(&self.store, self.session, member, turn).await?;
+        Ok(Input::Sheet(sheet, what))
+    }
+}
+
+/// Shows the conversation until it is over.
+async fn attend<S: Store>(
+    mut chat: Chat,
+    screen: &mut Screen,
+    mut reports: mpsc::UnboundedReceiver<Report>,
+    mut desk: Desk<S>,
+) -> Result<Closing, ChatError> {
+    let began = Instant::now();
+    let mut keys = EventStream::new();
+    let mut signals = Signals::listen()?;
+    let mut batch = Vec::new();
+    let mut drawn = Instant::now();
+    screen.draw(|frame| render(&chat, frame))?;
+    loop {
+        let is_waiting = !batch.is_empty();
+        let next_frame = if is_waiting { drawn + FRAME } else { drawn + TICK };
+        let input = tokio::select! {
+            key = keys.next() => match key {
+                Some(event) => terminal_input(event?),
+                // The terminal is gone.
+                None => Some(Input::Terminate),
+            },
+            ended = signals.next() => Some(ended),
+            count = reports.recv_many(&mut batch, BATCH), if batch.len() < BATCH => {
+                if count == 0 {
+                    return Ok(Closing { codes: chat.codes });
+                }
+                None
+            }
+            () = tokio::time::sleep_until(next_frame.into()), if is_waiting || chat.is_busy() => None,
+        };
+        let is_typed = input.is_some();
+        if is_typed || drawn.elapsed() >= FRAME {
+            let tick = Input::Tick(began.elapsed());
+            let reported = batch.drain(..).map(|report| match report {
+                Report::Event(event) => Input::Event(event),
+                Report::Standing(queue, task) => Input::Standing(queue, task),
+                Report::Refused(why) => Input::Refused(why),
+            });
+            let inputs: Vec<Input> = std::iter::once(tick).chain(reported).chain(input).collect();
+            for input in inputs {
+                let effect = chat.update(input);
+                if let Some(effect) = effect
+                    && let Some(answer) = desk.carry_out(effect).await?
+                {
+                    chat.update(answer);
+                }
+            }
+            screen.draw(|frame| render(&chat, frame))?;
+            drawn = Instant::now();
+        }
+    }
+}
+
+fn terminal_input(event: TerminalEvent) -> Option<Input> {
+    match event {
+        TerminalEvent::Key(key) => Some(Input::Key(key)),
+        TerminalEvent::Paste(text) => Some(Input::Paste(text)),
+        TerminalEvent::Resize(width, height) => Some(Input::Resize((width, height).into())),
+        TerminalEvent::FocusGained | TerminalEvent::FocusLost | TerminalEvent::Mouse(_) => None,
+    }
+}
+
+/// The signals that end a chat.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Input {
+        tokio::select! {
+            Some(()) = self.interrupt.recv() => Input::Interrupt,
+            Some(()) = self.terminate.recv() => Input::Terminate,
+            Some(()) = self.hang_up.recv() => Input::Terminate,
+            else => pending().await,
+        }
+    }
+}

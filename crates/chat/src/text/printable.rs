@@ -1,0 +1,103 @@
+//! Printable text: whatever an agent writes, nothing of it steers the terminal or hides from the reader.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use unicode_segmentation::UnicodeSegmentation;
+
+/// The bytes of one character that is shown as it is; whole families fit, piles of accents do not.
+const MOST_BYTES: usize = 64;
+
+/// Returns a text of which every character can be shown. Line breaks stay; everything that would steer
+/// the terminal, or that nobody would see, is replaced by a mark.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(|c| c != '\n' && is_dangerous(c)) && !has_piles(text) {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len());
+    for grapheme in text.graphemes(true) {
+        match grapheme {
+            "\n" | "\r\n" | "\u{2028}" | "\u{2029}" => clean.push('\n'),
+            "\t" => clean.push_str("    "),
+            _ => clean.push_str(&shown(grapheme)),
+        }
+    }
+    Cow::Owned(clean)
+}
+
+/// Returns a text as one line of printable text.
+pub(crate) fn printable_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    printable(&words.join(" ")).into_owned()
+}
+
+/// Returns how one character is shown, in place.
+pub(crate) fn shown(grapheme: &str) -> Cow<'_, str> {
+    if grapheme.len() > MOST_BYTES {
+        return Cow::Borrowed("\u{FFFD}");
+    }
+    if !grapheme.chars().any(is_dangerous) {
+        return Cow::Borrowed(grapheme);
+    }
+    let mut marks = String::new();
+    for c in grapheme.chars() {
+        let mark = match c {
+            '\t' => '⇥',
+            '\u{0}'..='\u{1F}' => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{FFFD}'),
+            '\u{7F}' => '\u{2421}',
+            c if is_dangerous(c) => '\u{FFFD}',
+            c => c,
+        };
+        // Writing to a string cannot fail.
+        let _ = marks.write_char(mark);
+    }
+    Cow::Owned(marks)
+}
+
+/// Tells whether a character steers the terminal, turns the direction of writing, or is invisible where
+/// it could carry a message.
+fn is_dangerous(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{AD}' | '\u{61C}' | '\u{180E}' | '\u{200B}' | '\u{200E}' | '\u{200F}'
+            | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}'
+            | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E0FFF}')
+}
+
+fn has_piles(text: &str) -> bool {
+    // ASCII does not pile up.
+    !text.is_ascii() && text.graphemes(true).any(|grapheme| grapheme.len() > MOST_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_steers_a_terminal_becomes_a_mark() {
+        for (text, clean) in [
+            ("plain\ntext", "plain\ntext"),
+            ("\u{1b}[31mred\u{1b}[0m", "␛[31mred␛[0m"),
+            ("\u{1b}]0;title\u{7}", "␛]0;title␇"),
+            ("\u{9b}2J\u{7f}", "\u{FFFD}2J␡"),
+            ("a\r\nb\rc", "a\nb␍c"),
+            ("a\tb", "a    b"),
+            ("\u{202e}evil\u{2066}", "\u{FFFD}evil\u{FFFD}"),
+            ("hidden\u{e0041}\u{e0042}", "hidden\u{FFFD}\u{FFFD}"),
+            ("漢字 👩‍👩‍👧 é", "漢字 👩‍👩‍👧 é"),
+        ] {
+            assert_eq!(printable(text), clean, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_pile_of_accents_does_not_run_over_other_lines() {
+        let pile = format!("a{}", "\u{301}".repeat(500));
+        assert_eq!(printable(&format!("x{pile}y")), "x\u{FFFD}y");
+    }
+
+    #[test]
+    fn a_line_has_no_breaks() {
+        assert_eq!(printable_line(" a\n\n b\u{1b}c "), "a b␛c");
+    }
+}

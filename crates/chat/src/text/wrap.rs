@@ -1,0 +1,114 @@
+//! Breaking text into lines of a width, by what a terminal shows and not by bytes.
+
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+/// Breaks printable text into lines: at spaces where there are any, between wide characters, else
+/// anywhere. Costs time linear in the text.
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    wrap_onto(text, width, &mut lines);
+    lines
+}
+
+/// Adds the lines of a text, and returns where in it the last of them begins: only that one changes when
+/// the text goes on.
+pub(crate) fn wrap_onto(text: &str, width: usize, lines: &mut Vec<String>) -> usize {
+    let mut begins = 0;
+    let mut last = 0;
+    for line in text.split('\n') {
+        last = begins + wrap_line(line, width.max(2), lines);
+        begins += line.len() + 1;
+    }
+    last
+}
+
+fn wrap_line(line: &str, width: usize, lines: &mut Vec<String>) -> usize {
+    // Where the line begins that is filled now, how wide it is, and the last place to break it with the
+    // width up to there.
+    let (mut start, mut filled) = (0, 0);
+    let mut last_break: Option<(usize, usize)> = None;
+    let mut is_indented = true;
+    for (at, grapheme) in line.grapheme_indices(true) {
+        let wide = grapheme.width();
+        let is_space = grapheme == " ";
+        while filled + wide > width && filled > 0 && !is_space {
+            let (cut, before) = last_break.take().unwrap_or((at, filled));
+            lines.push(line[start..cut].trim_end_matches(' ').to_owned());
+            start = cut;
+            filled -= before;
+        }
+        filled += wide;
+        if is_space && !is_indented || wide > 1 {
+            last_break = Some((at + grapheme.len(), filled));
+        }
+        is_indented &= is_space;
+    }
+    lines.push(line[start..].trim_end_matches(' ').to_owned());
+    start
+}
+
+/// Returns a line that is at most so wide, with a mark where its end is missing.
+pub(crate) fn clip(line: &str, width: usize) -> String {
+    if line.width() <= width {
+        return line.to_owned();
+    }
+    let mut clipped = String::new();
+    let mut filled = 1;
+    for grapheme in line.graphemes(true) {
+        filled += grapheme.width();
+        if filled > width {
+            break;
+        }
+        clipped.push_str(grapheme);
+    }
+    if width > 0 {
+        clipped.push('…');
+    }
+    clipped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lines_break_at_spaces_and_else_anywhere() {
+        for (text, lines) in [
+            ("", &[""][..]),
+            ("one two three", &["one two", "three"]),
+            ("one  two  three", &["one  two", "three"]),
+            ("abcdefghijk", &["abcdefgh", "ijk"]),
+            ("    abcdefgh", &["    abcd", "efgh"]),
+            ("a\n\nb", &["a", "", "b"]),
+            ("漢字漢字漢字", &["漢字漢字", "漢字"]),
+            ("ab漢字漢字", &["ab漢字漢", "字"]),
+            ("a漢字漢字漢", &["a漢字漢", "字漢"]),
+            ("👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧", &["👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧", "👩‍👩‍👧"]),
+        ] {
+            assert_eq!(wrap(text, 8), lines, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_clipped_line_says_so() {
+        let clipped = ["abc", "abcd", "漢字"].map(|line| clip(line, 3));
+        assert_eq!(clipped, ["abc", "ab…", "漢…"]);
+        assert_eq!(clip("abc", 0), "");
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_too_wide_and_nothing_but_spaces_is_lost(
+            text in "[ a-z漢é👩\u{301}\n]{0,200}", width in 2_usize..30,
+        ) {
+            let lines = wrap(&text, width);
+            for line in &lines {
+                prop_assert!(line.width() <= width, "{line:?} in {width}");
+            }
+            let solid = |text: &str| text.replace([' ', '\n'], "");
+            prop_assert_eq!(solid(&lines.concat()), solid(&text));
+        }
+    }
+}

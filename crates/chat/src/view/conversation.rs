@@ -1,0 +1,98 @@
+//! The conversation: what was said, what is being written, and what waits to be stored.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+
+use super::sides;
+use crate::model::Chat;
+use crate::transcript::{Entry, Head, Kind, Tone};
+use crate::work::Work;
+
+/// Draws the part of the conversation that is in view. Costs what is drawn.
+pub(super) fn render(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
+    let height = usize::from(area.height);
+    let wanted = height + chat.scrolled;
+    // From the newest line back to the oldest that is in view.
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    for text in chat.pending.iter().rev() {
+        lines.push(Line::default());
+        lines.push(
+            Line::raw(sides(&format!(" … {text}"), "stored after this turn", area.width)).dim(),
+        );
+    }
+    for work in chat.works.iter().rev().filter(|work| !work.lines().is_empty()) {
+        written(work, &mut lines);
+    }
+    for entry in chat.transcript.entries().iter().rev() {
+        if lines.len() >= wanted {
+            break;
+        }
+        entry_lines(entry, area.width, &mut lines);
+    }
+    let in_view = lines.into_iter().skip(chat.scrolled).take(height);
+    let mut in_view: Vec<Line<'_>> = in_view.collect();
+    in_view.reverse();
+    // A short conversation begins at the top.
+    frame.render_widget(Paragraph::new(in_view), area);
+    if chat.scrolled > 0 && area.height > 0 {
+        let below = format!(" ↓ {} more lines · Esc goes to the end ", chat.scrolled);
+        let width =
+            u16::try_from(Line::raw(below.as_str()).width()).unwrap_or(u16::MAX).min(area.width);
+        let place = Rect { x: area.right() - width, y: area.bottom() - 1, width, height: 1 };
+        frame.render_widget(Line::raw(below).reversed(), place);
+    }
+}
+
+/// Adds the lines of an entry, last first.
+fn entry_lines<'a>(entry: &'a Entry, width: u16, lines: &mut Vec<Line<'a>>) {
+    lines.push(Line::default());
+    match &entry.kind {
+        Kind::Said(head) => {
+            lines.extend(entry.lines.iter().rev().map(|line| body(line)));
+            lines.push(head_line(head, width));
+        }
+        Kind::Note(tone) => {
+            let style = match tone {
+                Tone::Quiet => Style::new().dim(),
+                Tone::Warning => Style::new().fg(Color::Yellow),
+                Tone::Bad => Style::new().fg(Color::Red),
+            };
+            let count = entry.lines.len();
+            lines.extend(entry.lines.iter().rev().enumerate().map(|(at, line)| {
+                let mark = if at + 1 == count { " · " } else { "   " };
+                Line::from(vec![Span::raw(mark), Span::raw(line.as_str())]).style(style)
+            }));
+        }
+    }
+}
+
+fn head_line(head: &Head, width: u16) -> Line<'static> {
+    let to = if head.to.is_empty() { String::new() } else { format!(" → {}", head.to) };
+    let line = sides(&format!(" {}{to}", head.from), &head.cost, width);
+    let colour = if head.is_person { Color::Cyan } else { Color::Green };
+    let style = Style::new().bold().fg(colour);
+    // The name stands out, what it took does not.
+    let name = 1 + head.from.len();
+    match line.split_at_checked(name) {
+        Some((name, rest)) => {
+            Line::from(vec![Span::styled(name.to_owned(), style), Span::raw(rest.to_owned()).dim()])
+        }
+        None => Line::styled(line, style),
+    }
+}
+
+/// Adds what a member has written so far, last line first.
+fn written<'a>(work: &'a Work, lines: &mut Vec<Line<'a>>) {
+    lines.push(Line::default());
+    lines.extend(work.lines().iter().rev().map(|line| body(line)));
+    let name = Span::raw(format!(" {} ", crate::text::printable_line(work.member.as_str())));
+    let name = name.bold().fg(Color::Green);
+    lines.push(Line::from(vec![name, Span::raw("…").dim()]));
+}
+
+fn body(line: &str) -> Line<'_> {
+    Line::from(vec![Span::raw("  "), Span::raw(line)])
+}

@@ -1,0 +1,89 @@
+//! The lines around the conversation: what it is about, who is at work, who waits, and the keys.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+
+use super::sides;
+use crate::figures::clock;
+use crate::model::{Activity, Chat};
+use crate::text::{clip, printable_line};
+
+/// Draws what the conversation is about and whose turn it is.
+pub(super) fn header(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
+    let name = printable_line(&chat.setup.name);
+    let about = match &chat.task {
+        Some(task) => format!(" {name} · {}", printable_line(task)),
+        None => format!(" {name}"),
+    };
+    let turn = match chat.activity {
+        Activity::Waiting => "your turn ",
+        Activity::Working => "at work ",
+        Activity::Cancelling => "cancelling … ",
+        Activity::Leaving => "saving … ",
+    };
+    frame.render_widget(Line::raw(sides(&about, turn, area.width)).reversed(), area);
+}
+
+/// Draws who is at work: since when, with how many events and tokens, and on what.
+pub(super) fn works(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
+    let lines = chat.works.iter().map(|work| {
+        let name = printable_line(work.member.as_str());
+        let elapsed = clock(chat.now.saturating_sub(work.began));
+        let events = if work.events == 1 { "event" } else { "events" };
+        let counted = format!("{} {events} · {} tokens ", work.events, work.tokens());
+        let doing = format!(" ● {name} {elapsed}  {}", work.activity);
+        Line::raw(sides(&doing, &counted, area.width)).fg(Color::Green)
+    });
+    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), area);
+}
+
+/// Draws who waits, in the order in which they were called.
+pub(super) fn queue(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
+    let waiting = chat
+        .queue
+        .iter()
+        .map(|waiting| format!("{} {:?}", printable_line(waiting.member.as_str()), waiting.intent));
+    let waiting = waiting.collect::<Vec<_>>().join(", ");
+    let text = match chat.queue.len() {
+        0 => " queue: nobody waits".to_owned(),
+        1 => format!(" queue: {waiting}"),
+        count => format!(" queue ({count}): {waiting}"),
+    };
+    frame.render_widget(Line::raw(clip(&text, usize::from(area.width))).dim(), area);
+}
+
+/// Draws the line above the input, which says who speaks to whom.
+pub(super) fn rule(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
+    let from = printable_line(chat.speaker.as_str());
+    let to =
+        if chat.to.is_empty() { "all".to_owned() } else { printable_line(&chat.to.join(", ")) };
+    let who = clip(&format!(" {from} → {to} "), usize::from(area.width.saturating_sub(4)));
+    let used = Line::raw(who.as_str()).width() + 2;
+    let rest = "─".repeat(usize::from(area.width).saturating_sub(used));
+    let line = vec![Span::raw("──").dim(), Span::raw(who).bold(), Span::raw(rest).dim()];
+    frame.render_widget(Line::from(line), area);
+}
+
+/// Draws the keys, or what there is to say in passing.
+pub(super) fn hints(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
+    if let Some(notice) = &chat.notice {
+        let notice = clip(&format!(" {notice}"), usize::from(area.width));
+        frame.render_widget(Line::raw(notice).fg(Color::Yellow), area);
+        return;
+    }
+    if let Some(overlay) = &chat.overlay {
+        let keys = clip(&format!(" {}", overlay.keys()), usize::from(area.width));
+        frame.render_widget(Line::raw(keys).dim(), area);
+        return;
+    }
+    let keys = match chat.activity {
+        Activity::Waiting => {
+            " Enter sends · Tab completes · F2 ledger · F1 help · Ctrl-C Ctrl-C leaves"
+        }
+        _ => " Enter says it after this turn · F2 ledger · F1 help · Ctrl-C cancels the turn",
+    };
+    frame.render_widget(Line::raw(clip(keys, usize::from(area.width))).dim(), area);
+}

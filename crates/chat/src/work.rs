@@ -1,0 +1,159 @@
+//! Work: a member's turn while it is under way.
+
+use std::time::Duration;
+
+use convoke_agent::event::{Event, EventKind, Part};
+use convoke_agent::usage::Usage;
+use convoke_core::ledger::estimate_tokens;
+use convoke_session::{MemberName, TurnId};
+
+use crate::text::{Flow, printable, printable_line};
+
+/// A member's turn while it is under way.
+#[derive(Debug, Clone)]
+pub(crate) struct Work {
+    pub(crate) turn: TurnId,
+    pub(crate) member: MemberName,
+    /// When it began, on the clock of the screen.
+    pub(crate) began: Duration,
+    /// How many events came back.
+    pub(crate) events: u64,
+    /// What the agent does besides writing.
+    pub(crate) activity: String,
+    /// The estimated tokens that were sent.
+    sent: u64,
+    usage: Option<Usage>,
+    reply: Flow,
+    /// How much of the reply is certain; the rest runs ahead.
+    certain: usize,
+    written: u64,
+}
+
+impl Work {
+    /// Begins a turn.
+    pub(crate) fn new(
+        turn: TurnId,
+        member: MemberName,
+        began: Duration,
+        sent: u64,
+        width: usize,
+    ) -> Self {
+        Self {
+            turn,
+            member,
+            began,
+            events: 0,
+            activity: "was sent its prompt".to_owned(),
+            sent,
+            usage: None,
+            reply: Flow::new(width),
+            certain: 0,
+            written: 0,
+        }
+    }
+
+    /// Returns the reply so far.
+    pub(crate) fn lines(&self) -> &[String] {
+        if self.reply.text().is_empty() { &[] } else { self.reply.lines() }
+    }
+
+    /// Returns the reply so far, as text.
+    pub(crate) fn text(&self) -> &str {
+        self.reply.text()
+    }
+
+    /// Wraps the reply for another width.
+    pub(crate) fn resize(&mut self, width: usize) {
+        self.reply.resize(width);
+    }
+
+    /// Says what was sent and what came back, as far as it is counted.
+    pub(crate) fn tokens(&self) -> String {
+        let grouped = crate::figures::number;
+        if let Some(usage) = self.usage {
+            return format!("{} in, {} out", grouped(usage.input), grouped(usage.output));
+        }
+        let out = estimate_tokens(self.written);
+        format!("~{} in, ~{} out", grouped(self.sent), grouped(out))
+    }
+
+    /// Takes up what the agent did.
+    pub(crate) fn observe(&mut self, event: &Event<'_>) {
+        self.events += 1;
+        let is_own = event.sub_agent.is_none();
+        match &event.kind {
+            EventKind::Text { text, part: Part::Delta } if is_own => {
+                "writes".clone_into(&mut self.activity);
+                self.written += text.len() as u64;
+                if self.certain > 0 && self.reply.text().len() == self.certain {
+                    self.reply.push("\n\n");
+                }
+                self.reply.push(&printable(text));
+            }
+            EventKind::Text { text, part: Part::Whole } if is_own => self.settle(&printable(text)),
+            EventKind::Text { .. } => "a sub-agent writes".clone_into(&mut self.activity),
+            EventKind::Thinking { .. } => "thinks".clone_into(&mut self.activity),
+            EventKind::ToolStarted { name, input, .. } => {
+                let name = if name.is_empty() { "a tool" } else { name };
+                self.activity = format!("uses {} {}", printable_line(name), brief(input));
+            }
+            EventKind::ToolFinished { ok: false, output, .. } => {
+                self.activity = format!("a tool failed: {}", brief(output));
+            }
+            EventKind::FileChange { changes } => {
+                let paths: Vec<&str> = changes.iter().map(|change| &*change.path).collect();
+                self.activity = format!("changed {}", brief(&paths.join(", ")));
+            }
+            EventKind::Usage(usage) => self.usage = Some(*usage),
+            EventKind::Retry { reason, .. } => {
+                self.activity = format!("tries again: {}", brief(reason));
+            }
+            EventKind::Started { .. }
+            | EventKind::ToolFinished { .. }
+            | EventKind::Todo { .. }
+            | EventKind::Warning(_)
+            | EventKind::Unknown { .. }
+            | EventKind::Finished { .. } => {}
+        }
+    }
+
+    /// Puts a whole text in the place of the pieces that ran ahead of it.
+    fn settle(&mut self, whole: &str) {
+        let text = self.reply.text();
+        // The end of a long reply is all that is kept of it.
+        let certain = text.get(..self.certain).unwrap_or_default();
+        let space = if certain.is_empty() { "" } else { "\n\n" };
+        let settled = format!("{certain}{space}{whole}");
+        if settled != text {
+            self.written = self.written.max(settled.len() as u64);
+            self.reply.replace(settled);
+        }
+        self.certain = self.reply.text().len();
+    }
+}
+
+/// Returns the beginning of a text, as one line.
+fn brief(text: &str) -> String {
+    printable_line(&text[..text.floor_char_boundary(200)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::borrow::Cow;
+
+    fn text(text: &'static str, part: Part) -> Event<'static> {
+        Event::own(EventKind::Text { text: Cow::Borrowed(text), part })
+    }
+
+    #[test]
+    fn a_whole_text_replaces_the_pieces_that_ran_ahead_of_it() {
+        let mut work = Work::new(TurnId(1), "ada".into(), Duration::ZERO, 12, 40);
+        work.observe(&text("One ", Part::Delta));
+        work.observe(&text("tow.", Part::Delta));
+        assert_eq!(work.text(), "One tow.");
+        work.observe(&text("One two.", Part::Whole));
+        work.observe(&text("Three\u{1b}[2J", Part::Delta));
+        assert_eq!(work.lines(), ["One two.", "", "Three␛[2J"]);
+    }
+}

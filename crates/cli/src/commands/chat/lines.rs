@@ -1,0 +1,187 @@
+//! A chat without a screen: each line of standard input is a message or a command, and what happens is
+//! shown as `convoke run` shows it.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::time::Instant;
+
+use convoke_chat::{Intention, Sheet, What, help, printable, read_sheet};
+use convoke_session::event::Stop;
+use convoke_session::{Event, MemberName, Saying, Store as _, TurnId};
+use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::company;
+use crate::commands::run::{self, Finale, Reached, Show, conclude, drive};
+use crate::conversation::{self, Conversation};
+use crate::outcome::{Outcome, UsageError};
+use crate::surroundings;
+
+/// Holds a conversation with what stands in the lines of standard input.
+pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outcome> {
+    let surroundings = surroundings::of_process()?;
+    let began = Instant::now();
+    let (sender, events) = unbounded_channel();
+    let observer = Box::new(move |event: Event| {
+        // Nobody listens any more once the chat has ended.
+        let _ = sender.send(event);
+    });
+    let conversation = conversation::open(&arguments.order, &surroundings, observer).await?;
+    let mut chat = LineChat {
+        speaker: conversation.speaker().await?,
+        to: run::addressees(&arguments.to, &conversation)?,
+        show: Show::new(arguments, &conversation),
+        conversation,
+        events,
+        reached: Vec::new(),
+        form: if arguments.json { Form::Json } else { Form::Text },
+        stop: None,
+    };
+    chat.show.opening(&chat.conversation)?;
+    chat.listen().await?;
+    let LineChat { conversation, mut show, reached, stop, speaker, .. } = chat;
+    let stop = stop.unwrap_or(Stop::Idle { person: speaker });
+    let finale = Finale { stop, reached, elapsed: began.elapsed() };
+    conclude(&conversation, &mut show, finale, &arguments.deny).await
+}
+
+/// For whom a chat is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    Json,
+}
+
+/// A chat without a screen.
+struct LineChat {
+    conversation: Conversation,
+    show: Show,
+    events: UnboundedReceiver<Event>,
+    speaker: MemberName,
+    to: Vec<String>,
+    reached: Vec<Reached>,
+    form: Form,
+    /// Why the conversation stopped last.
+    stop: Option<Stop>,
+}
+
+impl LineChat {
+    /// Does what the lines say, until there are no more or the person leaves.
+    async fn listen(&mut self) -> anyhow::Result<()> {
+        let mut lines = read_lines();
+        while self.stop != Some(Stop::Left) {
+            // Anew for each line: what comes while agents are at work is heard where they are.
+            let mut interrupts = signal(SignalKind::interrupt())?;
+            let mut ends = signal(SignalKind::terminate())?;
+            let line = tokio::select! {
+                line = lines.recv() => line,
+                _ = interrupts.recv() => None,
+                _ = ends.recv() => None,
+            };
+            let Some(line) = line else { return Ok(()) };
+            let line = line?;
+            if line.trim().is_empty() {
+                continue;
+            }
+            match company(&self.conversation).understand(&line, &self.to) {
+                Ok(Intention::Quit) => return Ok(()),
+                Ok(intention) => self.intend(intention).await?,
+                // A script that goes on after a mistake would say the wrong things.
+                Err(why) => return Err(UsageError(format!("`{line}`: {why}")).into()),
+            }
+        }
+        Ok(())
+    }
+
+    async fn intend(&mut self, intention: Intention) -> anyhow::Result<()> {
+        match intention {
+            Intention::Say { text, to } => {
+                let to = company(&self.conversation).meant(&self.speaker, to);
+                let saying = Saying::new(self.speaker.clone(), text).to(to);
+                self.conversation.coordinator.accept(saying).await?;
+                self.go_on().await
+            }
+            Intention::Address(to) => {
+                self.to = to;
+                Ok(())
+            }
+            Intention::SpeakAs(person) => {
+                self.speaker = person;
+                Ok(())
+            }
+            Intention::Retry => {
+                run::retry(&mut self.conversation).await?;
+                self.go_on().await
+            }
+            Intention::GoOn => self.go_on().await,
+            Intention::Look(what, member) => self.look(what, member).await,
+            Intention::Help => self.help(),
+            // Between two lines nothing is under way.
+            Intention::Cancel | Intention::Quit => Ok(()),
+        }
+    }
+
+    async fn go_on(&mut self) -> anyhow::Result<()> {
+        let Self { conversation, events, show, reached, .. } = self;
+        self.stop = Some(drive(conversation, events, show, reached).await?);
+        Ok(())
+    }
+
+    /// Shows what was sent last, to a member or at all.
+    async fn look(&self, what: What, member: Option<MemberName>) -> anyhow::Result<()> {
+        let coordinator = &self.conversation.coordinator;
+        let (store, session) = (coordinator.store(), coordinator.session());
+        let turns = store.turns_after(session, TurnId::default(), usize::MAX).await?;
+        let is_meant = |name: &MemberName| member.as_ref().is_none_or(|member| member == name);
+        let turn = turns.into_iter().rev().find(|turn| turn.attempts > 0 && is_meant(&turn.member));
+        let sheet = match turn {
+            Some(turn) => read_sheet(store, session, turn.member, turn.id).await?,
+            None => None,
+        };
+        let text = match (&sheet, what) {
+            _ if self.form == Form::Json => return write_json(&sheet_event(sheet.as_ref())),
+            (None, _) => "nothing was sent yet\n".to_owned(),
+            (Some(sheet), What::Ledger) => sheet.table.clone(),
+            (Some(sheet), What::Prompt) => sheet.texts() + "\n",
+        };
+        let mut out = io::stdout();
+        // A file gets every byte; a terminal nothing that could steer it.
+        let text = if out.is_terminal() { printable(&text) } else { text.into() };
+        Ok(out.write_all(text.as_bytes())?)
+    }
+
+    fn help(&self) -> anyhow::Result<()> {
+        match self.form {
+            Form::Text => Ok(io::stdout().write_all(help().as_bytes())?),
+            Form::Json => write_json(&json!({"type": "help", "text": help()})),
+        }
+    }
+}
+
+/// Describes what a member was sent, for other programs.
+fn sheet_event(sheet: Option<&Sheet>) -> Value {
+    let Some(sheet) = sheet else { return json!({"type": "sheet", "member": null}) };
+    let Sheet { member, turn, attempt, table, system, prompt } = sheet;
+    json!({
+        "type": "sheet", "member": member, "turn": turn, "attempt": attempt,
+        "prompt": prompt, "systemFlag": system, "table": table,
+    })
+}
+
+fn write_json(value: &Value) -> anyhow::Result<()> {
+    Ok(writeln!(io::stdout(), "{value}")?)
+}
+
+/// Reads lines beside the conversation. The thread ends with the process: nothing can wake it from a
+/// read of standard input.
+fn read_lines() -> UnboundedReceiver<io::Result<String>> {
+    let (sender, lines) = unbounded_channel();
+    std::thread::spawn(move || {
+        for line in io::stdin().lock().lines() {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}

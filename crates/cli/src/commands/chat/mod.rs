@@ -1,0 +1,94 @@
+//! `convoke chat`: the same conversation as `convoke run`, as long as a person likes.
+
+mod lines;
+
+use std::io::{IsTerminal, Write as _, stdin, stdout};
+
+use clap::Args;
+use convoke_chat::{Company, Setup};
+
+use crate::commands::run::{Arguments as RunArguments, addressees};
+use crate::commands::sessions::short;
+use crate::conversation::project::Origin;
+use crate::conversation::{self, Conversation, Order, sample};
+use crate::diagnostics::Deny;
+use crate::outcome::Outcome;
+use crate::program;
+use crate::surroundings;
+
+/// Holds a conversation between you and a team of agents in the whole terminal.
+///
+/// Ctrl-C once cancels the turn that is under way, twice leaves; both save. Where there is no terminal,
+/// and with --json, each line of standard input is a message or a command.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  convoke chat --rehearse
+  convoke chat --session last
+  printf 'Is it safe?\\n/quit\\n' | convoke chat --json")]
+pub struct Arguments {
+    #[command(flatten)]
+    order: Order,
+    /// Who is called when your text calls nobody; by default the first agent of the team
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    to: Vec<String>,
+    /// Read lines, and write one event a line, as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    deny: Deny,
+}
+
+/// Runs `convoke chat`.
+pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    if !arguments.json && has_screen() {
+        return runtime.block_on(hold(&arguments));
+    }
+    let Arguments { order, to, json, deny } = arguments;
+    let arguments = RunArguments { task: None, order, to, retry: false, json, deny };
+    runtime.block_on(lines::converse(&arguments))
+}
+
+/// Tells whether a whole screen can be drawn and typed into.
+fn has_screen() -> bool {
+    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    stdin().is_terminal() && stdout().is_terminal() && !is_dumb
+}
+
+async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let surroundings = surroundings::of_process()?;
+    let (observer, reports) = convoke_chat::reports();
+    let conversation = conversation::open(&arguments.order, &surroundings, observer).await?;
+    let setup = setup(&arguments.to, &conversation).await?;
+    let session = short(conversation.coordinator.session());
+    let option = conversation.players.option();
+    // The servers of a rehearsal end with the conversation.
+    let Conversation { coordinator, stage, .. } = conversation;
+    let closing = Box::pin(convoke_chat::hold(coordinator, reports, setup)).await?;
+    drop(stage);
+    let program = program::name();
+    writeln!(stdout(), "saved; `{program} chat --session {session}{option}` goes on")?;
+    Ok(arguments.deny.outcome(closing.codes))
+}
+
+/// Collects what a chat begins with.
+async fn setup(to: &[String], conversation: &Conversation) -> anyhow::Result<Setup> {
+    let coordinator = &conversation.coordinator;
+    let team = coordinator.crew().team();
+    let suggestion =
+        (conversation.project.origin == Origin::Sample).then(|| sample::QUESTION.to_owned());
+    Ok(Setup {
+        name: team.name.clone().unwrap_or_else(|| "a conversation".to_owned()),
+        session: short(coordinator.session()),
+        company: company(conversation),
+        speaker: conversation.speaker().await?,
+        to: addressees(to, conversation)?,
+        suggestion,
+        diagnostics: conversation.diagnostics.clone(),
+    })
+}
+
+fn company(conversation: &Conversation) -> Company {
+    let crew = conversation.coordinator.crew();
+    Company { roster: crew.roster().clone(), text: crew.team().context.text }
+}

@@ -1,0 +1,180 @@
+//! `convoke init`: a first team file for a directory.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _, stdout};
+use std::path::Path;
+
+use anyhow::Context as _;
+use clap::Args;
+use convoke_agent::Vendor;
+use convoke_inspect::Surroundings;
+use serde_json::json;
+
+use crate::conversation::project::TEAM_FILE;
+use crate::outcome::{Outcome, UsageError};
+use crate::program;
+use crate::surroundings;
+use crate::terminal::Paint;
+
+/// Writes a team file for this directory, from the agents that are installed. It never overwrites one.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A place in the team that init proposes.
+struct Role {
+    name: &'static str,
+    summary: &'static str,
+    instructions: &'static str,
+}
+
+const ROLES: [Role; 3] = [
+    Role {
+        name: "lead",
+        summary: "Lead plans the work, asks the others, and decides.",
+        instructions: "Ask reviewer before you decide. Answer in a few sentences.",
+    },
+    Role {
+        name: "reviewer",
+        summary: "Reviewer looks for what is wrong, and proves it.",
+        instructions: "Cite file and line for every finding.",
+    },
+    Role {
+        name: "tester",
+        summary: "Tester looks after the tests, and what they leave open.",
+        instructions: "Name the test that would have failed.",
+    },
+];
+
+/// Runs `convoke init`.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let surroundings = surroundings::of_process()?;
+    let installed: Vec<Vendor> = Vendor::ALL
+        .into_iter()
+        .filter(|vendor| !surroundings.programs(vendor.facts().command).is_empty())
+        .collect();
+    let path = surroundings.cwd.join(TEAM_FILE);
+    let text = team_file(&installed, &person(&surroundings), &surroundings.cwd);
+    match std::fs::File::create_new(&path) {
+        Ok(mut file) => {
+            let written = file.write_all(text.as_bytes());
+            written.with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            return Err(UsageError(format!(
+                "{} is there already and was left as it is",
+                path.display()
+            ))
+            .into());
+        }
+        Err(error) => return Err(error).context(format!("cannot write {}", path.display())),
+    }
+    let mut out = stdout().lock();
+    let agents: Vec<&str> = installed.iter().map(|vendor| vendor.facts().command).collect();
+    if arguments.json {
+        writeln!(out, "{}", json!({"path": path, "installed": agents}))?;
+        return Ok(Outcome::Done);
+    }
+    let paint = Paint::for_stream(&out);
+    writeln!(out, "wrote {}", path.display())?;
+    let installed = match &agents[..] {
+        [] => "None of claude, codex and gemini is installed; rehearse until one is.".to_owned(),
+        agents => format!("installed: {}", agents.join(", ")),
+    };
+    writeln!(out, "{installed}")?;
+    let program = program::name();
+    writeln!(out)?;
+    let mut advice = |what: &str, command: &str| {
+        let command = paint.strong(&format!("{program} {command}"));
+        writeln!(out, "{} {command}", paint.faint(&format!("{what:<33}")))
+    };
+    advice("try it without an account", "run --rehearse \"Say hello\"")?;
+    advice("see what lead would be sent", "prompt --for lead")?;
+    advice("see whether agents are signed in", "doctor")?;
+    advice("hold a conversation", "run \"Review this project\"")?;
+    Ok(Outcome::Done)
+}
+
+/// Returns a name for the person: the user's own, if a team file can have it.
+fn person(surroundings: &Surroundings) -> String {
+    let user = surroundings.variable("USER").and_then(|name| name.to_str()).unwrap_or_default();
+    let is_plain = user.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    let is_taken = ["all", "root"].contains(&user) || ROLES.iter().any(|role| role.name == user);
+    if user.is_empty() || !is_plain || is_taken { "you".to_owned() } else { user.to_owned() }
+}
+
+fn team_file(installed: &[Vendor], person: &str, directory: &Path) -> String {
+    let agents: &[Vendor] = if installed.is_empty() { &[Vendor::Claude] } else { installed };
+    let name = directory.file_name().map_or_else(|| "team".into(), |name| name.to_string_lossy());
+    let mut text = format!(
+        "\
+# The team of this directory. `convoke run \"…\"` lets it talk, `convoke prompt --for NAME` shows what a
+# member would be sent, and docs/team-file.md describes every setting.
+name = {}
+# What the team works on; every member reads it in every prompt.
+# task = \"Review the authentication module\"
+
+[context]
+window = 5                # how many earlier messages a member sees
+max-bytes = \"768 KiB\"     # of everything that is sent to it in one turn
+# visibility = \"addressed\" # a member sees only what it wrote, or was sent
+
+[limits]
+turns = 20                # then a person is asked, however much the agents have to say
+turn-timeout = \"30m\"
+# parallel = true         # members that are called together work at the same time
+
+# You. Somebody has to ask, and to be asked.
+[[member]]
+name = \"{person}\"
+human = true
+",
+        toml::Value::from(&*name)
+    );
+    for (index, role) in ROLES.iter().take(agents.len().max(2)).enumerate() {
+        let agent = agents[index % agents.len()];
+        let Role { name, summary, instructions } = role;
+        let remark = match (index, installed.is_empty()) {
+            (_, true) => {
+                "# It is not installed here: rehearse, or choose another (codex, gemini).\n"
+            }
+            (0, false) => {
+                "# Members call each other with a last line such as [NEXT: reviewer]; each is told so.\n"
+            }
+            _ => "",
+        };
+        let _ = write!(
+            text,
+            "\n{remark}[[member]]\nname = \"{name}\"\nagent = \"{agent}\"\nrole-summary = \"{summary}\"\ninstructions = \"{instructions}\"\n"
+        );
+        if index == 0 {
+            text += "\
+# instructions-file = \"agents/lead.md\"   # longer instructions, in a file below this one
+# model = \"…\"                            # when it is not the agent's own choice
+# sandbox = \"edit\"                       # may change files; counts after `convoke trust`
+";
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use convoke_team::Team;
+
+    #[test]
+    fn whatever_is_installed_the_file_is_a_team() {
+        for installed in
+            [&[][..], &[Vendor::Codex], &[Vendor::Claude, Vendor::Gemini], &Vendor::ALL]
+        {
+            let text = team_file(installed, "kim", Path::new("/work/a \"quoted\"\nname"));
+            let team = Team::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+            assert_eq!(team.members.len(), 1 + installed.len().max(2), "{text}");
+            assert_eq!(team.name.as_deref(), Some("a \"quoted\"\nname"));
+        }
+    }
+}

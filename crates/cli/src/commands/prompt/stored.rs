@@ -1,0 +1,51 @@
+//! The prompt that a member of a stored session would get now.
+
+use anyhow::Context as _;
+use convoke_core::AssemblerOutput;
+use convoke_session::prompt::{InstructionFile, PromptInput};
+use convoke_session::{MemberName, Store as _};
+
+use super::{Arguments, member};
+use crate::conversation::home::Home;
+use crate::conversation::project::Project;
+use crate::conversation::trust::TrustedDirectories;
+use crate::conversation::{project_of, sessions};
+use crate::outcome::UsageError;
+use crate::surroundings;
+
+/// Assembles what a member would be sent: for the turn of its own that waits, else for the newest
+/// message.
+pub(super) fn assemble(
+    arguments: &Arguments,
+    written: &str,
+) -> anyhow::Result<AssemblerOutput<'static>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let surroundings = surroundings::of_process()?;
+        let home = Home::of(&surroundings);
+        let trusted = TrustedDirectories::load(&home)?;
+        let store = sessions::open_store(&surroundings).await?;
+        let session = store.session(sessions::find(&store, written).await?).await?;
+        let id = session.began.id;
+        let project = match &arguments.team {
+            Some(path) => Project::read(path, &trusted)?,
+            None => project_of(&session, &home, &trusted)?,
+        };
+        let (member, settings) = member::find_agent(&project.team, &arguments.member)?;
+        let file = settings.instructions_file.clone().zip(project.read_instructions(settings)?);
+        let file = file.map(|(path, text)| InstructionFile { path, text });
+        let name = MemberName::new(&*member.name);
+        let open = store.open_turns(id).await?;
+        let own = open.iter().find(|turn| turn.member == name);
+        let newest = session.state.last_message;
+        let answers = own.map_or(newest, |turn| turn.answers);
+        if answers.0 == 0 {
+            return Err(UsageError(format!("session {id} has no message to answer yet")).into());
+        }
+        let task = session.state.task.as_deref();
+        let input = PromptInput::new(&project.team, member, file, task, answers, newest);
+        let material = input.read(&store, id).await?;
+        let output = input.assemble(&material);
+        output.with_context(|| format!("no prompt for {}", member.name))
+    })
+}

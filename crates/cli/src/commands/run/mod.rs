@@ -1,0 +1,286 @@
+//! `convoke run`: holds a conversation to its end.
+
+mod json;
+mod reached;
+mod saying;
+mod summary;
+mod tally;
+mod text;
+mod view;
+
+use std::io::{self, IsTerminal, Stdout, stdout};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use convoke_session::event::Stop;
+use convoke_session::{Controls, Event, Store as _, TurnId, TurnState};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use self::reached::Arrivals;
+pub(in crate::commands) use self::reached::Reached;
+pub(in crate::commands) use self::saying::addressees;
+use self::summary::End;
+use self::tally::Tally;
+use self::view::{Screen, View};
+use crate::conversation::{self, Conversation, Order};
+use crate::diagnostics::Deny;
+use crate::outcome::Outcome;
+use crate::surroundings;
+use crate::terminal::Paint;
+
+/// Holds a conversation between you and a team of agents to its end, and shows it as it happens.
+///
+/// Ctrl-C once cancels the turn that is under way, twice leaves; both save. A session goes on with
+/// --session.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  convoke run --rehearse
+  convoke run \"Review the authentication module\"
+  convoke run --to max \"Is the token safe?\"
+  convoke run --session last \"And the tests?\"")]
+pub struct Arguments {
+    /// What you say; `-` reads standard input. A new session without it begins with the team's task
+    #[arg(value_name = "TASK")]
+    pub(in crate::commands) task: Option<String>,
+    #[command(flatten)]
+    pub(in crate::commands) order: Order,
+    /// Who is called when your text calls nobody; by default the first agent of the team
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(in crate::commands) to: Vec<String>,
+    /// Try the turn again that failed or was cancelled last
+    #[arg(long, requires = "session")]
+    pub(in crate::commands) retry: bool,
+    /// Write one event a line, as JSON
+    #[arg(long)]
+    pub(in crate::commands) json: bool,
+    #[command(flatten)]
+    pub(in crate::commands) deny: Deny,
+}
+
+/// Runs `convoke run`.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(hold(arguments))
+}
+
+async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let surroundings = surroundings::of_process()?;
+    let began = Instant::now();
+    let (sender, mut events) = unbounded_channel();
+    let observer = Box::new(move |event: Event| {
+        // Nobody listens any more once the run has ended.
+        let _ = sender.send(event);
+    });
+    let mut conversation = conversation::open(&arguments.order, &surroundings, observer).await?;
+    let saying = saying::what_to_say(arguments, &conversation).await?;
+    if arguments.retry {
+        retry(&mut conversation).await?;
+    }
+    let mut show = Show::new(arguments, &conversation);
+    show.opening(&conversation)?;
+    if let Some(saying) = saying {
+        conversation.coordinator.accept(saying).await?;
+    }
+    let mut reached = Vec::new();
+    let stop = drive(&mut conversation, &mut events, &mut show, &mut reached).await?;
+    let finale = Finale { stop, reached, elapsed: began.elapsed() };
+    conclude(&conversation, &mut show, finale, &arguments.deny).await
+}
+
+/// How a conversation ended.
+pub(in crate::commands) struct Finale {
+    pub(in crate::commands) stop: Stop,
+    pub(in crate::commands) reached: Vec<Reached>,
+    pub(in crate::commands) elapsed: Duration,
+}
+
+/// Shows how a conversation ended, and says how the command does.
+pub(in crate::commands) async fn conclude(
+    conversation: &Conversation,
+    show: &mut Show,
+    finale: Finale,
+    deny: &Deny,
+) -> anyhow::Result<Outcome> {
+    let Finale { stop, mut reached, elapsed } = finale;
+    for reached in &mut reached {
+        reached
+            .compare(conversation.coordinator.store(), conversation.coordinator.session())
+            .await?;
+        show.reached(reached)?;
+    }
+    let arrived = reached.iter().filter(|reached| reached.is_unchanged()).count();
+    let arrivals = Arrivals { arrived, calls: reached.len() };
+    show.closing(conversation, &stop, arrivals, elapsed)?;
+    let denied = deny.outcome(show.tally.given());
+    Ok(match (denied, stop) {
+        (Outcome::Done, Stop::Idle { .. } | Stop::Addressed { .. }) => Outcome::Done,
+        (Outcome::Done, _) => Outcome::Failed,
+        (denied, _) => denied,
+    })
+}
+
+/// Puts the turn that failed or was cancelled last back into the queue.
+pub(in crate::commands) async fn retry(conversation: &mut Conversation) -> anyhow::Result<()> {
+    let coordinator = &mut conversation.coordinator;
+    let session = coordinator.session();
+    let turns = coordinator.store().turns_after(session, TurnId::default(), usize::MAX).await?;
+    let undone = |state| matches!(state, TurnState::Failed | TurnState::Cancelled);
+    let failed = turns.iter().rev().find(|turn| undone(turn.state) && turn.attempts > 0);
+    match failed {
+        Some(turn) => Ok(coordinator.retry(turn.id).await?),
+        None => Err(crate::outcome::UsageError(
+            "--retry: no turn of this session failed or was cancelled".to_owned(),
+        )
+        .into()),
+    }
+}
+
+/// Runs the conversation until it stops, and shows what happens meanwhile.
+pub(in crate::commands) async fn drive(
+    conversation: &mut Conversation,
+    events: &mut UnboundedReceiver<Event>,
+    show: &mut Show,
+    reached: &mut Vec<Reached>,
+) -> anyhow::Result<Stop> {
+    let controls = conversation.coordinator.controls();
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    let mut ends = signal(SignalKind::terminate())?;
+    let mut clock = tokio::time::interval(Duration::from_millis(100));
+    let stage = &mut conversation.stage;
+    let mut reader = Reader { controls: controls.clone(), gone: None };
+    let mut see = |event: &Event, show: &mut Show, reader: &mut Reader| {
+        if let Event::TurnEnded { turn, member, .. } = event
+            && let Some(received) = stage.received(member)
+        {
+            reached.push(Reached::new(*turn, member.clone(), received));
+        }
+        reader.heed(|| show.event(event));
+    };
+    let running = conversation.coordinator.run();
+    tokio::pin!(running);
+    let stop = loop {
+        tokio::select! {
+            biased;
+            Some(event) = events.recv() => see(&event, show, &mut reader),
+            stop = &mut running => break stop?,
+            Some(()) = interrupts.recv() => {
+                controls.interrupt();
+                reader.heed(|| show.interrupted());
+            }
+            Some(()) = ends.recv() => controls.leave(),
+            _ = clock.tick() => reader.heed(|| show.tick()),
+        }
+    };
+    while let Ok(event) = events.try_recv() {
+        see(&event, show, &mut reader);
+    }
+    reader.gone.map_or(Ok(stop), |error| Err(error.into()))
+}
+
+/// Whoever reads the output. When it goes away, the conversation is left as if by a person.
+struct Reader {
+    controls: Controls,
+    gone: Option<io::Error>,
+}
+
+impl Reader {
+    fn heed(&mut self, write: impl FnOnce() -> io::Result<()>) {
+        if self.gone.is_none()
+            && let Err(error) = write()
+        {
+            self.gone = Some(error);
+            self.controls.leave();
+        }
+    }
+}
+
+/// What is shown, and to whom: a person or a program.
+pub(in crate::commands) struct Show {
+    audience: Audience,
+    tally: Tally,
+}
+
+enum Audience {
+    Person(View<Stdout>),
+    Program,
+}
+
+impl Show {
+    pub(in crate::commands) fn new(arguments: &Arguments, conversation: &Conversation) -> Self {
+        let audience = if arguments.json {
+            Audience::Program
+        } else {
+            let out = stdout();
+            let columns = out.is_terminal().then(|| {
+                terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0))
+            });
+            let screen = Screen {
+                paint: Paint::for_stream(&out),
+                columns,
+                parallel: conversation.coordinator.crew().team().limits.parallel,
+            };
+            Audience::Person(View::new(out, screen))
+        };
+        Self { audience, tally: Tally::default() }
+    }
+
+    pub(in crate::commands) fn opening(&mut self, conversation: &Conversation) -> io::Result<()> {
+        if let Audience::Person(view) = &mut self.audience {
+            summary::opening(view, conversation)?;
+        }
+        for diagnostic in &conversation.diagnostics {
+            let event = Event::Diagnostic { turn: None, diagnostic: diagnostic.clone() };
+            self.event(&event)?;
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        self.tally.note(event);
+        match &mut self.audience {
+            Audience::Person(view) => view.show(event),
+            Audience::Program => json::write(event),
+        }
+    }
+
+    fn tick(&mut self) -> io::Result<()> {
+        match &mut self.audience {
+            Audience::Person(view) => view.tick(),
+            Audience::Program => Ok(()),
+        }
+    }
+
+    fn interrupted(&mut self) -> io::Result<()> {
+        match &mut self.audience {
+            Audience::Person(view) => view.line("  cancelling the turn; Ctrl-C again leaves"),
+            Audience::Program => Ok(()),
+        }
+    }
+
+    fn reached(&mut self, reached: &Reached) -> io::Result<()> {
+        for diagnostic in reached.diagnostics() {
+            self.event(&Event::Diagnostic { turn: Some(reached.turn()), diagnostic })?;
+        }
+        match &mut self.audience {
+            Audience::Person(_) => Ok(()),
+            Audience::Program => json::write(&reached.report()),
+        }
+    }
+
+    fn closing(
+        &mut self,
+        conversation: &Conversation,
+        stop: &Stop,
+        arrivals: Arrivals,
+        elapsed: Duration,
+    ) -> io::Result<()> {
+        match &mut self.audience {
+            Audience::Person(view) => {
+                let end = End { stop, arrivals, elapsed };
+                summary::closing(view, &self.tally, conversation, &end)
+            }
+            Audience::Program => json::summary(&self.tally, conversation, elapsed),
+        }
+    }
+}

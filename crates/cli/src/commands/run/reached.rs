@@ -1,0 +1,138 @@
+//! What reached the model in a rehearsal with programs, compared with what was sent.
+
+use convoke_core::{Code, Diagnostic};
+use convoke_session::{MemberName, SessionId, Store, StoreError, TurnId};
+use serde::Serialize;
+
+use crate::conversation::stage::Received;
+
+/// What reached the model in one turn.
+#[derive(Debug)]
+pub(in crate::commands) struct Reached {
+    turn: TurnId,
+    member: MemberName,
+    received: Received,
+    prompt: Arrival,
+    /// Nothing, when no system text travelled apart.
+    system: Option<Arrival>,
+}
+
+/// How a text arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Arrival {
+    /// As a text of its own, byte for byte.
+    Whole,
+    /// Byte for byte, with something of the program's around it.
+    Within,
+    /// Not as it was sent.
+    Changed,
+}
+
+/// How many prompts were seen to arrive, and how many of them as they were sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrivals {
+    pub(super) arrived: usize,
+    pub(super) calls: usize,
+}
+
+/// The same for other programs.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "reached-model", rename_all = "camelCase")]
+pub(super) struct Report<'a> {
+    turn: TurnId,
+    member: &'a MemberName,
+    prompt: Arrival,
+    system: Option<Arrival>,
+    request_bytes: u64,
+    received_system: &'a [String],
+    received_messages: &'a [String],
+}
+
+impl Reached {
+    /// Takes what a turn's first call brought.
+    pub(super) fn new(turn: TurnId, member: MemberName, received: Received) -> Self {
+        Self { turn, member, received, prompt: Arrival::Changed, system: None }
+    }
+
+    /// Compares it with what is stored as sent.
+    pub(super) async fn compare(
+        &mut self,
+        store: &impl Store,
+        session: SessionId,
+    ) -> Result<(), StoreError> {
+        let Some(attempt) = store.attempts(session, self.turn).await?.pop() else { return Ok(()) };
+        let prompt = store.content(attempt.prompt.hash).await?;
+        self.prompt = arrival(&prompt, &self.received.messages);
+        if let Some(system) = attempt.system {
+            let system = store.content(system.hash).await?;
+            self.system = Some(arrival(&system, &self.received.system));
+        }
+        Ok(())
+    }
+
+    /// Returns the turn.
+    pub(super) fn turn(&self) -> TurnId {
+        self.turn
+    }
+
+    /// Says whether everything arrived as it was sent.
+    pub(super) fn is_unchanged(&self) -> bool {
+        self.prompt != Arrival::Changed && self.system != Some(Arrival::Changed)
+    }
+
+    /// Says what did not arrive as it was sent.
+    pub(super) fn diagnostics(&self) -> Vec<Diagnostic> {
+        let texts = [("prompt", Some(self.prompt)), ("system text", self.system)];
+        let changed = texts.into_iter().filter(|(_, arrival)| *arrival == Some(Arrival::Changed));
+        let diagnostic = |(text, _)| {
+            let message = format!(
+                "turn {}: {}'s {text} did not reach the model as it was sent",
+                self.turn, self.member
+            );
+            Diagnostic::new(Code::RehearsalChanged, message)
+        };
+        changed.map(diagnostic).collect()
+    }
+
+    /// Returns the report for other programs.
+    pub(super) fn report(&self) -> Report<'_> {
+        Report {
+            turn: self.turn,
+            member: &self.member,
+            prompt: self.prompt,
+            system: self.system,
+            request_bytes: self.received.bytes,
+            received_system: &self.received.system,
+            received_messages: &self.received.messages,
+        }
+    }
+}
+
+fn arrival(sent: &str, received: &[String]) -> Arrival {
+    if received.iter().any(|text| text == sent) {
+        Arrival::Whole
+    } else if received.iter().any(|text| text.contains(sent)) {
+        Arrival::Within
+    } else {
+        Arrival::Changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_that_is_missing_is_noticed() {
+        let received = ["preamble".to_owned(), "the prompt\n".to_owned()];
+        for (sent, expected) in [
+            ("the prompt\n", Arrival::Whole),
+            ("the prompt", Arrival::Within),
+            ("the prompt\n\n", Arrival::Changed),
+            ("The prompt\n", Arrival::Changed),
+        ] {
+            assert_eq!(arrival(sent, &received), expected, "{sent:?}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What the person says first, and to whom.
+
+use std::io::Read as _;
+
+use convoke_core::name::NameKey;
+use convoke_session::Saying;
+
+use super::Arguments;
+use crate::conversation::project::Origin;
+use crate::conversation::{Conversation, sample};
+use crate::outcome::UsageError;
+
+/// What begins a conversation whose task stands in the team file.
+const BEGIN: &str = "Please begin with the team task.";
+
+/// Returns what is said before the conversation runs; nothing, when a session just goes on.
+pub(super) async fn what_to_say(
+    arguments: &Arguments,
+    conversation: &Conversation,
+) -> anyhow::Result<Option<Saying>> {
+    let text = match arguments.task.as_deref() {
+        Some("-") => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map_err(|error| {
+                UsageError(format!("cannot read the task from standard input: {error}"))
+            })?;
+            text
+        }
+        Some(text) => text.to_owned(),
+        None if !conversation.is_new => {
+            if !arguments.to.is_empty() {
+                return Err(UsageError("--to: say something to them".to_owned()).into());
+            }
+            return Ok(None);
+        }
+        None if conversation.project.origin == Origin::Sample => sample::QUESTION.to_owned(),
+        None if conversation.project.team.task.is_some() => BEGIN.to_owned(),
+        None => {
+            let file = &conversation.project.file;
+            return Err(UsageError(format!(
+                "there is nothing to do: give a TASK, or set `task` in {file}"
+            ))
+            .into());
+        }
+    };
+    if text.trim().is_empty() {
+        return Err(UsageError("the task is empty".to_owned()).into());
+    }
+    let to = addressees(&arguments.to, conversation)?;
+    Ok(Some(Saying::new(conversation.speaker().await?.as_str(), text).to(to)))
+}
+
+/// Returns who is called when a text calls nobody.
+pub(in crate::commands) fn addressees(
+    to: &[String],
+    conversation: &Conversation,
+) -> Result<Vec<String>, UsageError> {
+    let roster = conversation.coordinator.crew().roster();
+    if to.is_empty() {
+        let first = conversation.first_agent();
+        let first = first.ok_or_else(|| {
+            let file = &conversation.project.file;
+            UsageError(format!("{file}: nobody could answer: the team has no agents"))
+        })?;
+        return Ok(vec![first.to_string()]);
+    }
+    let mut names = Vec::new();
+    for written in to {
+        if NameKey::new(written).is_all() {
+            names.extend(roster.agents().map(ToString::to_string));
+        } else if let Some(member) = roster.resolve(written) {
+            names.push(member.to_string());
+        } else {
+            let hint = roster.hint(written);
+            return Err(UsageError(format!("--to: nobody is called `{written}`; {hint}")));
+        }
+    }
+    Ok(names)
+}

@@ -1,0 +1,201 @@
+//! The lines before and after a run.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use convoke_session::event::Stop;
+
+use super::reached::Arrivals;
+use super::tally::{MemberTally, Tally};
+use super::view::{View, seconds};
+use crate::commands::sessions::short;
+use crate::conversation::project::Origin;
+use crate::conversation::{Conversation, Players};
+use crate::figures::number;
+use crate::program;
+
+/// Says who is about to talk, and where.
+pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation) -> io::Result<()> {
+    let paint = view.paint();
+    let team = conversation.coordinator.crew().team();
+    let session = short(conversation.coordinator.session());
+    let name = team.name.as_deref().unwrap_or("a conversation");
+    let goes_on = if conversation.is_new { "session" } else { "goes on: session" };
+    view.line(&format!(
+        "{}  {}",
+        paint.strong(name),
+        paint.faint(&format!("{goes_on} {session}"))
+    ))?;
+    let players = match conversation.players {
+        Players::Agents => None,
+        Players::StandIns if conversation.project.origin == Origin::Sample => {
+            Some("A rehearsal of the built-in sample: a script answers. No account, no network.")
+        }
+        Players::StandIns => {
+            Some("A rehearsal: the built-in stand-in answers. No account, no network.")
+        }
+        Players::Clis => Some(
+            "A rehearsal: the installed programs run in private homes, and a model server on this machine answers.",
+        ),
+    };
+    if let Some(players) = players {
+        view.line(&paint.faint(players))?;
+    }
+    if let Some(task) = conversation.coordinator.task() {
+        view.line(&format!("{} {task}", paint.faint("task:")))?;
+    }
+    let waiting = conversation.coordinator.waiting();
+    if !waiting.is_empty() {
+        let waiting: Vec<&str> = waiting.iter().map(|turn| turn.member.as_str()).collect();
+        view.line(&paint.faint(&format!("waiting: {}", waiting.join(", "))))?;
+    }
+    Ok(())
+}
+
+/// How a run ended.
+pub(super) struct End<'a> {
+    pub(super) stop: &'a Stop,
+    pub(super) arrivals: Arrivals,
+    pub(super) elapsed: Duration,
+}
+
+/// Says how it ended, what was sent to whom, and what can be done next.
+pub(super) fn closing<W: Write>(
+    view: &mut View<W>,
+    tally: &Tally,
+    conversation: &Conversation,
+    end: &End<'_>,
+) -> io::Result<()> {
+    let paint = view.paint();
+    let End { stop, arrivals, elapsed } = *end;
+    let (ended, is_good) = ending(stop);
+    let ended = if is_good { paint.good(&ended) } else { paint.warning(&ended) };
+    view.line(&format!("\n{ended} {}", paint.faint(&format!("({})", seconds(elapsed)))))?;
+    if !tally.members.is_empty() {
+        view.line("")?;
+        for line in table(&tally.members) {
+            view.line(&line)?;
+        }
+    }
+    if arrivals.calls > 0 {
+        let Arrivals { arrived, calls } = arrivals;
+        view.line(&format!(
+            "\n{arrived} of {calls} prompts reached the model byte for byte as they were sent"
+        ))?;
+    }
+    if !tally.diagnostics.is_empty() {
+        view.line("")?;
+    }
+    for (code, given) in &tally.diagnostics {
+        let times = if given.count > 1 { format!(" ×{}", given.count) } else { String::new() };
+        view.line(&format!("{}{times}: {}", paint.warning(code.name()), given.first))?;
+        view.line(&format!("  {}", paint.faint(code.fix())))?;
+    }
+    let (program, id) = (program::name(), short(conversation.coordinator.session()));
+    let again = match stop {
+        Stop::TurnFailed { .. } | Stop::Cancelled { .. } | Stop::Left => " --retry",
+        _ => "",
+    };
+    let option = conversation.players.option();
+    view.line("")?;
+    let mut advice = |what: &str, command: String| {
+        view.line(&format!("{} {}", paint.faint(&format!("{what:<28}")), paint.strong(&command)))
+    };
+    if tally.turns() > 0 {
+        advice("what each member was sent", format!("{program} sessions show {id} --prompt"))?;
+    }
+    advice("go on with this session", format!("{program} run{option} --session {id}{again}"))
+}
+
+/// Says why a conversation stopped, and whether that is as it should be.
+fn ending(stop: &Stop) -> (String, bool) {
+    match stop {
+        Stop::Idle { person } => {
+            (format!("Nobody has anything left to say: back to {person}."), true)
+        }
+        Stop::Addressed { person, answers, .. } => {
+            (format!("It is {person}'s turn to answer message {answers}."), true)
+        }
+        Stop::TurnFailed { person, turns } => {
+            let members: Vec<&str> = turns.iter().map(|turn| turn.member.as_str()).collect();
+            (format!("{} could not answer: back to {person}.", members.join(", ")), false)
+        }
+        Stop::Cancelled { person } => (format!("Cancelled: back to {person}."), false),
+        Stop::Left => ("Left; everything is saved.".to_owned(), false),
+        Stop::TurnLimit { person, limit } => {
+            (format!("Stopped after {limit} turns without a person: back to {person}."), false)
+        }
+        Stop::Repetition { person, member, times } => (
+            format!("Stopped: {member} said the same thing {times} times. Back to {person}."),
+            false,
+        ),
+        Stop::QueueFull { person, limit, left_out } => (
+            format!(
+                "Stopped: {left_out} more turns were called for than the {limit} that may wait. Back to {person}."
+            ),
+            false,
+        ),
+    }
+}
+
+fn table(members: &[MemberTally]) -> Vec<String> {
+    let sum = |of: fn(&MemberTally) -> u64| members.iter().map(of).sum::<u64>();
+    let row = |name: &str, turns: u64, bytes: u64, tokens: u64| {
+        [name.to_owned(), number(turns), number(bytes), number(tokens)]
+    };
+    let mut rows = vec![["member", "turns", "bytes sent", "tokens, about"].map(ToOwned::to_owned)];
+    for member in members {
+        let MemberTally { member, turns, sent_bytes, sent_tokens_estimate, .. } = member;
+        rows.push(row(member.as_str(), *turns, *sent_bytes, *sent_tokens_estimate));
+    }
+    if members.len() > 1 {
+        rows.push(row(
+            "all",
+            sum(|member| member.turns),
+            sum(|member| member.sent_bytes),
+            sum(|member| member.sent_tokens_estimate),
+        ));
+    }
+    let width = |column: usize| {
+        rows.iter().map(|row| unicode_width::UnicodeWidthStr::width(&*row[column])).max()
+    };
+    let widths = [0, 1, 2, 3].map(|column| width(column).unwrap_or(0));
+    let line = |row: &[String; 4]| {
+        let padding = widths[0] - unicode_width::UnicodeWidthStr::width(&*row[0]);
+        let mut line = format!("{}{:padding$}", row[0], "");
+        for (cell, width) in row.iter().zip(widths).skip(1) {
+            let _ = write!(line, "  {cell:>width$}");
+        }
+        line
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use convoke_session::MemberName;
+
+    #[test]
+    fn figures_stand_in_columns() {
+        let member = |name: &str, turns, bytes| MemberTally {
+            member: MemberName::from(name),
+            turns,
+            done: turns,
+            sent_bytes: bytes,
+            sent_tokens_estimate: bytes / 4,
+            counted_tokens: None,
+            cost_usd: None,
+            elapsed_ms: 0,
+        };
+        assert_eq!(
+            table(&[member("ada", 3, 12_004), member("小林", 1, 400)]).join("\n"),
+            "\
+member  turns  bytes sent  tokens, about
+ada         3      12,004          3,001
+小林        1         400            100
+all         4      12,404          3,101"
+        );
+    }
+}

@@ -1,0 +1,118 @@
+//! The tally: what was sent to whom, what came back, and what there was to remark.
+
+use std::collections::BTreeMap;
+
+use convoke_agent::event::EventKind;
+use convoke_core::{Code, Diagnostic};
+use convoke_session::{Event, MemberName, TurnState};
+use serde::Serialize;
+
+/// What happened in a run, in figures.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) members: Vec<MemberTally>,
+    pub(super) diagnostics: BTreeMap<Code, DiagnosticTally>,
+    pub(super) messages: u64,
+}
+
+/// What one member was sent and gave back.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct MemberTally {
+    pub(super) member: MemberName,
+    /// The times that it was sent something.
+    pub(super) turns: u64,
+    /// The turns that came to a reply.
+    pub(super) done: u64,
+    /// The bytes of prompts and system texts.
+    pub(super) sent_bytes: u64,
+    /// The same in tokens, estimated.
+    pub(super) sent_tokens_estimate: u64,
+    /// The tokens that the agent itself counted.
+    pub(super) counted_tokens: Option<CountedTokens>,
+    /// The money that the agent itself counted.
+    pub(super) cost_usd: Option<f64>,
+    pub(super) elapsed_ms: u64,
+}
+
+/// Tokens as an agent counted them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(super) struct CountedTokens {
+    pub(super) input: u64,
+    pub(super) output: u64,
+}
+
+/// How often a diagnostic was given, and its first text.
+#[derive(Debug)]
+pub(super) struct DiagnosticTally {
+    pub(super) count: u64,
+    pub(super) first: String,
+}
+
+impl Tally {
+    /// Takes note of an event.
+    pub(super) fn note(&mut self, event: &Event) {
+        match event {
+            Event::Message { .. } => self.messages += 1,
+            Event::TurnStarted { member, prompt, system, tokens_estimate, .. } => {
+                let tally = self.of(member);
+                tally.turns += 1;
+                tally.sent_bytes += prompt.bytes + system.map_or(0, |system| system.bytes);
+                tally.sent_tokens_estimate += tokens_estimate;
+            }
+            Event::TurnEnded { member, state, usage, cost_usd, elapsed_ms, .. } => {
+                let tally = self.of(member);
+                tally.done += u64::from(*state == TurnState::Done);
+                tally.elapsed_ms += elapsed_ms;
+                if let Some(usage) = usage {
+                    let counted = tally.counted_tokens.get_or_insert_default();
+                    counted.input += usage.input;
+                    counted.output += usage.output;
+                }
+                if let Some(cost) = cost_usd {
+                    *tally.cost_usd.get_or_insert(0.0) += cost;
+                }
+            }
+            Event::Diagnostic { diagnostic, .. } => self.remark(diagnostic),
+            Event::Agent { event, .. } => {
+                if let EventKind::Warning(diagnostic) = &event.kind {
+                    self.remark(diagnostic);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn remark(&mut self, diagnostic: &Diagnostic) {
+        let first = || DiagnosticTally { count: 0, first: diagnostic.message.clone() };
+        self.diagnostics.entry(diagnostic.code).or_insert_with(first).count += 1;
+    }
+
+    /// Returns the code of every diagnostic that was given, as often as it was.
+    pub(super) fn given(&self) -> impl Iterator<Item = Code> {
+        self.diagnostics.iter().flat_map(|(code, tally)| (0..tally.count).map(move |_| *code))
+    }
+
+    /// Returns how many turns there were.
+    pub(super) fn turns(&self) -> u64 {
+        self.members.iter().map(|member| member.turns).sum()
+    }
+
+    fn of(&mut self, member: &MemberName) -> &mut MemberTally {
+        let index = self.members.iter().position(|tally| tally.member == *member);
+        let index = index.unwrap_or_else(|| {
+            self.members.push(MemberTally {
+                member: member.clone(),
+                turns: 0,
+                done: 0,
+                sent_bytes: 0,
+                sent_tokens_estimate: 0,
+                counted_tokens: None,
+                cost_usd: None,
+                elapsed_ms: 0,
+            });
+            self.members.len() - 1
+        });
+        &mut self.members[index]
+    }
+}

@@ -1,0 +1,436 @@
+//! What a person sees of a run: who speaks to whom, the reply as it comes, and a live line for the
+//! agent at work.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use convoke_agent::event::{EventKind, Part};
+use convoke_core::Diagnostic;
+use convoke_core::marker::Intent;
+use convoke_session::{Event, MemberName, MessageNumber, TurnId, TurnState};
+
+use super::text::FlowingText;
+use crate::figures::{count, number};
+use crate::terminal::Paint;
+
+/// The screen that a run is shown on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Screen {
+    pub(super) paint: Paint,
+    /// The columns of a terminal; a file has none, and gets no live line.
+    pub(super) columns: Option<usize>,
+    /// Whether several agents may speak at once, so that replies are shown when they are whole.
+    pub(super) parallel: bool,
+}
+
+/// Shows a run on a screen.
+pub(super) struct View<W> {
+    out: W,
+    screen: Screen,
+    at_work: Vec<AtWork>,
+    queue: Vec<Queued>,
+    live: bool,
+    /// Whom the newest message calls, until the turn's end is shown.
+    called: Vec<Queued>,
+    speakers: HashMap<MessageNumber, MemberName>,
+}
+
+/// An agent at work.
+struct AtWork {
+    turn: TurnId,
+    member: MemberName,
+    since: Instant,
+    events: u64,
+    tokens: Option<u64>,
+    doing: Option<String>,
+    text: FlowingText,
+    /// The pieces of the text that is being said.
+    pieces: bool,
+}
+
+#[derive(Clone)]
+struct Queued {
+    turn: TurnId,
+    member: MemberName,
+    intent: Intent,
+}
+
+const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+
+impl<W: Write> View<W> {
+    pub(super) fn new(out: W, screen: Screen) -> Self {
+        Self {
+            out,
+            screen,
+            at_work: Vec::new(),
+            queue: Vec::new(),
+            live: false,
+            called: Vec::new(),
+            speakers: HashMap::new(),
+        }
+    }
+
+    /// Returns the colours of the screen.
+    pub(super) fn paint(&self) -> Paint {
+        self.screen.paint
+    }
+
+    /// Shows a line of its own.
+    pub(super) fn line(&mut self, line: &str) -> io::Result<()> {
+        self.clear_live()?;
+        writeln!(self.out, "{line}")
+    }
+
+    /// Shows something that the user should know.
+    pub(super) fn diagnostic(&mut self, diagnostic: &Diagnostic) -> io::Result<()> {
+        let paint = self.screen.paint;
+        let code = paint.warning(&format!("! {}", diagnostic.code));
+        self.line(&format!("  {code} {}", paint.faint(&diagnostic.message)))
+    }
+
+    /// Shows an event.
+    pub(super) fn show(&mut self, event: &Event) -> io::Result<()> {
+        match event {
+            Event::Message { from, to, number, text, .. } => {
+                self.message(from, to, *number, text)?;
+            }
+            Event::TurnQueued { turn, member, intent, .. } => {
+                let queued = Queued { turn: *turn, member: member.clone(), intent: *intent };
+                self.called.push(queued.clone());
+                self.queue.push(queued);
+            }
+            Event::TurnDropped { turn, member } => {
+                self.queue.retain(|queued| queued.turn != *turn);
+                let paint = self.screen.paint;
+                self.line(&paint.faint(&format!("  {member}'s turn was dropped")))?;
+            }
+            Event::TurnStarted {
+                turn,
+                member,
+                answers,
+                attempt,
+                prompt,
+                system,
+                tokens_estimate,
+                ..
+            } => {
+                let bytes = prompt.bytes + system.map_or(0, |system| system.bytes);
+                let again =
+                    if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+                let about = format!(
+                    "turn {turn}{again}, {} · sent {} bytes, about {} tokens",
+                    self.answering(*answers),
+                    number(bytes),
+                    number(*tokens_estimate)
+                );
+                self.begin(*turn, member, &about)?;
+            }
+            Event::Agent { turn, event, .. } => self.agent(*turn, event)?,
+            Event::TurnEnded {
+                turn, member, state, outcome, elapsed_ms, partial_bytes, ..
+            } => {
+                let elapsed = seconds(Duration::from_millis(*elapsed_ms));
+                self.end_text(*turn)?;
+                let paint = self.screen.paint;
+                let line = if *state == TurnState::Done {
+                    paint.faint(&self.went_on(&elapsed))
+                } else {
+                    let kept = match partial_bytes {
+                        0 => String::new(),
+                        bytes => format!("; {} bytes of its reply are kept", number(*bytes)),
+                    };
+                    format!("{} {member}: {outcome} ({elapsed}){kept}", paint.bad("✗"))
+                };
+                self.line(&format!("  {line}"))?;
+            }
+            Event::Diagnostic { diagnostic, .. } => self.diagnostic(diagnostic)?,
+            Event::Task { task, by } => {
+                let paint = self.screen.paint;
+                self.line(&format!(
+                    "  {}",
+                    paint.faint(&format!("{by} set the team task: {task}"))
+                ))?;
+            }
+            Event::Opened { .. } | Event::Stopped(_) => {}
+        }
+        self.out.flush()
+    }
+
+    /// Redraws the live line, if there is a place for it.
+    pub(super) fn tick(&mut self) -> io::Result<()> {
+        let Some(columns) = self.screen.columns else { return Ok(()) };
+        let is_free = self.at_work.iter().all(|at_work| at_work.text.is_at_line_start());
+        if self.at_work.is_empty() || !is_free {
+            return Ok(());
+        }
+        let parts: Vec<String> = self.at_work.iter().map(AtWork::line).collect();
+        let mut line = format!("  {}", parts.join("   "));
+        if let Some((end, _)) = line.char_indices().nth(columns.saturating_sub(1)) {
+            line.truncate(end);
+        }
+        self.live = true;
+        write!(self.out, "\r\u{1b}[2K{}", self.screen.paint.faint(&line))?;
+        self.out.flush()
+    }
+
+    /// Takes the live line away.
+    pub(super) fn clear_live(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.live) {
+            write!(self.out, "\r\u{1b}[2K")?;
+        }
+        Ok(())
+    }
+
+    fn message(
+        &mut self,
+        from: &MemberName,
+        to: &[MemberName],
+        number: MessageNumber,
+        text: &str,
+    ) -> io::Result<()> {
+        self.called.clear();
+        self.speakers.insert(number, from.clone());
+        let turn = self.at_work.iter_mut().find(|at_work| at_work.member == *from);
+        match turn {
+            // What an agent says was shown as it came, or is shown now that it is whole.
+            Some(at_work) if !self.screen.parallel => {
+                let mut text = std::mem::replace(&mut at_work.text, FlowingText::new(2, None));
+                self.clear_live()?;
+                text.finish(&mut self.out)
+            }
+            Some(at_work) => {
+                let turn = at_work.turn;
+                self.heading(from, &format!("turn {turn}"))?;
+                self.paragraph(text)
+            }
+            None => {
+                let to: Vec<&str> = to.iter().map(MemberName::as_str).collect();
+                let to = if to.is_empty() { "everyone".to_owned() } else { to.join(", ") };
+                let name = self.screen.paint.strong(from.as_str());
+                self.line(&format!("\n{name} → {to}"))?;
+                self.paragraph(text)
+            }
+        }
+    }
+
+    fn paragraph(&mut self, text: &str) -> io::Result<()> {
+        let mut flow = FlowingText::new(2, self.screen.columns);
+        flow.write(text, &mut self.out)?;
+        flow.finish(&mut self.out)
+    }
+
+    fn begin(&mut self, turn: TurnId, member: &MemberName, about: &str) -> io::Result<()> {
+        self.queue.retain(|queued| queued.turn != turn);
+        self.heading(member, about)?;
+        self.at_work.push(AtWork {
+            turn,
+            member: member.clone(),
+            since: Instant::now(),
+            events: 0,
+            tokens: None,
+            doing: None,
+            text: FlowingText::new(2, self.screen.columns),
+            pieces: false,
+        });
+        Ok(())
+    }
+
+    fn heading(&mut self, member: &MemberName, about: &str) -> io::Result<()> {
+        let paint = self.screen.paint;
+        self.line(&format!("\n{}  {}", paint.strong(member.as_str()), paint.faint(about)))
+    }
+
+    fn agent(
+        &mut self,
+        turn: TurnId,
+        event: &convoke_agent::event::Event<'static>,
+    ) -> io::Result<()> {
+        let Some(index) = self.at_work.iter().position(|at_work| at_work.turn == turn) else {
+            return Ok(());
+        };
+        self.at_work[index].note(event);
+        if let EventKind::Warning(diagnostic) = &event.kind {
+            return self.diagnostic(diagnostic);
+        }
+        let EventKind::Text { text, part } = &event.kind else { return Ok(()) };
+        if event.sub_agent.is_some() || self.screen.parallel {
+            return Ok(());
+        }
+        let said_in_pieces =
+            std::mem::replace(&mut self.at_work[index].pieces, *part == Part::Delta);
+        self.clear_live()?;
+        let flow = &mut self.at_work[index].text;
+        match part {
+            Part::Delta => flow.write(text, &mut self.out),
+            Part::Whole if said_in_pieces => flow.finish(&mut self.out),
+            Part::Whole => {
+                flow.write(text, &mut self.out)?;
+                flow.finish(&mut self.out)
+            }
+        }
+    }
+
+    fn end_text(&mut self, turn: TurnId) -> io::Result<()> {
+        let Some(index) = self.at_work.iter().position(|at_work| at_work.turn == turn) else {
+            return Ok(());
+        };
+        let mut at_work = self.at_work.remove(index);
+        self.clear_live()?;
+        at_work.text.finish(&mut self.out)
+    }
+
+    /// Says where the word goes after a turn.
+    fn went_on(&mut self, elapsed: &str) -> String {
+        let called = std::mem::take(&mut self.called);
+        let waits = self
+            .queue
+            .iter()
+            .filter(|queued| called.iter().all(|called| called.turn != queued.turn));
+        let waits: Vec<&str> = waits.map(|queued| queued.member.as_str()).collect();
+        let names: Vec<String> = called.iter().map(Queued::shown).collect();
+        match (names.is_empty(), waits.is_empty()) {
+            (true, true) => format!("({elapsed})"),
+            (true, false) => format!("→ {}, who waited ({elapsed})", waits.join(", ")),
+            (false, true) => format!("→ {} ({elapsed})", names.join(", ")),
+            (false, false) => {
+                format!("→ {}; {} waits ({elapsed})", names.join(", "), waits.join(", "))
+            }
+        }
+    }
+
+    fn answering(&self, message: MessageNumber) -> String {
+        match self.speakers.get(&message) {
+            Some(name) => format!("answers {name}"),
+            None => format!("answers message {message}"),
+        }
+    }
+}
+
+impl Queued {
+    fn shown(&self) -> String {
+        match self.intent {
+            Intent::P2 => self.member.to_string(),
+            Intent::P1 => format!("{}!P1", self.member),
+            Intent::P3 => format!("{}!P3", self.member),
+        }
+    }
+}
+
+impl AtWork {
+    fn note(&mut self, event: &convoke_agent::event::Event<'static>) {
+        self.events += 1;
+        match &event.kind {
+            EventKind::Usage(usage) => self.tokens = Some(usage.input + usage.output),
+            EventKind::ToolStarted { name, .. } => self.doing = Some(format!("runs {name}")),
+            EventKind::ToolFinished { .. } => self.doing = None,
+            EventKind::Thinking { .. } => self.doing = Some("thinks".to_owned()),
+            EventKind::Text { .. } => self.doing = Some("writes".to_owned()),
+            EventKind::Retry { attempt, .. } => {
+                self.doing = Some(format!("tries again after attempt {attempt}"));
+            }
+            _ => {}
+        }
+    }
+
+    fn line(&self) -> String {
+        let elapsed = self.since.elapsed();
+        let frame = usize::try_from(elapsed.as_millis() / 100).unwrap_or(0) % FRAMES.len();
+        let mut line = format!(
+            "{} {} {} · {} · {}",
+            FRAMES[frame],
+            self.member,
+            self.doing.as_deref().unwrap_or("works"),
+            seconds(elapsed),
+            count(self.events, "event")
+        );
+        if let Some(tokens) = self.tokens {
+            let _ = write!(line, " · {} tokens", number(tokens));
+        }
+        line
+    }
+}
+
+/// Returns a time as people say it.
+pub(super) fn seconds(time: Duration) -> String {
+    match time.as_secs() {
+        whole @ 60.. => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ => format!("{:.1} s", time.as_secs_f64()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use convoke_session::Content;
+
+    fn started(turn: u64, member: &str) -> Event {
+        Event::TurnStarted {
+            turn: TurnId(turn),
+            member: member.into(),
+            answers: MessageNumber(1),
+            attempt: 1,
+            prompt: Content::new("prompt").reference(),
+            system: None,
+            tokens_estimate: 2,
+            context: 0,
+        }
+    }
+
+    fn agent(turn: u64, member: &str, kind: EventKind<'static>) -> Event {
+        let event = convoke_agent::event::Event::own(kind);
+        Event::Agent { turn: TurnId(turn), member: member.into(), event }
+    }
+
+    fn piece(text: &'static str) -> EventKind<'static> {
+        EventKind::Text { text: text.into(), part: Part::Delta }
+    }
+
+    fn shown(columns: Option<usize>, act: impl FnOnce(&mut View<&mut Vec<u8>>)) -> String {
+        let mut out = Vec::new();
+        let screen = Screen { paint: Paint::Plain, columns, parallel: false };
+        act(&mut View::new(&mut out, screen));
+        String::from_utf8(out).unwrap().replace('\u{1b}', "ESC")
+    }
+
+    #[test]
+    fn the_live_line_gives_way_to_text_and_comes_back_between_lines() {
+        let screen = shown(Some(60), |view| {
+            view.tick().unwrap();
+            view.show(&started(1, "max")).unwrap();
+            view.tick().unwrap();
+            view.show(&agent(1, "max", piece("Hello "))).unwrap();
+            // In the middle of a line there is no place for it.
+            view.tick().unwrap();
+            view.show(&agent(1, "max", piece("there\n"))).unwrap();
+            view.tick().unwrap();
+        });
+        assert_eq!(
+            screen,
+            "\nmax  turn 1, answers message 1 · sent 6 bytes, about 2 tokens\n\
+             \rESC[2K  ⠋ max works · 0.0 s · 0 events\rESC[2K  Hello there\n\
+             \rESC[2K  ⠋ max writes · 0.0 s · 2 events"
+        );
+    }
+
+    #[test]
+    fn a_file_gets_no_live_line() {
+        let screen = shown(None, |view| {
+            view.show(&started(1, "max")).unwrap();
+            view.tick().unwrap();
+            view.show(&agent(1, "max", piece("Hello"))).unwrap();
+        });
+        assert!(screen.ends_with("tokens\n  Hello"), "{screen}");
+    }
+
+    #[test]
+    fn a_live_line_is_never_wider_than_the_screen() {
+        let screen = shown(Some(30), |view| {
+            view.show(&started(1, "a-member-with-a-rather-long-name")).unwrap();
+            view.tick().unwrap();
+        });
+        let live = screen.rsplit("ESC[2K").next().unwrap();
+        assert_eq!(live.chars().count(), 29);
+    }
+}

@@ -1,0 +1,89 @@
+//! `convoke sessions list`.
+
+use std::io::{Write as _, stdout};
+
+use clap::Args;
+use convoke_session::{Millis, SqliteStore, Store as _, Summary};
+use serde_json::json;
+
+use super::{short, write_json};
+use crate::conversation::now;
+use crate::figures::{count, number};
+use crate::outcome::Outcome;
+use crate::terminal::Paint;
+
+/// The characters of a first message that are shown.
+const BEGINNING: usize = 48;
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::Result<Outcome> {
+    let sessions = store.sessions().await?;
+    if arguments.json {
+        write_json(&json!({"version": 1, "sessions": sessions}))?;
+        return Ok(Outcome::Done);
+    }
+    let mut out = stdout().lock();
+    let paint = Paint::for_stream(&out);
+    if sessions.is_empty() {
+        writeln!(out, "There are no sessions yet; `convoke run` begins one.")?;
+    }
+    let now = now();
+    for session in &sessions {
+        writeln!(out, "{}", line(session, now, paint))?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn line(session: &Summary, now: Millis, paint: Paint) -> String {
+    let Summary { id, name, messages, turns, waiting, beginning, .. } = session;
+    let beginning = beginning.as_deref().unwrap_or_default();
+    let beginning: String = beginning.split_whitespace().collect::<Vec<_>>().join(" ");
+    let cut: String = beginning.chars().take(BEGINNING).collect();
+    let more = if cut.len() < beginning.len() { "…" } else { "" };
+    let waiting = match waiting {
+        0 => String::new(),
+        waiting => format!(", {} waiting", number(*waiting)),
+    };
+    format!(
+        "{}  {:>9}  {}  {}  {}",
+        paint.strong(&short(*id)),
+        age(now - session.updated_at),
+        name.as_deref().unwrap_or("-"),
+        paint.faint(&format!(
+            "{}, {}{waiting}",
+            count(*messages, "message"),
+            count(*turns, "turn")
+        )),
+        format_args!("{cut}{more}")
+    )
+}
+
+/// Returns how long ago something was.
+fn age(millis: Millis) -> String {
+    match millis / 1000 {
+        ..60 => "just now".to_owned(),
+        seconds @ 60..3600 => format!("{} min ago", seconds / 60),
+        seconds @ 3600..86_400 => format!("{} h ago", seconds / 3600),
+        seconds => format!("{} d ago", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_told_in_the_largest_unit_that_fits() {
+        let ages = [-5, 59, 60, 3599, 7200, 86_400 * 12].map(|seconds| age(seconds * 1000));
+        assert_eq!(
+            ages,
+            ["just now", "just now", "1 min ago", "59 min ago", "2 h ago", "12 d ago"]
+        );
+    }
+}

@@ -1,0 +1,114 @@
+//! `convoke sessions`: what was said and sent, and what can be done with it.
+
+mod diff;
+mod list;
+mod remove;
+mod replay;
+mod resume;
+mod show;
+mod transfer;
+mod turn;
+
+use std::io::{self, Write, stdout};
+
+use clap::{Args, Subcommand};
+use convoke_session::{SessionId, SqliteStore, TurnId};
+use serde::Serialize;
+
+use crate::conversation::sessions::{find, open_store};
+use crate::outcome::Outcome;
+use crate::surroundings;
+
+/// Shows, resumes, copies and checks conversations.
+///
+/// A session is named by its id, by either end of it, or by `last`.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Go on with a session: the same as `convoke run --session`
+    Resume(resume::Arguments),
+    #[command(flatten)]
+    Stored(StoredCommand),
+}
+
+/// What is done with sessions as they are stored.
+#[derive(Debug, Subcommand)]
+enum StoredCommand {
+    /// List all sessions, the one that changed last first
+    List(list::Arguments),
+    /// Show a conversation, or exactly what a turn was sent
+    Show(show::Arguments),
+    /// Copy a session, so that the copy can go its own way
+    Fork(transfer::Fork),
+    /// Write a session as a snapshot, or everything with --all
+    Export(transfer::Export),
+    /// Read what export wrote into a new session
+    Import(transfer::Import),
+    /// Remove sessions
+    Rm(remove::Arguments),
+    /// Assemble every prompt of a session once more and compare
+    Replay(replay::Arguments),
+    /// Show what changed between two prompts of one member
+    Diff(diff::Arguments),
+}
+
+/// Runs `convoke sessions`.
+pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+    let command = match arguments.command {
+        Command::Resume(arguments) => return crate::commands::run::run(&arguments.into()),
+        Command::Stored(command) => command,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let store = open_store(&surroundings::of_process()?).await?;
+        match &command {
+            StoredCommand::List(arguments) => list::run(arguments, &store).await,
+            StoredCommand::Show(arguments) => show::run(arguments, &store).await,
+            StoredCommand::Fork(arguments) => transfer::fork(arguments, &store).await,
+            StoredCommand::Export(arguments) => transfer::export(arguments, &store).await,
+            StoredCommand::Import(arguments) => transfer::import(arguments, &store).await,
+            StoredCommand::Rm(arguments) => remove::run(arguments, &store).await,
+            StoredCommand::Replay(arguments) => replay::run(arguments, &store).await,
+            StoredCommand::Diff(arguments) => diff::run(arguments, &store).await,
+        }
+    })
+}
+
+/// Names a session on the command line.
+#[derive(Debug, Args)]
+struct Which {
+    /// The session: its id, either end of it, or `last`
+    #[arg(value_name = "ID")]
+    id: String,
+}
+
+impl Which {
+    async fn find(&self, store: &SqliteStore) -> anyhow::Result<SessionId> {
+        find(store, &self.id).await
+    }
+}
+
+/// Returns enough of an id to find its session: sessions of one minute begin alike, and end differently.
+pub fn short(session: SessionId) -> String {
+    let id = session.to_string();
+    id[id.len() - 8..].to_owned()
+}
+
+fn parse_turn(written: &str) -> Result<TurnId, String> {
+    match written.parse() {
+        Ok(0) | Err(_) => Err("a turn is a number, from 1".to_owned()),
+        Ok(number) => Ok(TurnId(number)),
+    }
+}
+
+/// Writes one JSON value and a line break.
+fn write_json(value: &impl Serialize) -> io::Result<()> {
+    let mut out = stdout().lock();
+    serde_json::to_writer(&mut out, value)?;
+    writeln!(out)
+}

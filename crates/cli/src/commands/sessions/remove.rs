@@ -1,0 +1,43 @@
+//! `convoke sessions rm`.
+
+use std::io::{Write as _, stdout};
+
+use clap::Args;
+use convoke_session::{SqliteStore, Store as _};
+use serde_json::json;
+
+use super::write_json;
+use crate::conversation::sessions::find;
+use crate::outcome::Outcome;
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// The sessions: ids, or either end of them
+    #[arg(value_name = "ID", required = true)]
+    ids: Vec<String>,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::Result<Outcome> {
+    // All are found before any is removed: a wrong one removes nothing.
+    let mut sessions = Vec::new();
+    for written in &arguments.ids {
+        let session = find(store, written).await?;
+        if !sessions.contains(&session) {
+            sessions.push(session);
+        }
+    }
+    for session in &sessions {
+        store.remove(*session).await?;
+    }
+    if arguments.json {
+        write_json(&json!({"removed": sessions}))?;
+    } else {
+        for session in &sessions {
+            writeln!(stdout(), "removed session {session}")?;
+        }
+    }
+    Ok(Outcome::Done)
+}

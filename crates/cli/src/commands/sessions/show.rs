@@ -1,0 +1,257 @@
+//! `convoke sessions show`: the conversation, a turn, or exactly what was sent.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write, stderr, stdout};
+
+use clap::Args;
+use convoke_core::ledger::Style;
+use convoke_core::marker::strip_all_markers;
+use convoke_session::{
+    Attempt, MessageNumber, NumberedMessage, Session, SessionId, SqliteStore, Store as _, Turn,
+    TurnId,
+};
+use convoke_team::Team;
+use serde_json::{Value, json};
+
+use super::turn::SentTurn;
+use super::{Which, parse_turn, write_json};
+use crate::figures::number;
+use crate::outcome::{Outcome, UsageError};
+use crate::terminal::Paint;
+
+/// How many rows are read at once.
+const PAGE: usize = 256;
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    which: Which,
+    /// One turn only
+    #[arg(long, value_name = "N", value_parser = parse_turn)]
+    turn: Option<TurnId>,
+    /// Another attempt of that turn than its last
+    #[arg(long, value_name = "N", requires = "turn")]
+    attempt: Option<u32>,
+    /// Show what was sent: of one turn exactly the prompt, to the byte; of all, each under its heading
+    #[arg(long)]
+    prompt: bool,
+    /// Show the system text that travelled beside the prompt
+    #[arg(long, conflicts_with = "prompt", requires = "turn")]
+    system: bool,
+    /// Show where every byte of the prompt came from and what was left out, on standard error
+    #[arg(long, requires = "turn")]
+    explain: bool,
+    /// Show what came back from the agent, one event a line
+    #[arg(long, requires = "turn", conflicts_with_all = ["prompt", "system", "explain"])]
+    events: bool,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::Result<Outcome> {
+    let id = arguments.which.find(store).await?;
+    match arguments.turn {
+        Some(turn) => show_turn(arguments, store, id, turn).await?,
+        None if arguments.prompt => show_all_prompts(arguments, store, id).await?,
+        None => show_conversation(arguments, store, id).await?,
+    }
+    Ok(Outcome::Done)
+}
+
+async fn show_turn(
+    arguments: &Arguments,
+    store: &SqliteStore,
+    session: SessionId,
+    turn: TurnId,
+) -> anyhow::Result<()> {
+    let sent = SentTurn::read(store, session, turn, arguments.attempt).await?;
+    if arguments.events {
+        let events = sent.attempt.ended.as_ref().and_then(|ended| ended.events);
+        let Some(events) = events else {
+            return Err(UsageError(format!("no event of turn {turn} is stored")).into());
+        };
+        stdout().lock().write_all(store.content(events.hash).await?.as_bytes())?;
+        return Ok(());
+    }
+    if arguments.json {
+        write_json(&turn_json(&sent, store).await?)?;
+        return Ok(());
+    }
+    if arguments.prompt {
+        write_exactly(&sent.prompt)?;
+    } else if arguments.system {
+        write_exactly(sent.system.as_deref().unwrap_or_default())?;
+    } else if !arguments.explain {
+        write!(stdout().lock(), "{}", describe(&sent, Paint::for_stream(&stdout())))?;
+    }
+    if arguments.explain {
+        let style = match Paint::for_stream(&stderr()) {
+            Paint::Plain => Style::Plain,
+            Paint::Coloured => Style::Coloured,
+        };
+        write!(stderr().lock(), "{}", sent.explain(store, session, style).await?)?;
+    }
+    Ok(())
+}
+
+/// Writes a text to the byte; a terminal gets the line break that it needs.
+fn write_exactly(text: &str) -> io::Result<()> {
+    let mut out = stdout().lock();
+    out.write_all(text.as_bytes())?;
+    if out.is_terminal() && !text.ends_with('\n') {
+        out.write_all(b"\n")?;
+    }
+    out.flush()
+}
+
+async fn turn_json(sent: &SentTurn, store: &SqliteStore) -> anyhow::Result<Value> {
+    let ledger: Value = serde_json::from_str(&sent.ledger(store).await?)?;
+    Ok(json!({
+        "turn": sent.turn, "attempts": sent.attempts, "attempt": sent.attempt.number,
+        "prompt": sent.prompt, "systemFlag": sent.system, "ledger": ledger,
+    }))
+}
+
+fn describe(sent: &SentTurn, paint: Paint) -> String {
+    let Turn { id, member, answers, state, problem, .. } = &sent.turn;
+    let mut text = format!(
+        "{}: {member} answers message {answers}: {}\n",
+        paint.strong(&format!("turn {id}")),
+        state.word()
+    );
+    if let Some(problem) = problem {
+        let _ = writeln!(text, "  {}", paint.bad(problem));
+    }
+    for Attempt { number: attempt, engine, prompt, system, ended, .. } in &sent.attempts {
+        let _ = writeln!(text, "  attempt {attempt}, engine {engine}");
+        let _ = writeln!(text, "    prompt  {:>9} bytes  {}", number(prompt.bytes), prompt.hash);
+        if let Some(system) = system {
+            let _ =
+                writeln!(text, "    system  {:>9} bytes  {}", number(system.bytes), system.hash);
+        }
+        match ended {
+            None => text += "    has not ended\n",
+            Some(ended) => {
+                let _ = writeln!(text, "    ended   {}", ended.verdict);
+                if let Some(usage) = &ended.usage {
+                    let (input, output) = (number(usage.input), number(usage.output));
+                    let _ = writeln!(text, "    counted {input} tokens in, {output} out");
+                }
+                if let Some(partial) = ended.partial {
+                    let _ =
+                        writeln!(text, "    kept    {} bytes of its reply", number(partial.bytes));
+                }
+            }
+        }
+    }
+    text
+}
+
+/// Shows what every turn was sent, each text under a heading of its own.
+async fn show_all_prompts(
+    arguments: &Arguments,
+    store: &SqliteStore,
+    session: SessionId,
+) -> anyhow::Result<()> {
+    let paint = Paint::for_stream(&stdout());
+    for turn in turns(store, session).await?.iter().filter(|turn| turn.attempts > 0) {
+        let sent = SentTurn::read(store, session, turn.id, None).await?;
+        if arguments.json {
+            write_json(&turn_json(&sent, store).await?)?;
+            continue;
+        }
+        let mut out = stdout().lock();
+        let texts = [("system text", sent.system.as_deref()), ("prompt", Some(&*sent.prompt))];
+        for (name, text) in texts.into_iter().filter_map(|(name, text)| Some((name, text?))) {
+            let Turn { id, member, .. } = turn;
+            let heading =
+                format!("──── turn {id}, {member}: {name}, {} bytes", number(text.len() as u64));
+            let fill = "─".repeat(100_usize.saturating_sub(heading.chars().count() + 1));
+            writeln!(out, "{}", paint.strong(&format!("{heading} {fill}")))?;
+            out.write_all(text.as_bytes())?;
+            writeln!(out, "{}", if text.ends_with('\n') { "" } else { "\n" })?;
+        }
+    }
+    Ok(())
+}
+
+async fn show_conversation(
+    arguments: &Arguments,
+    store: &SqliteStore,
+    id: SessionId,
+) -> anyhow::Result<()> {
+    let session = store.session(id).await?;
+    let turns = turns(store, id).await?;
+    if arguments.json {
+        let messages = messages(store, id).await?;
+        let messages: Vec<Value> = messages
+            .iter()
+            .map(|NumberedMessage { number, answers, message }| {
+                json!({"number": number, "answers": answers, "message": message})
+            })
+            .collect();
+        let Session { began, updated_at, state, .. } = &session;
+        write_json(&json!({
+            "session": id, "name": began.name, "directory": began.directory,
+            "createdAt": began.created_at, "updatedAt": updated_at, "task": state.task,
+            "messages": messages, "turns": turns,
+        }))?;
+        return Ok(());
+    }
+    let mut out = stdout().lock();
+    let paint = Paint::for_stream(&out);
+    let name = session.began.name.as_deref().unwrap_or("a conversation");
+    writeln!(out, "{}  {}", paint.strong(name), paint.faint(&format!("session {id}")))?;
+    writeln!(out, "{} {}", paint.faint("in"), session.began.directory)?;
+    if let Some(task) = &session.state.task {
+        writeln!(out, "{} {task}", paint.faint("task:"))?;
+    }
+    let replies = turns.iter().filter_map(|turn| Some((turn.reply?, turn.id)));
+    let turn_of: HashMap<MessageNumber, TurnId> = replies.collect();
+    let text = Team::parse(&session.began.team).map(|team| team.context.text).unwrap_or_default();
+    for NumberedMessage { number, message, .. } in messages(store, id).await? {
+        let to = message.addressees();
+        let to = if to.is_empty() { String::new() } else { format!(" → {}", to.join(", ")) };
+        let turn = turn_of.get(&number).map_or(String::new(), |turn| format!(", turn {turn}"));
+        let name = paint.strong(message.said.speaker.name());
+        writeln!(out, "\n{name}{to}  {}", paint.faint(&format!("message {number}{turn}")))?;
+        for line in strip_all_markers(&message.said.content, text).lines() {
+            writeln!(out, "{}", format!("  {line}").trim_end())?;
+        }
+    }
+    let undone = turns.iter().filter(|turn| turn.reply.is_none());
+    for (index, Turn { id, member, state, problem, .. }) in undone.enumerate() {
+        if index == 0 {
+            writeln!(out)?;
+        }
+        let problem = problem.as_ref().map_or(String::new(), |problem| format!(": {problem}"));
+        writeln!(out, "turn {id}, {member}: {}{problem}", state.word())?;
+    }
+    Ok(())
+}
+
+async fn turns(store: &SqliteStore, session: SessionId) -> anyhow::Result<Vec<Turn>> {
+    let mut all: Vec<Turn> = Vec::new();
+    loop {
+        let after = all.last().map_or_else(TurnId::default, |last| last.id);
+        let page = store.turns_after(session, after, PAGE).await?;
+        if page.is_empty() {
+            return Ok(all);
+        }
+        all.extend(page);
+    }
+}
+
+async fn messages(store: &SqliteStore, session: SessionId) -> anyhow::Result<Vec<NumberedMessage>> {
+    let mut all: Vec<NumberedMessage> = Vec::new();
+    loop {
+        let after = all.last().map_or_else(MessageNumber::default, |last| last.number);
+        let page = store.messages_after(session, after, PAGE).await?;
+        if page.is_empty() {
+            return Ok(all);
+        }
+        all.extend(page);
+    }
+}

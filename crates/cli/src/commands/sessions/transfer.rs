@@ -1,0 +1,164 @@
+//! `convoke sessions export`, `import` and `fork`.
+
+use std::fs;
+use std::io::{BufWriter, Read as _, Write as _, stdin, stdout};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use convoke_session::transfer::{self, TransferError};
+use convoke_session::{MessageNumber, NewSession, SessionId, SqliteStore};
+use serde_json::json;
+
+use super::{Which, write_json};
+use crate::conversation::home::Home;
+use crate::conversation::now;
+use crate::conversation::project::{Project, find_team_file};
+use crate::conversation::trust::TrustedDirectories;
+use crate::diagnostics::{self, Deny};
+use crate::outcome::{Outcome, UsageError};
+use crate::surroundings;
+use crate::terminal::Paint;
+
+#[derive(Debug, Args)]
+pub(super) struct Fork {
+    #[command(flatten)]
+    which: Which,
+    /// The message after which the copy goes its own way, by its number; by default the newest
+    #[arg(long, value_name = "MESSAGE")]
+    after: Option<u64>,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn fork(arguments: &Fork, store: &SqliteStore) -> anyhow::Result<Outcome> {
+    let session = arguments.which.find(store).await?;
+    let copy = SessionId::generate();
+    let after = arguments.after.map(MessageNumber);
+    transfer::fork(store, session, after, copy, now()).await.map_err(explain)?;
+    if arguments.json {
+        write_json(&json!({"session": copy, "from": session}))?;
+    } else {
+        writeln!(stdout(), "{copy}")?;
+    }
+    Ok(Outcome::Done)
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Export {
+    #[command(flatten)]
+    which: Which,
+    /// Everything: turns, what was sent, what came back; one JSON object a line
+    #[arg(long)]
+    all: bool,
+    /// Where to write it, for your eyes only; by default standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The output is JSON in any case
+    #[arg(long, hide = true)]
+    json: bool,
+}
+
+pub(super) async fn export(arguments: &Export, store: &SqliteStore) -> anyhow::Result<Outcome> {
+    let session = arguments.which.find(store).await?;
+    let mut text = Vec::new();
+    if arguments.all {
+        transfer::export(store, session, &mut text).await?;
+    } else {
+        transfer::export_snapshot(store, session, now(), &mut text).await?;
+    }
+    match &arguments.output {
+        None => stdout().lock().write_all(&text)?,
+        Some(path) => write_private(path, &text)?,
+    }
+    Ok(Outcome::Done)
+}
+
+/// Writes a new file for this user alone.
+fn write_private(path: &Path, text: &[u8]) -> anyhow::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600).open(path).map_err(|error| {
+        UsageError(format!("cannot write {}: {error}; name a new file", path.display()))
+    })?;
+    let mut file = BufWriter::new(file);
+    let written = file.write_all(text).and_then(|()| file.flush());
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Import {
+    /// The file that export wrote; `-` reads standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The team of a snapshot, which names none; by default convoke.toml here, or above
+    #[arg(long, value_name = "FILE")]
+    team: Option<PathBuf>,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    deny: Deny,
+}
+
+pub(super) async fn import(arguments: &Import, store: &SqliteStore) -> anyhow::Result<Outcome> {
+    let shown = arguments.file.display();
+    let text = if arguments.file == Path::new("-") {
+        let mut text = String::new();
+        stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        fs::read_to_string(&arguments.file)
+    };
+    let text = text.map_err(|error| UsageError(format!("cannot read {shown}: {error}")))?;
+    let imported = transfer::import(store, &text, new_session(arguments, &text)?).await;
+    let imported = imported.map_err(|error| match explain(error) {
+        error if error.is::<UsageError>() => UsageError(format!("{shown}: {error}")).into(),
+        error => error,
+    })?;
+    if arguments.json {
+        write_json(&json!({"session": imported.session, "diagnostics": imported.diagnostics}))?;
+    } else {
+        writeln!(stdout(), "{}", imported.session)?;
+        let mut err = std::io::stderr().lock();
+        diagnostics::show(&imported.diagnostics, Paint::for_stream(&err), &mut err)?;
+    }
+    Ok(arguments.deny.outcome(imported.diagnostics.iter().map(|diagnostic| diagnostic.code)))
+}
+
+/// Returns what a snapshot, which knows no team, begins with.
+fn new_session(arguments: &Import, text: &str) -> anyhow::Result<NewSession> {
+    let surroundings = surroundings::of_process()?;
+    let trusted = TrustedDirectories::load(&Home::of(&surroundings))?;
+    let path = arguments.team.clone().or_else(|| find_team_file(&surroundings.cwd));
+    let mut new = NewSession {
+        id: SessionId::generate(),
+        created_at: now(),
+        name: None,
+        directory: surroundings.cwd.display().to_string(),
+        team: String::new(),
+        task: None,
+    };
+    match path {
+        Some(path) => {
+            let project = Project::read(&path, &trusted)?;
+            new.name.clone_from(&project.team.name);
+            new.directory = project.directory.display().to_string();
+            new.team = project.text;
+        }
+        None if transfer::brings_its_team(text) => {}
+        None => {
+            let problem = "a snapshot names no team, and there is no convoke.toml here; name one with --team FILE";
+            return Err(UsageError(problem.to_owned()).into());
+        }
+    }
+    Ok(new)
+}
+
+/// Tells bad input from what failed.
+fn explain(error: TransferError) -> anyhow::Error {
+    match error {
+        TransferError::Store(_) | TransferError::Io(_) => error.into(),
+        wrong => UsageError(wrong.to_string()).into(),
+    }
+}

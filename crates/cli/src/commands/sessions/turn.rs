@@ -1,0 +1,85 @@
+//! One turn as it is stored: the turn, an attempt of it, and the texts that were sent.
+
+use convoke_core::ledger::{Style, Table};
+use convoke_session::prompt::PromptInput;
+use convoke_session::{
+    Attempt, Content, SessionId, SqliteStore, Store as _, StoreError, Turn, TurnId,
+};
+
+use crate::outcome::UsageError;
+
+/// A turn with what was sent in one of its attempts.
+pub(super) struct SentTurn {
+    pub(super) turn: Turn,
+    pub(super) attempts: Vec<Attempt>,
+    /// The attempt that is shown.
+    pub(super) attempt: Attempt,
+    pub(super) prompt: String,
+    pub(super) system: Option<String>,
+}
+
+impl SentTurn {
+    /// Reads a turn and what was sent in an attempt, by default the last.
+    pub(super) async fn read(
+        store: &SqliteStore,
+        session: SessionId,
+        id: TurnId,
+        attempt: Option<u32>,
+    ) -> anyhow::Result<Self> {
+        let before = TurnId(id.0.saturating_sub(1));
+        let turn = store.turns_after(session, before, 1).await?.pop();
+        let Some(turn) = turn.filter(|turn| turn.id == id) else {
+            let last = store.session(session).await?.state.last_turn;
+            return Err(
+                UsageError(format!("there is no turn {id}; the last one is turn {last}")).into()
+            );
+        };
+        let attempts = store.attempts(session, id).await?;
+        let found = match attempt {
+            None => attempts.last(),
+            Some(number) => attempts.iter().find(|attempt| attempt.number == number),
+        };
+        let Some(found) = found.cloned() else {
+            let problem = match attempt {
+                None => format!("nothing was sent for turn {id}: it is {}", turn.state.word()),
+                Some(number) => {
+                    format!("turn {id} has no attempt {number}; there are {}", attempts.len())
+                }
+            };
+            return Err(UsageError(problem).into());
+        };
+        let prompt = store.content(found.prompt.hash).await?;
+        let system = match found.system {
+            Some(system) => Some(store.content(system.hash).await?),
+            None => None,
+        };
+        Ok(Self { turn, attempts, attempt: found, prompt, system })
+    }
+
+    /// Returns the ledger as it is stored.
+    pub(super) async fn ledger(&self, store: &SqliteStore) -> Result<String, StoreError> {
+        store.content(self.attempt.ledger.hash).await
+    }
+
+    /// Returns the ledger as a table. It is made anew from what the prompt was assembled from; when
+    /// another version of the engine gives another ledger, the stored one is returned as it is.
+    pub(super) async fn explain(
+        &self,
+        store: &SqliteStore,
+        session: SessionId,
+        style: Style,
+    ) -> anyhow::Result<String> {
+        let stored = self.ledger(store).await?;
+        let input = store.content(self.attempt.input.hash).await?;
+        let input: PromptInput = serde_json::from_str(&input)?;
+        let material = input.read(store, session).await?;
+        let Ok(output) = input.assemble(&material) else { return Ok(stored + "\n") };
+        let is_same = serde_json::to_string(&output.ledger)? == stored
+            && Content::new(&*output.prompt).reference() == self.attempt.prompt;
+        Ok(if is_same {
+            Table { ledger: &output.ledger, style }.to_string()
+        } else {
+            stored + "\n"
+        })
+    }
+}

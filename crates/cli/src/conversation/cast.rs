@@ -1,0 +1,226 @@
+//! The cast: an agent for every place in a team, real or rehearsed.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use convoke_agent::Agent;
+use convoke_agent::adapter::{Host, Script, StandIn, agent};
+use convoke_agent::config::{Catalog, Kind};
+use convoke_agent::process::guardian::Guardian;
+use convoke_agent::redact::Redactor;
+use convoke_core::{Code, Diagnostic};
+use convoke_inspect::Surroundings;
+use convoke_model::{ModelAgent, Settings, ThreadId};
+use convoke_session::prompt::InstructionFile;
+use convoke_session::{Crew, MemberName, Seat, SessionId, SqliteStore};
+use convoke_team::{AgentSettings, MemberKind, Team};
+
+use super::engagement::{Engagement, engage};
+use super::home::Home;
+use super::project::{Origin, Project};
+use super::stage::{Stage, vendor_of};
+use super::{Players, sample};
+use crate::machine;
+use crate::outcome::UsageError;
+use crate::threads::StoredThreads;
+
+/// The time that a stand-in takes for a word of the sample, so that it can be followed.
+const PACE: Duration = Duration::from_millis(10);
+
+/// A team with its agents.
+pub(super) struct Cast {
+    pub(super) crew: Crew,
+    pub(super) stage: Stage,
+    pub(super) diagnostics: Vec<Diagnostic>,
+}
+
+/// What agents are found with.
+pub(super) struct Casting<'a> {
+    pub(super) project: &'a Project,
+    pub(super) players: Players,
+    /// How many turns each member has done already: a script goes on after them.
+    pub(super) done: HashMap<MemberName, usize>,
+    /// Which session the threads of models belong to, and where they are kept.
+    pub(super) session: SessionId,
+    pub(super) store: &'a SqliteStore,
+    pub(super) home: &'a Home,
+    pub(super) surroundings: &'a Surroundings,
+}
+
+impl Casting<'_> {
+    /// Finds an agent for every member that is one.
+    pub(super) async fn fill(&self) -> anyhow::Result<Cast> {
+        let catalog = read_catalog(self.home)?;
+        let mut team = self.project.team.clone();
+        let mut stage = Stage::default();
+        let mut diagnostics = Vec::new();
+        let mut seats = HashMap::new();
+        let mut secrets: Vec<_> = self.environment();
+        for member in &self.project.team.members {
+            let Some(settings) = member.agent() else { continue };
+            let name = MemberName::new(&*member.name);
+            let engaged = engage(self.project, &catalog, &member.name, settings, &mut diagnostics);
+            let engaged = match (engaged, self.players) {
+                // A stand-in speaks for agents that Convoke cannot run, too.
+                (Err(_), Players::StandIns) => None,
+                (engaged, _) => Some(engaged?),
+            };
+            if let Some(engaged) = &engaged {
+                let own = engaged.definition.env.iter();
+                secrets.extend(own.map(|(name, value)| (name.into(), value.into())));
+                set_format(&mut team, &member.name, engaged);
+            }
+            let agent = match (self.players, &engaged) {
+                (Players::Agents, Some(engaged)) if engaged.definition.kind == Kind::Api => {
+                    self.model(&name, settings, engaged, &mut diagnostics)?
+                }
+                (Players::Agents, Some(engaged)) => {
+                    agent(engaged.definition.clone(), self.host()?).into()
+                }
+                (Players::Clis, Some(engaged)) => {
+                    self.rehearse(&name, engaged, &mut stage, &mut diagnostics).await?
+                }
+                _ => self.stand_in(&name),
+            };
+            seats.insert(name, self.seat(agent, settings, engaged)?);
+        }
+        let mut crew = Crew::new(team, seats);
+        crew.redactor = Redactor::for_env(&secrets);
+        Ok(Cast { crew, stage, diagnostics })
+    }
+
+    fn seat(
+        &self,
+        agent: Arc<dyn Agent>,
+        settings: &AgentSettings,
+        engaged: Option<Engagement>,
+    ) -> Result<Seat, UsageError> {
+        let text = self.project.read_instructions(settings)?;
+        let file = settings.instructions_file.clone().zip(text);
+        let mut seat = Seat::new(agent, &self.project.directory);
+        seat.instruction_file = file.map(|(path, text)| InstructionFile { path, text });
+        seat.model.clone_from(&settings.model);
+        seat.trust = self.project.trust;
+        if let Some(engaged) = engaged {
+            seat.permissions = engaged.permissions;
+            if let Some(cwd) = engaged.cwd {
+                seat.cwd = self.project.directory.join(cwd);
+            }
+        }
+        Ok(seat)
+    }
+
+    /// Lets a member's own program talk to a server of ours, where it can be made to.
+    async fn rehearse(
+        &self,
+        name: &MemberName,
+        engaged: &Engagement,
+        stage: &mut Stage,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> anyhow::Result<Arc<dyn Agent>> {
+        let definition = &engaged.definition;
+        let program = self.surroundings.program(OsStr::new(definition.program()));
+        let (Some(vendor), Some(program)) = (vendor_of(definition.kind), program) else {
+            let message = match vendor_of(definition.kind) {
+                Some(_) => format!("`{}` is not installed", definition.program()),
+                None => format!("`{}` has no model that could be rehearsed", definition.program()),
+            };
+            let message = format!("the built-in stand-in speaks for {name}: {message}");
+            diagnostics.push(Diagnostic::new(Code::RehearsalStandIn, message));
+            return Ok(self.stand_in(name));
+        };
+        let state = self.home.data.join("rehearsal");
+        let mut lines = Vec::new();
+        if self.project.origin == Origin::Sample {
+            let all = sample::lines(name.as_str());
+            lines = all[self.done(name, all.len())..].to_vec();
+        }
+        let host = stage.enter(name.clone(), vendor, lines, self.surroundings, state).await?;
+        let mut definition = definition.clone();
+        definition.command = Some(program.display().to_string());
+        // The private home's variables lead to our server; the user's own could lead past it.
+        definition.env.clear();
+        Ok(agent(definition, host).into())
+    }
+
+    /// Makes a model a member: its thread is that of its name in this session.
+    fn model(
+        &self,
+        name: &MemberName,
+        settings: &AgentSettings,
+        engaged: &Engagement,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> anyhow::Result<Arc<dyn Agent>> {
+        let thread = ThreadId::of_member(&self.session.to_string(), name.as_str());
+        let (settings, refused) =
+            Settings::for_member(settings, &engaged.definition, self.project.trust, Some(thread));
+        diagnostics.extend(refused);
+        let host = convoke_model::Host {
+            env: self.environment(),
+            machine: machine::of_process(self.home.configuration.clone(), None)?,
+            pack: Arc::new(convoke_packs::convoke()?),
+            store: Arc::new(StoredThreads(self.store.clone())),
+            observer: None,
+        };
+        Ok(Arc::new(ModelAgent::new(settings, host)))
+    }
+
+    fn stand_in(&self, name: &MemberName) -> Arc<dyn Agent> {
+        if self.project.origin != Origin::Sample {
+            return Arc::new(StandIn::new(Script::default()));
+        }
+        let mut turns = sample::turns(name.as_str());
+        let turns = turns.split_off(self.done(name, turns.len()));
+        Arc::new(StandIn::new(Script { turns }).with_pace(PACE))
+    }
+
+    fn done(&self, name: &MemberName, most: usize) -> usize {
+        self.done.get(name).copied().unwrap_or(0).min(most)
+    }
+
+    fn host(&self) -> anyhow::Result<Host> {
+        Ok(Host {
+            guardian: Guardian::this_program().context("cannot find this program")?,
+            env: self.environment(),
+            temp_root: std::env::temp_dir(),
+            state_dir: self.home.data.join("agents"),
+        })
+    }
+
+    fn environment(&self) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+        self.surroundings.environment.clone().into_iter().collect()
+    }
+}
+
+/// A member's prompts are in the format of what it really is, whatever the user calls it.
+fn set_format(team: &mut Team, member: &str, engaged: &Engagement) {
+    let found = team.members.iter_mut().find(|other| other.name == member);
+    if let Some(MemberKind::Agent(settings)) = found.map(|member| &mut member.kind) {
+        let format = match engaged.definition.kind {
+            Kind::StandIn => Kind::Plain,
+            kind => kind,
+        };
+        format.name().clone_into(&mut settings.agent);
+    }
+}
+
+/// Reads the built-in agents and the user's own.
+fn read_catalog(home: &Home) -> anyhow::Result<Catalog> {
+    let mut catalog = Catalog::built_in();
+    let path: PathBuf = home.configuration.join("agents.toml");
+    match std::fs::read_to_string(&path) {
+        Ok(text) => {
+            let added = catalog.add_user_file(&path, &text);
+            added.map_err(|error| UsageError(error.to_string()))?;
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => {
+            return Err(UsageError(format!("cannot read {}: {error}", path.display())).into());
+        }
+    }
+    Ok(catalog)
+}

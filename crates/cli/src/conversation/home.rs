@@ -1,0 +1,61 @@
+//! Where the user's own files are: configuration, and everything that Convoke keeps.
+
+use std::path::PathBuf;
+
+use convoke_inspect::Surroundings;
+
+/// The user's own directories.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home {
+    /// What the user writes: `agents.toml`.
+    pub configuration: PathBuf,
+    /// What Convoke keeps: sessions, trust, the sample project.
+    pub data: PathBuf,
+}
+
+impl Home {
+    /// Finds them by `CONVOKE_CONFIG_DIR` and `CONVOKE_DATA_DIR`, else by the rules of XDG.
+    pub fn of(surroundings: &Surroundings) -> Self {
+        let directory = |own: &str, general: &str, usual: &str| {
+            let absolute = |name: &str| {
+                let path = PathBuf::from(surroundings.variable(name)?);
+                path.is_absolute().then_some(path)
+            };
+            let own = surroundings.variable(own).map(|path| surroundings.cwd.join(path));
+            own.unwrap_or_else(|| {
+                let general = absolute(general).unwrap_or_else(|| surroundings.home.join(usual));
+                general.join("convoke")
+            })
+        };
+        Self {
+            configuration: directory("CONVOKE_CONFIG_DIR", "XDG_CONFIG_HOME", ".config"),
+            data: directory("CONVOKE_DATA_DIR", "XDG_DATA_HOME", ".local/share"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_variables_come_before_the_general_ones() {
+        let home = |variables: &[(&str, &str)]| {
+            let environment = variables.iter().map(|(name, value)| (name.into(), value.into()));
+            Home::of(&Surroundings {
+                environment: environment.collect(),
+                home: "/home/kim".into(),
+                cwd: "/work".into(),
+            })
+        };
+        for (variables, data) in [
+            (&[][..], "/home/kim/.local/share/convoke"),
+            (&[("XDG_DATA_HOME", "/data")], "/data/convoke"),
+            (&[("XDG_DATA_HOME", "relative")], "/home/kim/.local/share/convoke"),
+            (&[("XDG_DATA_HOME", "/data"), ("CONVOKE_DATA_DIR", "/own")], "/own"),
+            (&[("CONVOKE_DATA_DIR", "own")], "/work/own"),
+        ] {
+            assert_eq!(home(variables).data, PathBuf::from(data), "{variables:?}");
+        }
+    }
+}

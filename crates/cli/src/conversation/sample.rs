@@ -1,0 +1,142 @@
+//! The sample: a small project, a team that reviews it, and what its agents say, so that a first run
+//! needs nothing at all.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use convoke_agent::adapter::Step;
+use convoke_agent::delivery::Trust;
+use convoke_session::NewSession;
+
+use super::home::Home;
+use super::project::{Origin, Project, TEAM_FILE};
+
+const TEAM: &str = include_str!("../../sample/convoke.toml");
+const FILES: [(&str, &str); 4] = [
+    (TEAM_FILE, TEAM),
+    ("login.py", LOGIN),
+    ("test_login.py", include_str!("../../sample/test_login.py")),
+    ("agents/review.md", include_str!("../../sample/agents/review.md")),
+];
+const LOGIN: &str = include_str!("../../sample/login.py");
+
+/// What the person asks.
+pub const QUESTION: &str = "Can we ship login.py tonight?";
+
+/// One turn of the play: who speaks, what is read before, and what is said.
+struct Part {
+    member: &'static str,
+    reads: Option<(&'static str, &'static str)>,
+    says: &'static str,
+}
+
+const PLAY: [Part; 5] = [
+    Part {
+        member: "ada",
+        reads: Some(("login.py", LOGIN)),
+        says: include_str!("../../sample/play/1-ada.md"),
+    },
+    Part {
+        member: "lin",
+        reads: Some(("login.py", LOGIN)),
+        says: include_str!("../../sample/play/2-lin.md"),
+    },
+    Part { member: "ada", reads: None, says: include_str!("../../sample/play/3-ada.md") },
+    Part {
+        member: "sam",
+        reads: Some(("test_login.py", FILES[2].1)),
+        says: include_str!("../../sample/play/4-sam.md"),
+    },
+    Part { member: "ada", reads: None, says: include_str!("../../sample/play/5-ada.md") },
+];
+
+/// Returns where the sample project lies.
+fn directory(home: &Home) -> PathBuf {
+    home.data.join("sample")
+}
+
+/// Writes the sample project, as far as it is not there, and returns it.
+pub fn write(home: &Home) -> anyhow::Result<Project> {
+    let directory = directory(home);
+    for (name, text) in FILES {
+        let path = directory.join(name);
+        write_file(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let directory = directory.canonicalize().context("the sample project is gone")?;
+    let file = "the sample team".to_owned();
+    let mut project = Project::of(file, TEAM.to_owned(), directory, Trust::Untrusted)?;
+    project.origin = Origin::Sample;
+    Ok(project)
+}
+
+fn write_file(path: &Path, text: &str) -> io::Result<()> {
+    if fs::read_to_string(path).is_ok_and(|there| there == text) {
+        return Ok(());
+    }
+    path.parent().map_or(Ok(()), fs::create_dir_all)?;
+    fs::write(path, text)
+}
+
+/// Says whether a session was begun with the sample. A copy of its files elsewhere is a project like
+/// any other.
+pub fn is_of_session(session: &NewSession, home: &Home) -> bool {
+    let here = directory(home).canonicalize();
+    session.team == TEAM && here.is_ok_and(|here| here == Path::new(&session.directory))
+}
+
+/// Returns what a member of the sample team does, turn by turn.
+pub fn turns(member: &str) -> Vec<Vec<Step>> {
+    let parts = PLAY.iter().filter(|part| part.member == member);
+    parts.map(steps).collect()
+}
+
+/// Returns what a member of the sample team says, turn by turn.
+pub fn lines(member: &str) -> Vec<&'static str> {
+    let parts = PLAY.iter().filter(|part| part.member == member);
+    parts.map(|part| part.says.trim_end()).collect()
+}
+
+fn steps(part: &Part) -> Vec<Step> {
+    let mut steps = vec![Step::Wait(Duration::from_millis(250))];
+    if let Some((file, text)) = part.reads {
+        steps.push(Step::Tool {
+            name: "read".to_owned(),
+            input: serde_json::json!({ "file": file }).to_string(),
+            output: text.to_owned(),
+        });
+        steps.push(Step::Wait(Duration::from_millis(250)));
+    }
+    steps.push(Step::Say(part.says.trim_end().to_owned()));
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use convoke_team::Team;
+
+    #[test]
+    fn everybody_in_the_play_is_an_agent_of_the_team() {
+        let team = Team::parse(TEAM).unwrap();
+        for part in &PLAY {
+            assert!(team.member(part.member).unwrap().agent().is_some(), "{}", part.member);
+        }
+    }
+
+    #[test]
+    fn what_the_agents_cite_stands_where_they_say() {
+        let line = |number: usize| LOGIN.lines().nth(number - 1).unwrap();
+        for (number, text) in [
+            (6, "SESSION_SECONDS"),
+            (12, "no user"),
+            (14, "=="),
+            (20, "md5"),
+            (25, "- you -> all: reviewed"),
+        ] {
+            assert!(line(number).contains(text), "line {number}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Sessions by what the user types, and what has been done in them.
+
+use std::collections::HashMap;
+
+use anyhow::Context as _;
+use convoke_inspect::Surroundings;
+use convoke_session::{MemberName, SessionId, SqliteStore, Store, TurnId, TurnState};
+
+use super::home::Home;
+use crate::outcome::UsageError;
+
+/// How many turns are read at once.
+const PAGE: usize = 256;
+
+/// Opens the user's store.
+pub async fn open_store(surroundings: &Surroundings) -> anyhow::Result<SqliteStore> {
+    let home = Home::of(surroundings);
+    SqliteStore::open(&home.data).await.context("cannot open the sessions")
+}
+
+/// Finds the session that the beginning or the end of an id means; `last` is the one that changed last.
+pub async fn find(store: &impl Store, written: &str) -> anyhow::Result<SessionId> {
+    let sessions = store.sessions().await?;
+    if written == "last"
+        && let Some(newest) = sessions.first()
+    {
+        return Ok(newest.id);
+    }
+    let mut found = sessions.iter().filter(|session| session.id.is_abbreviated_by(written));
+    match (found.next(), found.count()) {
+        (Some(only), 0) => Ok(only.id),
+        (Some(_), more) => Err(UsageError(format!(
+            "`{written}` is short for {} sessions; write more of the id",
+            more + 1
+        ))
+        .into()),
+        (None, _) => Err(UsageError(format!(
+            "there is no session `{written}`; `convoke sessions list` shows those there are"
+        ))
+        .into()),
+    }
+}
+
+/// Counts the turns that each member has done.
+pub async fn turns_done(
+    store: &impl Store,
+    session: SessionId,
+) -> anyhow::Result<HashMap<MemberName, usize>> {
+    let mut done = HashMap::new();
+    let mut after = TurnId::default();
+    loop {
+        let turns = store.turns_after(session, after, PAGE).await?;
+        let Some(last) = turns.last() else { return Ok(done) };
+        after = last.id;
+        for turn in turns.into_iter().filter(|turn| turn.state == TurnState::Done) {
+            *done.entry(turn.member).or_insert(0) += 1;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The stage of a rehearsal with real programs: for each member a model server on this machine, and a
+//! private home in which its CLI knows no other.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use convoke_agent::Vendor;
+use convoke_agent::adapter::Host;
+use convoke_agent::config::Kind;
+use convoke_agent::endpoint;
+use convoke_agent::process::guardian::Guardian;
+use convoke_inspect::Surroundings;
+use convoke_rehearsal::{Anatomy, Answer, PartKind, Rehearsal, Script, start};
+use convoke_session::MemberName;
+use tempfile::TempDir;
+
+/// The members whose programs talk to a server of ours.
+#[derive(Debug, Default)]
+pub struct Stage {
+    actors: Vec<Actor>,
+}
+
+#[derive(Debug)]
+struct Actor {
+    member: MemberName,
+    server: Rehearsal,
+    /// How many calls were looked at.
+    seen: usize,
+    /// Removed with the stage.
+    _home: TempDir,
+}
+
+/// The texts of one call, as they reached the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Received {
+    /// The bytes of the whole request.
+    pub bytes: u64,
+    /// The instructions above the conversation.
+    pub system: Vec<String>,
+    /// The pieces of the conversation.
+    pub messages: Vec<String>,
+}
+
+impl Stage {
+    /// Sets up a member's server and home, and returns the machine as its program will see it.
+    pub(super) async fn enter(
+        &mut self,
+        member: MemberName,
+        vendor: Vendor,
+        lines: Vec<&str>,
+        surroundings: &Surroundings,
+        state_dir: PathBuf,
+    ) -> anyhow::Result<Host> {
+        let home = tempfile::Builder::new()
+            .prefix("convoke-rehearsal-")
+            .tempdir()
+            .context("cannot make a private home")?;
+        let server = start(Script::new(lines.into_iter().map(Answer::say))).await?;
+        let address = server.base_url();
+        endpoint::configure(vendor, &address, home.path())?;
+        let kept = surroundings.environment.iter().filter(|(name, _)| endpoint::is_kept(name));
+        let kept = kept.map(|(name, value)| (name.clone(), value.clone()));
+        let own = endpoint::environment(vendor, &address, home.path());
+        let own = own.into_iter().map(|(name, value)| (OsString::from(name), value));
+        let host = Host {
+            guardian: Guardian::this_program().context("cannot find this program")?,
+            env: kept.chain(own).collect(),
+            temp_root: home.path().join("tmp"),
+            state_dir,
+        };
+        self.actors.push(Actor { member, server, seen: 0, _home: home });
+        Ok(host)
+    }
+
+    /// Returns the first call for a turn that reached a member's server since this was asked last.
+    ///
+    /// A program may call its model more than once in a turn; the first call carries what we sent.
+    pub fn received(&mut self, member: &MemberName) -> Option<Received> {
+        let actor = self.actors.iter_mut().find(|actor| actor.member == *member)?;
+        let calls = actor.server.model_calls();
+        let fresh = calls.get(actor.seen..).unwrap_or_default();
+        let first = fresh.iter().find(|call| call.is_turn())?;
+        let anatomy = Anatomy::of(first.model_call()?.wire, &first.body).ok()?;
+        actor.seen = calls.len();
+        let texts = |kind: PartKind| {
+            let parts = anatomy.parts.iter().filter(move |part| part.kind == kind);
+            parts.map(|part| part.text.clone()).collect()
+        };
+        Some(Received {
+            bytes: anatomy.body_bytes,
+            system: texts(PartKind::System),
+            messages: texts(PartKind::Message),
+        })
+    }
+}
+
+/// Returns the vendor whose CLI speaks for an agent of this kind.
+pub(super) fn vendor_of(kind: Kind) -> Option<Vendor> {
+    match kind {
+        Kind::Claude => Some(Vendor::Claude),
+        Kind::Codex => Some(Vendor::Codex),
+        Kind::Gemini => Some(Vendor::Gemini),
+        Kind::Plain | Kind::Api | Kind::StandIn => None,
+    }
+}

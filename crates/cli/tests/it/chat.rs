@@ -1,0 +1,218 @@
+//! `convoke chat` in a real terminal, and without one.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use insta::assert_snapshot;
+
+use crate::context::TestContext;
+
+/// How long a screen is waited for: machines that build at the same time are slow.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A terminal of 80×24 with a shell in it.
+struct Terminal {
+    context: TestContext,
+}
+
+impl Terminal {
+    /// Opens a terminal; nothing when there is no tmux, which only a machine of one's own may lack.
+    fn open() -> Option<Self> {
+        if Command::new("tmux").arg("-V").output().is_err() {
+            assert!(std::env::var_os("CI").is_none(), "tmux is not installed");
+            println!("skipped: tmux is not installed");
+            return None;
+        }
+        let terminal = Self { context: TestContext::new() };
+        terminal.tmux(&["-u", "new-session", "-d", "-x", "80", "-y", "24", "sh"]);
+        Some(terminal)
+    }
+
+    /// Opens a terminal in which the sample is rehearsed.
+    fn rehearsing() -> Option<Self> {
+        let terminal = Self::open()?;
+        terminal.begin();
+        Some(terminal)
+    }
+
+    fn begin(&self) {
+        let program = env!("CARGO_BIN_EXE_convoke");
+        let command = format!("echo $$ >process; exec {program} chat --rehearse");
+        self.enter(&format!("clear; sh -c '{command}'; echo code $?"));
+        self.wait_for("your turn");
+    }
+
+    /// Types a line and presses Enter.
+    fn enter(&self, line: &str) {
+        self.tmux(&["send-keys", "-l", line]);
+        self.press("Enter");
+    }
+
+    /// Presses a key.
+    fn press(&self, key: &str) {
+        self.tmux(&["send-keys", key]);
+    }
+
+    fn resize(&self, width: &str, height: &str) {
+        self.tmux(&["resize-window", "-x", width, "-y", height]);
+    }
+
+    /// Returns what the terminal shows, without the times that things took.
+    fn screen(&self) -> String {
+        let screen = self.tmux(&["capture-pane", "-p"]);
+        let words = screen.split_inclusive(' ').map(|word| match word.split_once('.') {
+            Some((whole, tenths))
+                if whole.parse::<u32>().is_ok() && tenths.trim_end().parse::<u32>().is_ok() =>
+            {
+                "0.0 ".to_owned()
+            }
+            _ => word.to_owned(),
+        });
+        words.collect()
+    }
+
+    /// Waits until the terminal shows a text, and returns what it shows then.
+    fn wait_for(&self, text: &str) -> String {
+        self.wait_until(text, |screen| screen.contains(text))
+    }
+
+    fn wait_until(&self, what: &str, is_there: impl Fn(&str) -> bool) -> String {
+        let began = Instant::now();
+        loop {
+            let screen = self.screen();
+            if is_there(&screen) {
+                return screen;
+            }
+            assert!(began.elapsed() < PATIENCE, "never saw {what:?} on\n{screen}");
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+
+    /// Checks that the shell has its terminal back: its own screen, and what is typed is seen.
+    fn assert_given_back(&self) {
+        self.wait_until("the shell's own screen", |_| {
+            self.tmux(&["display-message", "-p", "#{alternate_on}#{cursor_flag}"]).trim() == "01"
+        });
+        self.enter("echo seen; stty -a | grep -o -w -e '-*icanon' -e '-*echo'");
+        let screen = self.wait_for("seen\nicanon\necho");
+        assert!(!screen.contains("-icanon") || screen.contains("stty"), "{screen}");
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> String {
+        let path = |name: &str| self.context.path().join(name);
+        let output = Command::new("tmux")
+            .arg("-S")
+            .arg(path("socket"))
+            .args(["-f", "/dev/null"])
+            .args(arguments)
+            .current_dir(self.context.path())
+            .env_remove("TMUX")
+            .env_remove("NO_COLOR")
+            .env("LC_ALL", "C.UTF-8")
+            .env("PS1", "$ ")
+            .env("HOME", self.context.path())
+            .env("CONVOKE_DATA_DIR", path("data"))
+            .env("CONVOKE_CONFIG_DIR", path("configuration"))
+            .output()
+            .expect("tmux runs");
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let socket = self.context.path().join("socket");
+        let _ = Command::new("tmux").arg("-S").arg(socket).arg("kill-server").output();
+    }
+}
+
+#[test]
+fn a_conversation_is_held_in_a_terminal() {
+    let Some(terminal) = Terminal::rehearsing() else { return };
+    assert_snapshot!("chat_begins", terminal.screen());
+    terminal.enter("Can we ship login.py tonight?");
+    terminal.wait_for("at work");
+    terminal.wait_for("Ask me again when the tests can fail.");
+    terminal.wait_for("your turn");
+    assert_snapshot!("chat_ends_with_a_reply", terminal.screen());
+    terminal.press("F2");
+    terminal.wait_for("TEAM_TASK");
+    assert_snapshot!("chat_shows_the_ledger", terminal.screen());
+    terminal.press("Tab");
+    terminal.wait_for("exactly what ada was sent");
+    terminal.press("Escape");
+    terminal.wait_for("your turn");
+    terminal.resize("60", "16");
+    terminal.wait_until("a narrow screen", |screen| {
+        screen.contains(&"─".repeat(40)) && !screen.contains(&"─".repeat(60))
+    });
+    assert_snapshot!("chat_in_a_small_terminal", terminal.screen());
+    terminal.resize("80", "24");
+    terminal.press("PPage");
+    terminal.wait_for("Esc goes to the end");
+    terminal.enter("/quit");
+    terminal.wait_for("code 0");
+    terminal.assert_given_back();
+}
+
+#[test]
+fn ctrl_c_cancels_the_turn_and_then_leaves_and_the_session_goes_on() {
+    let Some(terminal) = Terminal::rehearsing() else { return };
+    terminal.enter("Can we ship login.py tonight?");
+    terminal.wait_for("● ada");
+    terminal.press("C-c");
+    terminal.wait_for("'s turn was cancelled");
+    terminal.wait_for("/retry tries again");
+    terminal.press("C-c");
+    terminal.press("C-c");
+    terminal.wait_for("code 0");
+    terminal.assert_given_back();
+    terminal.enter(&format!(
+        "clear; {} chat --session last; echo code $?",
+        env!("CARGO_BIN_EXE_convoke")
+    ));
+    terminal.wait_for("Can we ship login.py tonight?");
+    terminal.enter("/retry");
+    terminal.wait_for("Ask me again when the tests can fail.");
+    terminal.enter("/quit");
+    terminal.wait_for("code 0");
+}
+
+#[test]
+fn a_signal_saves_and_gives_the_terminal_back() {
+    let Some(terminal) = Terminal::rehearsing() else { return };
+    terminal.enter("Can we ship login.py tonight?");
+    terminal.wait_for("● ");
+    let process = std::fs::read_to_string(terminal.context.path().join("process"));
+    let process = process.expect("the shell wrote it");
+    let killed = Command::new("kill").args(["-TERM", process.trim()]).status();
+    assert!(killed.expect("kill runs").success());
+    terminal.wait_for("saved; ");
+    terminal.wait_for("code 0");
+    terminal.assert_given_back();
+}
+
+#[test]
+fn without_a_terminal_each_line_is_a_message_or_a_command() {
+    let context = TestContext::new().env("CONVOKE_DATA_DIR", "data");
+    let output = context.run_with_input(
+        &["chat", "--rehearse", "--json"],
+        b"Can we ship login.py tonight?\n\n/ledger lin\n/quit\nnever said\n",
+    );
+    let count = |kind: &str| output.matches(&format!("\"type\":\"{kind}\"")).count();
+    assert_eq!(
+        (count("message"), count("turn-ended"), count("stopped"), count("sheet")),
+        (6, 5, 1, 1),
+        "{output}"
+    );
+    assert!(!output.contains("never said"), "{output}");
+}
+
+#[test]
+fn a_line_that_is_no_command_is_bad_usage() {
+    let context = TestContext::new().env("CONVOKE_DATA_DIR", "data");
+    let output = context.run_with_input(&["chat", "--rehearse"], b"/too lin\n");
+    assert!(output.contains("`/too lin`: there is no command /too; did you mean /to?"), "{output}");
+    assert!(output.contains("exit code: 2"), "{output}");
+}

@@ -1,0 +1,382 @@
+//! `convoke run`.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::context::TestContext;
+
+const TEAM: &str = r#"
+name = "review"
+
+[[member]]
+name = "kailai"
+human = true
+
+[[member]]
+name = "max"
+agent = "claude"
+
+[[member]]
+name = "sarah"
+agent = "codex"
+"#;
+
+fn project() -> TestContext {
+    TestContext::new().file("convoke.toml", TEAM)
+}
+
+/// Returns a team whose agents are programs of this test, which the user has configured.
+fn programs(max: &str, sarah: &str) -> TestContext {
+    let team = TEAM.replace("\"claude\"", "\"mine\"").replace("\"codex\"", "\"yours\"");
+    let project = TestContext::new().file("convoke.toml", team);
+    let agent = |name: &str, script: &str| {
+        format!(
+            "[agent.{name}]\nkind = \"plain\"\ncommand = \"/bin/sh\"\nargs = [\"-c\", '''{script}''']\n"
+        )
+    };
+    let config = project.home().join("config");
+    std::fs::create_dir_all(&config).unwrap();
+    std::fs::write(config.join("agents.toml"), agent("mine", max) + &agent("yours", sarah))
+        .unwrap();
+    project.env("PATH", "/usr/bin:/bin")
+}
+
+fn events(project: &TestContext, arguments: &[&str]) -> Vec<Value> {
+    let output = project.output(arguments, b"");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn the_sample_needs_no_team_file_no_account_and_no_network() {
+    let began = Instant::now();
+    insta::assert_snapshot!(TestContext::new().run(&["run", "--rehearse"]));
+    assert!(began.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn a_team_is_rehearsed_with_stand_ins() {
+    insta::assert_snapshot!(project().run(&["run", "--rehearse", "Hello [NEXT: max, sarah]"]));
+}
+
+#[test]
+fn whoever_is_not_called_by_the_text_is_called_by_to() {
+    let project = project();
+    let said = [
+        project.run(&["run", "--rehearse", "Hello"]),
+        project.run(&["run", "--rehearse", "--to", "Sarah", "Hello"]),
+        project.run(&["run", "--rehearse", "--to", "all", "Hello"]),
+        project.run(&["run", "--rehearse", "--to", "max", "Hello [NEXT: sarah]"]),
+    ];
+    let calls: Vec<&str> = said
+        .iter()
+        .flat_map(|text| text.lines())
+        .filter(|line| line.starts_with("kailai → "))
+        .collect();
+    assert_eq!(calls, ["kailai → max", "kailai → sarah", "kailai → max, sarah", "kailai → sarah"]);
+}
+
+#[test]
+fn programs_talk_to_each_other() {
+    let project = programs(
+        "if grep -q granted; then echo thanks; else echo 'ask her [NEXT: sarah]'; fi",
+        "echo 'granted [NEXT: max]'",
+    );
+    insta::assert_snapshot!(project.run(&["run", "Is it right?"]));
+}
+
+#[test]
+fn json_is_one_event_a_line() {
+    let project = project();
+    let output = project.run(&["run", "--rehearse", "--json", "Hello [NEXT: max, nobody]"]);
+    insta::assert_snapshot!(output);
+}
+
+#[test]
+fn a_session_goes_on_with_what_was_said() {
+    let project = project();
+    project.output(&["run", "--rehearse", "Hello"], b"");
+    insta::assert_snapshot!(project.run(&[
+        "run",
+        "--rehearse",
+        "--session",
+        "last",
+        "--to",
+        "sarah",
+        "And you?"
+    ]));
+}
+
+#[test]
+fn a_task_comes_from_the_team_file_or_standard_input() {
+    let project = project();
+    let with_task = TestContext::new().file("convoke.toml", format!("task = \"Greet\"\n{TEAM}"));
+    let said = [
+        with_task.run(&["run", "--rehearse"]),
+        project.run_with_input(&["run", "--rehearse", "-"], b"From a pipe"),
+    ];
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[test]
+fn an_agent_that_fails_gives_the_word_back_and_can_be_tried_again() {
+    let project = programs("echo half; exit 3", "true");
+    let failed = project.run(&["run", "Go"]);
+    let config = project.home().join("config/agents.toml");
+    let mended =
+        std::fs::read_to_string(&config).unwrap().replace("echo half; exit 3", "echo whole");
+    std::fs::write(config, mended).unwrap();
+    let again = project.run(&["run", "--session", "last", "--retry"]);
+    let nothing_left = project.run(&["run", "--session", "last", "--retry"]);
+    insta::assert_snapshot!([failed, again, nothing_left].join("\n"));
+}
+
+#[test]
+fn a_denied_diagnostic_is_exit_code_3() {
+    insta::assert_snapshot!(project().run(&[
+        "run",
+        "--rehearse",
+        "--deny",
+        "marker.unresolved",
+        "Hello [NEXT: max, sarha]"
+    ]));
+}
+
+#[test]
+fn guards_stop_a_conversation_without_end() {
+    let project = programs("echo 'your turn [NEXT: sarah]'", "echo 'no, yours [NEXT: max]'");
+    let output = project.output(&["run", "Begin", "--json"], b"");
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let stop = text.lines().find(|line| line.contains("\"type\":\"stopped\"")).unwrap();
+    insta::assert_snapshot!(stop);
+}
+
+#[test]
+fn members_that_are_called_together_work_at_the_same_time_where_the_team_allows_it() {
+    let project = programs("sleep 1; echo one", "sleep 1; echo two");
+    let team = std::fs::read_to_string(project.path().join("convoke.toml")).unwrap();
+    let project = project.file(
+        "convoke.toml",
+        team.replace(
+            "[[member]]\nname = \"kailai\"",
+            "[limits]\nparallel = true\n[[member]]\nname = \"kailai\"",
+        ),
+    );
+    let shown = project.run(&["run", "Go [NEXT: max, sarah]"]);
+    for said in ["  one\n", "  two\n"] {
+        assert!(shown.contains(said), "{shown}");
+    }
+}
+
+#[test]
+fn bad_input_is_named_and_explained() {
+    let team = |text: &str| TestContext::new().file("convoke.toml", text);
+    let cases = [
+        ("no team file", TestContext::new().run(&["run", "x"])),
+        ("a named one that is not there", project().run(&["run", "--team", "other.toml", "x"])),
+        ("a broken one", team("[[member]]\nnam = \"x\"\n").run(&["run", "x"])),
+        (
+            "no such agent",
+            team("[[member]]\nname = \"x\"\nagent = \"cluade\"\n").run(&["run", "x"]),
+        ),
+        (
+            "no such sandbox",
+            team("[[member]]\nname = \"x\"\nagent = \"codex\"\nsandbox = \"wide\"\n")
+                .run(&["run", "x"]),
+        ),
+        ("nothing to do", project().run(&["run"])),
+        ("an empty task", project().run(&["run", "--rehearse", " "])),
+        ("nobody of that name", project().run(&["run", "--rehearse", "--to", "sarha", "x"])),
+        ("no agents", team("[[member]]\nname = \"x\"\nhuman = true\n").run(&["run", "x"])),
+        ("no such session", project().run(&["run", "--session", "abc", "x"])),
+        ("--retry without a session", project().run(&["run", "--retry"])),
+        ("an unknown way to rehearse", project().run(&["run", "--rehearse=none", "x"])),
+        ("an unknown code", project().run(&["run", "--deny", "marker.unresolvd", "x"])),
+    ];
+    let cases = cases.map(|(name, said)| format!("## {name}\n{said}"));
+    insta::assert_snapshot!(cases.join("\n\n"));
+}
+
+#[test]
+fn a_users_own_agents_that_cannot_be_read_are_named() {
+    let project = project();
+    std::fs::create_dir_all(project.home().join("config")).unwrap();
+    std::fs::write(project.home().join("config/agents.toml"), "[agent.max]\n").unwrap();
+    insta::assert_snapshot!(project.run(&["run", "x"]));
+}
+
+#[test]
+fn a_store_of_another_version_is_refused_and_left_as_it_is() {
+    let project = project();
+    std::fs::create_dir_all(project.home().join("data")).unwrap();
+    std::fs::write(project.home().join("data/sessions.db"), "not a database").unwrap();
+    insta::assert_snapshot!(project.run(&["run", "--rehearse", "x"]));
+    let there = std::fs::read(project.home().join("data/sessions.db")).unwrap();
+    assert_eq!(there, b"not a database");
+}
+
+#[test]
+fn an_interrupt_cancels_the_turn_and_a_second_one_leaves_and_both_save() {
+    for (interrupts, reason) in [(1, "cancelled"), (2, "left")] {
+        // An agent that cannot be asked to stop.
+        let project = programs("trap '' INT TERM; echo begun; sleep 30; echo never", "true");
+        let mut child = project
+            .command(&["run", "--json", "Go"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let began = Instant::now();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        lines.find(|line| line.contains("\"begun")).unwrap();
+        for _ in 0..interrupts {
+            let process = nix::unistd::Pid::from_raw(child.id().try_into().unwrap());
+            nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGINT).unwrap();
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let rest: Vec<String> = lines.collect();
+        assert_eq!(child.wait().unwrap().code(), Some(1));
+        assert!(began.elapsed() < Duration::from_secs(20));
+        let stop = format!("\"reason\":\"{reason}\"");
+        assert!(rest.iter().any(|line| line.contains(&stop)), "{rest:?}");
+        let shown = project.run(&["sessions", "show", "last", "--turn", "1"]);
+        assert!(shown.contains("turn 1: max answers message 1: cancelled"), "{shown}");
+        assert!(shown.contains("bytes of its reply"), "{shown}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure_and_everything_is_saved() {
+    let project = TestContext::new();
+    let mut child = project
+        .command(&["run", "--rehearse"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    lines.find(|line| line.starts_with("ada  turn 1")).unwrap();
+    drop(lines);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+    let later = events(&project, &["run", "--session", "last", "--retry", "--json"]);
+    assert!(later.iter().any(|event| event["type"] == "stopped" && event["reason"] == "idle"));
+}
+
+fn said(events: &[Value]) -> Vec<(String, String)> {
+    let messages = events.iter().filter(|event| event["type"] == "message");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    messages.map(|event| (text(&event["from"]), text(&event["text"]))).collect()
+}
+
+/// Runs the command and kills it when an event says so. Returns the events before that one, and whether
+/// it was killed.
+fn killed_at(
+    project: &TestContext,
+    arguments: &[&str],
+    mut when: impl FnMut(&Value) -> bool,
+) -> (Vec<Value>, bool) {
+    let mut child = project.command(arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut seen = Vec::new();
+    for line in lines {
+        let event: Value = serde_json::from_str(&line).unwrap();
+        if when(&event) {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return (seen, true);
+        }
+        seen.push(event);
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    (seen, false)
+}
+
+/// Checks that a session of the sample came to its end, and that nothing in it is doubled.
+fn assert_whole(project: &TestContext) {
+    let shown = project.output(&["sessions", "show", "last", "--json"], b"").stdout;
+    let shown: Value = serde_json::from_slice(&shown).unwrap();
+    let states = shown["turns"].as_array().unwrap().iter().map(|turn| &turn["state"]);
+    assert!(states.clone().all(|state| state == "done"), "{shown}");
+    assert_eq!(states.count(), 5);
+    let checked = project.output(&["sessions", "replay", "--verify", "last"], b"");
+    assert!(checked.status.success(), "{checked:?}");
+}
+
+const SAMPLE: [&str; 3] = ["run", "--rehearse", "--json"];
+const GO_ON: [&str; 4] = ["run", "--session", "last", "--json"];
+
+/// The end of the process at any moment loses nothing that was acknowledged.
+#[test]
+fn a_run_that_is_killed_in_the_middle_of_a_turn_comes_to_its_end_later() {
+    let whole = said(&events(&TestContext::new(), &SAMPLE));
+    assert_eq!(whole.len(), 6);
+    for turn in [1, 2, 4] {
+        let project = TestContext::new();
+        let mut turns = 0;
+        let (acknowledged, killed) = killed_at(&project, &SAMPLE, |event| {
+            turns += u32::from(event["type"] == "turn-started");
+            // When the agent has begun to speak.
+            turns == turn && event["event"]["event"]["kind"] == "text"
+        });
+        assert!(killed);
+        let later = events(&project, &GO_ON);
+        assert_eq!(later[0]["interrupted"].as_array().unwrap().len(), 1, "{}", later[0]);
+        let mut all = said(&acknowledged);
+        all.extend(said(&later));
+        assert_eq!(all, whole, "killed in turn {turn}");
+        assert_whole(&project);
+    }
+}
+
+#[test]
+fn a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been() {
+    let whole = said(&events(&TestContext::new(), &SAMPLE));
+    let project = TestContext::new();
+    let mut seed = 20_261_115_u64;
+    let mut times = 0;
+    let mut arguments = &SAMPLE[..];
+    let mut acknowledged: Vec<(String, String)> = Vec::new();
+    loop {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let mut left = 5 + (seed >> 33) % 200;
+        let (seen, killed) = killed_at(&project, arguments, |_| {
+            left -= 1;
+            left == 0
+        });
+        acknowledged.extend(said(&seen));
+        if !killed {
+            break;
+        }
+        times += 1;
+        arguments = &GO_ON;
+    }
+    assert!(times > 2, "killed only {times} times");
+    // A message may be stored in the moment before its event is written; none is lost or said twice.
+    let mut rest = whole.iter();
+    assert!(acknowledged.iter().all(|one| rest.any(|other| other == one)), "{acknowledged:?}");
+    assert_whole(&project);
+    let shown = project.output(&["sessions", "show", "last", "--json"], b"").stdout;
+    let shown: Value = serde_json::from_slice(&shown).unwrap();
+    assert_eq!(shown["messages"].as_array().unwrap().len(), whole.len());
+}
+
+#[test]
+fn two_processes_do_not_hold_one_session() {
+    let project = TestContext::new();
+    let mut first =
+        project.command(&["run", "--rehearse", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(first.stdout.take().unwrap()).lines().map_while(Result::ok);
+    lines.find(|line| line.contains("\"turn-started\"")).unwrap();
+    let second = project.run(&["run", "--rehearse", "--session", "last", "x"]);
+    assert!(second.starts_with("exit code: 1\n"), "{second}");
+    let held = format!("is held by process {} on ", first.id());
+    assert!(second.contains(&held), "{second}");
+    first.kill().unwrap();
+    first.wait().unwrap();
+}

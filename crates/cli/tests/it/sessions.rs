@@ -1,0 +1,275 @@
+//! `convoke sessions`.
+
+use serde_json::Value;
+
+use crate::context::TestContext;
+
+const TEAM: &str = r#"
+name = "review"
+task = "Review"
+
+[[member]]
+name = "kailai"
+human = true
+
+[[member]]
+name = "max"
+agent = "claude"
+instructions = "You are Max."
+
+[[member]]
+name = "sarah"
+agent = "gemini"
+"#;
+
+/// A project in which a session of four messages was held.
+fn talked() -> TestContext {
+    let project = TestContext::new().file("convoke.toml", TEAM);
+    for arguments in [
+        &["run", "--rehearse", "Is the token safe? [NEXT: max]"][..],
+        &["run", "--rehearse", "--session", "last", "And the tests? [NEXT: max]"],
+    ] {
+        assert!(project.output(arguments, b"").status.success());
+    }
+    project
+}
+
+#[test]
+fn sessions_are_listed_with_the_newest_first() {
+    let project = talked();
+    project.output(
+        &["run", "--rehearse", "A second one, whose first message is too long to show"],
+        b"",
+    );
+    let said = [
+        TestContext::new().run(&["sessions", "list"]),
+        project.run(&["sessions", "list"]),
+        project.run(&["sessions", "list", "--json"]),
+    ];
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[test]
+fn a_conversation_is_shown() {
+    let project = talked();
+    insta::assert_snapshot!("conversation", project.run(&["sessions", "show", "last"]));
+    insta::assert_snapshot!(
+        "conversation_json",
+        project.run(&["sessions", "show", "last", "--json"])
+    );
+}
+
+#[test]
+fn a_turn_is_shown_with_what_was_sent() {
+    let project = talked();
+    let show = |more: &[&str]| project.run(&[&["sessions", "show", "last"], more].concat());
+    insta::assert_snapshot!("turn", show(&["--turn", "2"]));
+    insta::assert_snapshot!("prompts", show(&["--prompt"]));
+    insta::assert_snapshot!("prompt", show(&["--turn", "2", "--prompt"]));
+    insta::assert_snapshot!("system", show(&["--turn", "2", "--system"]));
+    insta::assert_snapshot!("explain", show(&["--turn", "2", "--explain"]));
+    insta::assert_snapshot!("events", show(&["--turn", "2", "--events"]));
+    insta::assert_snapshot!("turn_json", show(&["--turn", "2", "--json"]));
+}
+
+/// What a turn is shown to have been sent is what the agent read, to the byte.
+#[test]
+fn what_is_shown_as_sent_is_what_the_agent_read() {
+    let team = "[[member]]\nname = \"max\"\nagent = \"mine\"\ninstructions = \"Be brief.\"\n";
+    let project = TestContext::new().file("convoke.toml", team).env("PATH", "/usr/bin:/bin");
+    let read = project.path().join("read");
+    std::fs::create_dir_all(project.home().join("config")).unwrap();
+    let agent = format!(
+        "[agent.mine]\nkind = \"plain\"\ncommand = \"/bin/sh\"\nargs = [\"-c\", \"cat > {}; echo done\"]\n",
+        read.display()
+    );
+    std::fs::write(project.home().join("config/agents.toml"), agent).unwrap();
+    let said = project.run(&["run", "Tab\tand \u{1f469}\u{200d}\u{1f469} and\n\n  spaces  "]);
+    assert!(said.starts_with("exit code: 0"), "{said}");
+    let shown =
+        project.output(&["sessions", "show", "last", "--turn", "1", "--prompt"], b"").stdout;
+    assert_eq!(shown, std::fs::read(read).unwrap());
+}
+
+#[test]
+fn the_prompt_that_a_member_would_get_now_is_shown() {
+    let project = talked();
+    insta::assert_snapshot!(project.run(&[
+        "prompt",
+        "--for",
+        "sarah",
+        "--session",
+        "last",
+        "--explain"
+    ]));
+}
+
+#[test]
+fn a_session_is_resumed() {
+    let project = talked();
+    insta::assert_snapshot!(project.run(&[
+        "sessions",
+        "resume",
+        "last",
+        "--rehearse",
+        "--to",
+        "sarah",
+        "And you?"
+    ]));
+}
+
+#[test]
+fn a_copy_goes_its_own_way() {
+    let project = talked();
+    let copy = String::from_utf8(
+        project.output(&["sessions", "fork", "last", "--after", "2"], b"").stdout,
+    )
+    .unwrap();
+    project.output(&["run", "--rehearse", "--session", copy.trim(), "Another question"], b"");
+    insta::assert_snapshot!(
+        [
+            project.run(&["sessions", "show", copy.trim()]),
+            project.run(&["sessions", "fork", copy.trim(), "--json"]),
+            project.run(&["sessions", "list"]),
+        ]
+        .join("\n")
+    );
+}
+
+#[test]
+fn what_was_exported_can_be_imported() {
+    let project = talked();
+    let prompts = project.output(&["sessions", "show", "last", "--prompt"], b"").stdout;
+    let snapshot = project.output(&["sessions", "export", "last"], b"").stdout;
+    insta::assert_snapshot!(
+        "snapshot",
+        project.masked(&String::from_utf8(snapshot.clone()).unwrap())
+    );
+    assert!(
+        project
+            .output(&["sessions", "export", "last", "--all", "--output", "all.jsonl"], b"")
+            .status
+            .success()
+    );
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &project.path().join("all.jsonl").metadata().unwrap().permissions(),
+    );
+    assert_eq!(mode & 0o777, 0o600);
+
+    let other = TestContext::new().file("convoke.toml", TEAM).file("snapshot.json", snapshot);
+    let imported = other.run(&["sessions", "import", "snapshot.json"]);
+    let shown = other.run(&["sessions", "show", "last"]);
+    let other = other.file("all.jsonl", std::fs::read(project.path().join("all.jsonl")).unwrap());
+    let all = other.output(&["sessions", "import", "all.jsonl", "--json"], b"").stdout;
+    let all: Value = serde_json::from_slice(&all).unwrap();
+    let id = all["session"].as_str().unwrap().to_owned();
+    insta::assert_snapshot!(
+        "import",
+        [imported, shown, other.run(&["sessions", "replay", "--verify", &id]),].join("\n")
+    );
+    let theirs = other.output(&["sessions", "show", &id, "--prompt"], b"").stdout;
+    assert_eq!(String::from_utf8(theirs), String::from_utf8(prompts));
+    let again = project.run(&["sessions", "export", "last", "--output", "all.jsonl"]);
+    insta::assert_snapshot!("never_overwritten", again);
+}
+
+#[test]
+fn every_prompt_comes_out_again() {
+    let project = talked();
+    insta::assert_snapshot!(
+        [
+            project.run(&["sessions", "replay", "--verify", "last"]),
+            project.run(&["sessions", "replay", "--verify", "last", "--json"]),
+        ]
+        .join("\n")
+    );
+}
+
+#[test]
+fn a_prompt_that_does_not_come_out_again_is_named() {
+    let project = talked();
+    let all =
+        String::from_utf8(project.output(&["sessions", "export", "last", "--all"], b"").stdout)
+            .unwrap();
+    // The messages are somebody's text; what was sent is kept by its hash.
+    let change = |line: &str| {
+        let is_message = line.starts_with("{\"message\":");
+        let to = if is_message { "Is the token fine?" } else { "Is the token safe?" };
+        line.replace("Is the token safe?", to)
+    };
+    let changed = all.lines().map(change).collect::<Vec<_>>().join("\n");
+    assert_ne!(all.trim_end(), changed);
+    let other = TestContext::new().file("all.jsonl", changed);
+    let imported = other.run(&["sessions", "import", "all.jsonl"]);
+    assert!(imported.starts_with("exit code: 0"), "{imported}");
+    let said = other.run(&["sessions", "replay", "--verify", "last"]);
+    assert!(said.starts_with("exit code: 1"), "{said}");
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn two_prompts_are_compared() {
+    let project = talked();
+    insta::assert_snapshot!("diff", project.run(&["sessions", "diff", "last", "1", "2"]));
+    let json = project.output(&["sessions", "diff", "last", "1", "2", "--json"], b"").stdout;
+    let json: Value = serde_json::from_slice(&json).unwrap();
+    insta::assert_snapshot!(
+        "diff_json",
+        project.masked(&serde_json::to_string_pretty(&json).unwrap())
+    );
+}
+
+#[test]
+fn sessions_are_removed() {
+    let project = talked();
+    project.output(&["run", "--rehearse", "x"], b"");
+    insta::assert_snapshot!(
+        [
+            project.run(&["sessions", "rm", "last", "nothing"]),
+            project.run(&["sessions", "rm", "last"]),
+            project.run(&["sessions", "rm", "last", "--json"]),
+            project.run(&["sessions", "list"]),
+        ]
+        .join("\n")
+    );
+}
+
+#[test]
+fn bad_input_is_named_and_explained() {
+    let project = talked();
+    project.output(&["run", "--rehearse", "another"], b"");
+    let both = project.output(&["sessions", "list", "--json"], b"").stdout;
+    let both: Value = serde_json::from_slice(&both).unwrap();
+    let first = both["sessions"][0]["id"].as_str().unwrap()[..4].to_owned();
+    let project = project
+        .file("broken.jsonl", "{\"format\":\"convoke-session\",\"version\":9}\n")
+        .file("none.json", "[]")
+        .file("text.json", "no json");
+    let talked = both["sessions"][1]["id"].as_str().unwrap();
+    let run = |arguments: &[&str]| project.run(&[&["sessions"], arguments].concat());
+    let cases = [
+        ("no such session", run(&["show", "zzz"])),
+        ("too short an id", run(&["show", &first]).replace(&first, "[BEGINNING]")),
+        ("no such turn", run(&["show", talked, "--turn", "9"])),
+        ("turn 0", run(&["show", talked, "--turn", "0"])),
+        ("no such attempt", run(&["show", talked, "--turn", "1", "--attempt", "2"])),
+        ("a system text of no turn", run(&["show", talked, "--system"])),
+        ("a file that is not there", run(&["import", "gone.json"])),
+        ("another version", run(&["import", "broken.jsonl"])),
+        ("no snapshot", run(&["import", "none.json"])),
+        ("no JSON", run(&["import", "text.json"])),
+        ("no such message", run(&["fork", talked, "--after", "9"])),
+        ("no mode of replay", run(&["replay", talked])),
+        ("one turn only", run(&["diff", talked, "1"])),
+        ("a turn that is not there", run(&["diff", talked, "1", "9"])),
+        ("no command", project.run(&["sessions", "sho"])),
+        (
+            "a snapshot without a team",
+            TestContext::new()
+                .file("s.json", "{\"version\":1,\"messages\":[]}")
+                .run(&["sessions", "import", "s.json"]),
+        ),
+    ];
+    let cases = cases.map(|(name, said)| format!("## {name}\n{said}"));
+    insta::assert_snapshot!(cases.join("\n\n"));
+}

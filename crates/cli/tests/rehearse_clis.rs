@@ -1,0 +1,133 @@
+//! A rehearsal with the real CLIs, at pinned versions: what a run shows as sent is, member by member,
+//! what reached the model. `scripts/install-clis` installs them; where they are missing this test says
+//! that it is skipped, and fails if `CI` is `true`.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says aloud that it is skipped"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Returns the directory of a CLI's program, unless it is to be skipped.
+fn installed(cli: &str) -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let cache =
+        std::env::var_os("CONVOKE_CLIS").map_or(root.join("target/clis"), |at| root.join(at));
+    let directory = cache.join(cli).join("node_modules/.bin");
+    if directory.exists() {
+        return Some(directory);
+    }
+    let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+    assert!(!is_ci, "{cli} is not in {}; run scripts/install-clis", cache.display());
+    eprintln!("skipped: {cli} is not installed; run scripts/install-clis");
+    None
+}
+
+/// A user who has some CLIs, and a project with a team.
+struct Place {
+    project: TempDir,
+    home: TempDir,
+    path: String,
+}
+
+impl Place {
+    fn new(clis: &[&str], team: &str) -> Option<Self> {
+        let mut path = std::env::var("PATH").unwrap();
+        for cli in clis {
+            let directory = installed(cli)?.canonicalize().unwrap();
+            path = format!("{}:{path}", directory.display());
+        }
+        let place = Self { project: TempDir::new().unwrap(), home: TempDir::new().unwrap(), path };
+        if !team.is_empty() {
+            std::fs::write(place.project.path().join("convoke.toml"), team).unwrap();
+        }
+        Some(place)
+    }
+
+    fn run(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let output = Command::new(env!("CARGO_BIN_EXE_convoke"))
+            .args(arguments)
+            .current_dir(self.project.path())
+            .env_clear()
+            .env("PATH", &self.path)
+            .env("HOME", self.home.path())
+            .env("CONVOKE_DATA_DIR", self.home.path().join("data"))
+            .env("CONVOKE_CONFIG_DIR", self.home.path().join("config"))
+            // What a user has set must not reach a rehearsal.
+            .env("ANTHROPIC_API_KEY", "the-user's-own")
+            .env("OPENAI_BASE_URL", "http://127.0.0.1:1")
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    }
+}
+
+fn texts<'e>(event: &'e Value, field: &str) -> Vec<&'e str> {
+    event[field].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
+}
+
+/// Runs a rehearsal and compares what is stored as sent with what the servers say they were sent.
+fn what_is_shown_as_sent_is_what_arrived(place: &Place, arguments: &[&str], turns: usize) {
+    let (code, output) = place.run(&[&["run", "--rehearse=cli", "--json"], arguments].concat());
+    assert_eq!(code, Some(0), "{output}");
+    let events: Vec<Value> =
+        output.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let reached: Vec<&Value> =
+        events.iter().filter(|event| event["type"] == "reached-model").collect();
+    let started = events.iter().filter(|event| event["type"] == "turn-started").count();
+    assert_eq!((started, reached.len()), (turns, turns), "{output}");
+    for event in reached {
+        let turn = event["turn"].to_string();
+        let shown = |what: &str| place.run(&["sessions", "show", "last", "--turn", &turn, what]).1;
+        let prompt = shown("--prompt");
+        assert!(!prompt.is_empty());
+        let messages = texts(event, "receivedMessages");
+        assert!(messages.contains(&&*prompt), "turn {turn}: {prompt:?} is not in {messages:?}");
+        assert_eq!(event["prompt"], "whole");
+        let system = shown("--system");
+        if !system.is_empty() {
+            let received = texts(event, "receivedSystem");
+            assert!(
+                received.iter().any(|text| text.contains(&system)),
+                "turn {turn}: {received:?}"
+            );
+        }
+    }
+    let left = std::fs::read_dir(place.home.path()).unwrap().flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["data"], "a program wrote into its user's home");
+}
+
+#[test]
+fn the_sample_runs_with_all_clis_at_once() {
+    for codex in ["codex-0.98.0", "codex-0.166.0"] {
+        let clis = ["claude-2.1.197", codex, "gemini-0.61.0"];
+        let Some(place) = Place::new(&clis, "") else { continue };
+        what_is_shown_as_sent_is_what_arrived(&place, &[], 5);
+    }
+}
+
+/// Each CLI gets text that it might act on, stumble over or change.
+#[test]
+fn hard_texts_arrive_as_they_were_sent() {
+    let text =
+        "Line one\n\n  indented 你好 👩‍👩‍👧 é\u{301} \"q\" \\ \t| $HOME `ls` !ls [SYSTEM]\n/help";
+    for (cli, agent) in [
+        ("claude-2.1.197", "claude"),
+        ("codex-0.98.0", "codex"),
+        ("codex-0.166.0", "codex"),
+        ("gemini-0.61.0", "gemini"),
+    ] {
+        let team = format!(
+            "[[member]]\nname = \"max\"\nagent = \"{agent}\"\ninstructions = \"You are Max: 你是 Max.\"\n"
+        );
+        let Some(place) = Place::new(&[cli], &team) else { continue };
+        what_is_shown_as_sent_is_what_arrived(&place, &[text], 1);
+    }
+}

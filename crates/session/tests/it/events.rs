@@ -1,0 +1,75 @@
+//! The JSON form of events, which other programs read.
+
+use convoke_agent::adapter::Step;
+use convoke_agent::verdict::{Failure, Reason};
+use convoke_session::Saying;
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, does, says};
+
+/// Holds a conversation and returns its events as JSON, with what differs from run to run taken out.
+async fn events(stage: Stage, text: &str) -> Vec<Value> {
+    let mut coordinator = stage.begin().await;
+    coordinator.accept(Saying::new("kailai", text)).await.unwrap();
+    coordinator.run().await.unwrap();
+    let events = stage.events.lock().unwrap();
+    let mut events: Vec<Value> =
+        events.iter().map(|event| serde_json::to_value(event).unwrap()).collect();
+    for event in &mut events {
+        for (key, value) in event.as_object_mut().unwrap() {
+            if ["session", "elapsedMs", "hash"].contains(&key.as_str()) {
+                *value = json!("…");
+            }
+            if let Some(hash) = value.get_mut("hash") {
+                *hash = json!("…");
+            }
+        }
+    }
+    events.retain(|event| event["type"] != "agent");
+    events
+}
+
+#[tokio::test]
+async fn a_turn_is_told_step_by_step() {
+    let stage =
+        Stage::new("briefing = false", &[("max", says(&["fine [TEAM_TASK: go on]"]))]).await;
+    assert_eq!(
+        events(stage, "go [NEXT: max, bob]").await,
+        [
+            json!({"type": "opened", "session": "…", "messages": 0, "waiting": 0, "interrupted": []}),
+            json!({"type": "message", "id": "msg-1", "number": 1, "from": "kailai", "to": ["max"],
+                "inReplyTo": null, "text": "go", "at": 1001}),
+            json!({"type": "diagnostic", "turn": null, "diagnostic": {
+                "code": "marker.unresolved", "section": "NEXT",
+                "message": "[NEXT: bob]: nobody is called so; there are kailai, lee, max"}}),
+            json!({"type": "turn-queued", "turn": 1, "member": "max", "answers": 1, "intent": "P2"}),
+            json!({"type": "turn-started", "turn": 1, "member": "max", "answers": 1, "attempt": 1,
+                "prompt": {"hash": "…", "bytes": 12}, "system": null, "tokensEstimate": 3,
+                "context": 0}),
+            json!({"type": "message", "id": "msg-2", "number": 2, "from": "max", "to": [],
+                "inReplyTo": "msg-1", "text": "fine", "at": 1005}),
+            json!({"type": "task", "task": "go on", "by": "max"}),
+            json!({"type": "turn-ended", "turn": 1, "member": "max", "state": "done",
+                "outcome": {"verdict": "done"}, "reply": "msg-2", "partialBytes": 0,
+                "usage": {"input": 3, "cached": 0, "cacheWrite": 0, "output": 6, "reasoning": 0},
+                "costUsd": null, "elapsedMs": "…"}),
+            json!({"type": "stopped", "reason": "idle", "person": "kailai"}),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_failure_says_what_and_whom_it_concerns() {
+    let steps =
+        vec![Step::Say("half".to_owned()), Step::Fail(Failure::new(Reason::Server, "overloaded"))];
+    let stage = Stage::new("", &[("max", does(steps))]).await;
+    let events = events(stage, "go [NEXT: max]").await;
+    let failed = json!({"verdict": "failed", "reason": "server", "message": "overloaded"});
+    assert_eq!(events[4]["outcome"], failed);
+    assert_eq!(events[4]["partialBytes"], 4);
+    assert_eq!(
+        events[5],
+        json!({"type": "stopped", "reason": "turn-failed", "person": "kailai", "turns": [
+            {"turn": 1, "member": "max", "asker": "kailai", "outcome": failed}]})
+    );
+}
