@@ -1,4 +1,4 @@
-//! The machine and its user, as far as requests depend on them, and where the user's own things are.
+//! The machine and its user, as far as requests depend on them.
 
 use std::path::{Path, PathBuf};
 
@@ -36,24 +36,6 @@ pub fn of_process(codex_home: PathBuf, login_shell: Option<&Path>) -> anyhow::Re
 pub fn home() -> Option<PathBuf> {
     let named = variable("HOME").map(PathBuf::from);
     named.or_else(|| User::from_uid(Uid::current()).ok().flatten().map(|user| user.dir))
-}
-
-/// Returns the directory of the user's own configuration of Convoke.
-pub fn config_directory() -> Result<PathBuf, UsageError> {
-    own_directory("XDG_CONFIG_HOME", ".config")
-}
-
-/// Returns the directory of what Convoke keeps for the user.
-pub fn state_directory() -> Result<PathBuf, UsageError> {
-    own_directory("XDG_STATE_HOME", ".local/state")
-}
-
-fn own_directory(named_by: &str, below_home: &str) -> Result<PathBuf, UsageError> {
-    // A relative path is no path here, says the standard that these variables come from.
-    let named = variable(named_by).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = named.or_else(|| home().map(|home| home.join(below_home)));
-    let missing = || UsageError(format!("neither HOME nor {named_by} is set"));
-    base.map(|base| base.join("convoke")).ok_or_else(missing)
 }
 
 /// Returns Codex's home. One that was named must be there, as in Codex; the default one need not.

@@ -2,14 +2,13 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use convoke_agent::Agent;
 use convoke_agent::adapter::{Host, Script, StandIn, agent};
-use convoke_agent::config::{Catalog, Kind};
+use convoke_agent::config::Kind;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::redact::Redactor;
 use convoke_core::{Code, Diagnostic};
@@ -54,7 +53,7 @@ pub(super) struct Casting<'a> {
 impl Casting<'_> {
     /// Finds an agent for every member that is one.
     pub(super) async fn fill(&self) -> anyhow::Result<Cast> {
-        let catalog = read_catalog(self.home)?;
+        let catalog = self.home.read_catalog()?;
         let mut team = self.project.team.clone();
         let mut stage = Stage::default();
         let mut diagnostics = Vec::new();
@@ -206,21 +205,4 @@ fn set_format(team: &mut Team, member: &str, engaged: &Engagement) {
         };
         format.name().clone_into(&mut settings.agent);
     }
-}
-
-/// Reads the built-in agents and the user's own.
-fn read_catalog(home: &Home) -> anyhow::Result<Catalog> {
-    let mut catalog = Catalog::built_in();
-    let path: PathBuf = home.configuration.join("agents.toml");
-    match std::fs::read_to_string(&path) {
-        Ok(text) => {
-            let added = catalog.add_user_file(&path, &text);
-            added.map_err(|error| UsageError(error.to_string()))?;
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => {
-            return Err(UsageError(format!("cannot read {}: {error}", path.display())).into());
-        }
-    }
-    Ok(catalog)
 }

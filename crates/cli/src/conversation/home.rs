@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
+use convoke_agent::config::Catalog;
 use convoke_inspect::Surroundings;
+
+use crate::outcome::UsageError;
 
 /// The user's own directories.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +34,25 @@ impl Home {
             configuration: directory("CONVOKE_CONFIG_DIR", "XDG_CONFIG_HOME", ".config"),
             data: directory("CONVOKE_DATA_DIR", "XDG_DATA_HOME", ".local/share"),
         }
+    }
+}
+
+impl Home {
+    /// Reads the built-in agents and the user's own.
+    pub fn read_catalog(&self) -> Result<Catalog, UsageError> {
+        let mut catalog = Catalog::built_in();
+        let path = self.configuration.join("agents.toml");
+        match std::fs::read_to_string(&path) {
+            Ok(text) => {
+                let added = catalog.add_user_file(&path, &text);
+                added.map_err(|error| UsageError(error.to_string()))?;
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(UsageError(format!("cannot read {}: {error}", path.display())));
+            }
+        }
+        Ok(catalog)
     }
 }
 

@@ -4,12 +4,12 @@ use std::io::{IsTerminal, Read, stdin};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use convoke_agent::config::{Api, ApiDeveloperRole, ApiTools, ApiWire, Catalog, Kind};
+use convoke_agent::config::{Api, ApiDeveloperRole, ApiTools, ApiWire, Kind};
 use convoke_core::name::nearest;
 use convoke_model::ThreadId;
 
+use crate::conversation::home::Home;
 use crate::diagnostics::Deny;
-use crate::machine;
 use crate::outcome::UsageError;
 
 /// Asks one model one question, with this repository's instructions.
@@ -99,8 +99,8 @@ fn parse_thread(name: &str) -> Result<ThreadId, String> {
 
 impl Arguments {
     /// Returns where the model is and which one it is: as given here, or else as the user's file says.
-    pub(super) fn settings(&self) -> Result<(Api, Option<String>), UsageError> {
-        let configured = self.configured()?;
+    pub(super) fn settings(&self, home: &Home) -> Result<(Api, Option<String>), UsageError> {
+        let configured = self.configured(home)?;
         let api = configured.0;
         let api = Api {
             base_url: self.base_url.clone().or(api.base_url),
@@ -133,18 +133,8 @@ impl Arguments {
         Ok((api, model))
     }
 
-    fn configured(&self) -> Result<(Api, Option<String>), UsageError> {
-        let path = machine::config_directory()?.join("agents.toml");
-        let mut catalog = Catalog::built_in();
-        match std::fs::read_to_string(&path) {
-            Ok(text) => catalog
-                .add_user_file(&path, &text)
-                .map_err(|error| UsageError(error.to_string()))?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => {
-                return Err(UsageError(format!("cannot read {}: {error}", path.display())));
-            }
-        }
+    fn configured(&self, home: &Home) -> Result<(Api, Option<String>), UsageError> {
+        let catalog = home.read_catalog()?;
         let names = || catalog.iter().filter(|(_, it)| it.kind == Kind::Api).map(|(name, _)| name);
         if let Some(agent) = catalog.get(&self.agent).filter(|agent| agent.kind == Kind::Api) {
             return Ok((agent.api.clone(), agent.model.clone()));

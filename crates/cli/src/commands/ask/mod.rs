@@ -18,8 +18,10 @@ use convoke_thread::pack::Pack;
 
 pub use self::arguments::Arguments;
 use self::output::{Account, Printer, SentRequest};
+use crate::conversation::home::Home;
 use crate::machine;
 use crate::outcome::{Outcome, UsageError};
+use crate::surroundings;
 use crate::threads::StoredThreads;
 
 /// Asks, and shows the answer as it comes.
@@ -43,8 +45,8 @@ enum Task {
 }
 
 async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
-    let directory = machine::state_directory()?;
-    let store = SqliteStore::open(&directory).await.context("cannot open the store of threads")?;
+    let home = Home::of(&surroundings::of_process()?);
+    let store = SqliteStore::open(&home.data).await.context("cannot open the store of threads")?;
     let store: Arc<dyn ThreadStore> = Arc::new(StoredThreads(store));
     if let Some(thread) = &arguments.thread {
         let found = Log::load(&*store, thread).await?;
@@ -58,11 +60,11 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
         }
         (Task::Undo, None) => return Err(UsageError("--thread is missing".to_owned()).into()),
         (Task::Compact, thread) => {
-            let agent = agent(arguments, store, observer(&requests))?;
+            let agent = agent(arguments, &home, store, observer(&requests))?;
             agent.start_compaction(delivery(String::new(), thread.as_ref())?)
         }
         (Task::Ask(question), thread) => {
-            let agent = agent(arguments, store, observer(&requests))?;
+            let agent = agent(arguments, &home, store, observer(&requests))?;
             agent.start(delivery(question, thread.as_ref())?)
         }
     };
@@ -86,10 +88,11 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
 
 fn agent(
     arguments: &Arguments,
+    home: &Home,
     store: Arc<dyn ThreadStore>,
     observer: Observer,
 ) -> anyhow::Result<ModelAgent> {
-    let (api, model) = arguments.settings()?;
+    let (api, model) = arguments.settings(home)?;
     let env: Vec<_> = std::env::vars_os().collect();
     if let Some(name) = &api.key_env {
         convoke_model::Key::from_env(name, &env).map_err(|error| UsageError(error.to_string()))?;
@@ -101,7 +104,7 @@ fn agent(
     };
     let host = Host {
         env,
-        machine: machine::of_process(machine::config_directory()?, None)?,
+        machine: machine::of_process(home.configuration.clone(), None)?,
         pack: Arc::new(pack),
         store,
         observer: Some(observer),
