@@ -73,9 +73,9 @@ impl Casting<'_> {
                 secrets.extend(own.map(|(name, value)| (name.into(), value.into())));
                 set_format(&mut team, &member.name, engaged);
             }
-            let agent = match (self.players, &engaged) {
+            let agent: Arc<dyn Agent> = match (self.players, &engaged) {
                 (Players::Agents, Some(engaged)) if engaged.definition.kind == Kind::Api => {
-                    self.model(&name, settings, engaged, &mut diagnostics)?
+                    Arc::new(self.model(&name, settings, engaged, &mut diagnostics)?)
                 }
                 (Players::Agents, Some(engaged)) => {
                     agent(engaged.definition.clone(), self.host()?).into()
@@ -153,8 +153,8 @@ impl Casting<'_> {
         settings: &AgentSettings,
         engaged: &Engagement,
         diagnostics: &mut Vec<Diagnostic>,
-    ) -> anyhow::Result<Arc<dyn Agent>> {
-        let thread = ThreadId::of_member(&self.session.to_string(), name.as_str());
+    ) -> anyhow::Result<ModelAgent> {
+        let thread = self.thread_of(name);
         let (settings, refused) =
             Settings::for_member(settings, &engaged.definition, self.project.trust, Some(thread));
         diagnostics.extend(refused);
@@ -165,7 +165,36 @@ impl Casting<'_> {
             store: Arc::new(StoredThreads(self.store.clone())),
             observer: None,
         };
-        Ok(Arc::new(ModelAgent::new(settings, host)))
+        Ok(ModelAgent::new(settings, host))
+    }
+
+    /// Returns the thread of a model in this session.
+    pub(super) fn thread_of(&self, name: &MemberName) -> ThreadId {
+        ThreadId::of_member(&self.session.to_string(), name.as_str())
+    }
+
+    /// Returns the model that a name of the team means.
+    pub(super) fn model_called(
+        &self,
+        name: &str,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> anyhow::Result<(ModelAgent, MemberName)> {
+        let member = self.project.team.member(name);
+        let found = member.and_then(|member| Some((member, member.agent()?)));
+        let Some((member, settings)) = found else {
+            return Err(UsageError(format!("no agent of the team is called `{name}`")).into());
+        };
+        let name = MemberName::new(&*member.name);
+        let catalog = self.home.read_catalog()?;
+        let engaged = engage(self.project, &catalog, &member.name, settings, diagnostics)?;
+        if engaged.definition.kind != Kind::Api {
+            let program = engaged.definition.program();
+            let why = format!(
+                "{name} is `{program}`, which keeps its own history; only a model's is ours"
+            );
+            return Err(UsageError(why).into());
+        }
+        Ok((self.model(&name, settings, &engaged, diagnostics)?, name))
     }
 
     fn stand_in(&self, name: &MemberName) -> Arc<dyn Agent> {

@@ -19,6 +19,7 @@ use clap::{Args, ValueEnum};
 use convoke_agent::delivery::Trust;
 use convoke_core::Diagnostic;
 use convoke_inspect::Surroundings;
+use convoke_model::{ModelAgent, ThreadId};
 use convoke_session::coordinator::Observer;
 use convoke_session::{
     Coordinator, MemberName, Millis, NewSession, Session, SessionId, SqliteStore, Store as _,
@@ -170,6 +171,42 @@ pub async fn open(
         Coordinator::open(store, began.id, crew, observer).await?
     };
     Ok(Conversation { coordinator, project, players, stage, diagnostics, is_new })
+}
+
+/// A model that is a member of a stored session.
+pub struct ModelMember {
+    /// Takes its turns.
+    pub agent: ModelAgent,
+    /// What it remembers.
+    pub thread: ThreadId,
+    /// The directory that it works in.
+    pub directory: PathBuf,
+    /// What the user should know.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Finds a model that is a member of a stored session.
+pub fn model_member(
+    store: &SqliteStore,
+    session: &Session,
+    name: &str,
+    surroundings: &Surroundings,
+) -> anyhow::Result<ModelMember> {
+    let home = Home::of(surroundings);
+    let project = project_of(session, &home, &TrustedDirectories::load(&home)?)?;
+    let casting = Casting {
+        project: &project,
+        players: Players::Agents,
+        done: std::collections::HashMap::new(),
+        session: session.began.id,
+        store,
+        home: &home,
+        surroundings,
+    };
+    let mut diagnostics = Vec::new();
+    let (agent, name) = casting.model_called(name, &mut diagnostics)?;
+    let thread = casting.thread_of(&name);
+    Ok(ModelMember { agent, thread, directory: project.directory.clone(), diagnostics })
 }
 
 /// Returns the project of a stored session.

@@ -45,8 +45,10 @@ fn repository(model: &Model) -> TestContext {
     );
     let context = TestContext::new();
     let home = context.path().join("home").display().to_string();
+    let config = context.home().join("config");
+    std::fs::create_dir_all(&config).expect("a directory");
+    std::fs::write(config.join("agents.toml"), agents).expect("a file");
     context
-        .file("home/.config/convoke/agents.toml", agents)
         .file("AGENTS.md", "Answer in one word.\n")
         .file(".git/HEAD", "ref: refs/heads/main\n")
         .env("HOME", &home)
@@ -105,7 +107,7 @@ fn what_leaves_is_what_the_request_command_shows() {
     let context = repository(&model);
     for wire in ["responses", "chat"] {
         let asked = answer(&context, &["--wire", wire, "What is here?"]);
-        let home = context.path().join("home/.config/convoke").display().to_string();
+        let home = context.home().join("config").display().to_string();
         let shown = context.output(
             &["request", "--codex-home", &home, "--model", "m", "--wire", wire, "What is here?"],
             b"",
@@ -214,6 +216,32 @@ fn a_thread_is_compacted_and_brought_back_by_hand() {
     assert!(body.contains("One.") && !body.contains("SUMMARY"));
 }
 
+#[test]
+fn a_model_is_a_member_of_a_team_and_its_thread_is_compacted_by_hand() {
+    let words = ["First answer.", "SUMMARY", "Second answer.", "Third answer."];
+    let model = Model::new(words.map(Answer::say));
+    let team = "briefing = false\n[[member]]\nname = \"kim\"\nhuman = true\n\n\
+                [[member]]\nname = \"mo\"\nagent = \"api\"\n";
+    let context = repository(&model).file("convoke.toml", team);
+    let run = |arguments: &[&str]| {
+        let output = context.output(arguments, b"");
+        let (out, err) = (output.stdout, output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&err));
+        String::from_utf8(out).expect("UTF-8")
+    };
+    assert!(run(&["run", "One?"]).contains("First answer."));
+    assert!(run(&["sessions", "compact", "last", "mo"]).starts_with("SUMMARY"));
+    assert!(run(&["run", "--session", "last", "Two?"]).contains("Second answer."));
+    run(&["sessions", "compact", "last", "mo", "--undo"]);
+    assert!(run(&["run", "--session", "last", "Three?"]).contains("Third answer."));
+
+    let bodies = model.bodies();
+    assert!(bodies[2].contains("SUMMARY") && !bodies[2].contains("First answer.\",\"type"));
+    assert!(bodies[3].contains("First answer.") && bodies[3].contains("Three?"));
+    let person = context.run(&["sessions", "compact", "last", "kim"]);
+    assert!(person.contains("exit code: 2") && person.contains("no agent of the team"), "{person}");
+}
+
 /// Kills the command while each of a turn's requests is under way. Whatever was killed, the thread is as
 /// it was before the turn, and the turn sends the same bytes when it is taken again.
 #[test]
@@ -235,6 +263,8 @@ fn a_turn_that_was_killed_at_any_step_is_as_if_it_had_never_begun() {
             .current_dir(context.path())
             .env_clear()
             .env("HOME", context.path().join("home"))
+            .env("CONVOKE_DATA_DIR", context.home().join("data"))
+            .env("CONVOKE_CONFIG_DIR", context.home().join("config"))
             .env("THE_KEY", "correct-horse-battery")
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -1,5 +1,6 @@
 //! `convoke sessions`: what was said and sent, and what can be done with it.
 
+mod compact;
 mod diff;
 mod list;
 mod remove;
@@ -55,6 +56,8 @@ enum StoredCommand {
     Replay(replay::Arguments),
     /// Show what changed between two prompts of one member
     Diff(diff::Arguments),
+    /// Let a summary take the place of what a model remembers, or undo that
+    Compact(compact::Arguments),
 }
 
 /// Runs `convoke sessions`.
@@ -75,6 +78,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
             StoredCommand::Rm(arguments) => remove::run(arguments, &store).await,
             StoredCommand::Replay(arguments) => replay::run(arguments, &store).await,
             StoredCommand::Diff(arguments) => diff::run(arguments, &store).await,
+            StoredCommand::Compact(arguments) => compact::run(arguments, &store).await,
         }
     })
 }
