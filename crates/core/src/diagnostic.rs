@@ -126,6 +126,9 @@ codes! {
     CompactionTruncated = "compaction.truncated",
         "Compaction left out or cut user messages that did not fit into 20,000 tokens.",
         "Compact earlier.";
+    ToolsUnmapped = "tools.unmapped",
+        "A tool that is no function cannot be offered on the Chat wire and was left out.",
+        "Use the Responses wire, or describe the tool as a function.";
     ToolsMissing = "tools.missing",
         "The request offers no tools, because none were named; Codex itself would offer its own.",
         "Name a file with the tools: --tools FILE.";

@@ -101,6 +101,9 @@ struct Scan<'a> {
     text: &'a str,
 }
 
+/// What a rule can decide.
+const DECISIONS: [&str; 3] = ["allow", "prompt", "forbidden"];
+
 impl<'a> Scan<'a> {
     fn prefix_rule(&mut self) -> Result<PrefixRule, String> {
         self.expect('(')?;
@@ -117,7 +120,13 @@ impl<'a> Scan<'a> {
             let value = self.literal(MAX_DEPTH)?;
             match (keyword.unwrap_or(positional), value) {
                 ("pattern", Literal::List(words)) => pattern = Some(self.choices(words)?),
-                ("decision", Literal::Text(text)) => decision = Some(text),
+                ("decision", Literal::Text(text)) => {
+                    if !DECISIONS.contains(&&*text) {
+                        let known = DECISIONS.join(", ");
+                        return Err(self.wrong(&format!("`{text}` is no decision: use {known}")));
+                    }
+                    decision = Some(text);
+                }
                 ("match" | "not_match" | "justification", _) => {}
                 (other, _) => {
                     let other = other.to_owned();

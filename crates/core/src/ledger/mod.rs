@@ -20,12 +20,10 @@ pub use table::{Style, Table};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Target {
-    /// The prompt of an agent.
+    /// The prompt of an agent, or the body of a model request.
     Prompt,
     /// The system text that travels beside the prompt.
     System,
-    /// The body of a model request.
-    Request,
 }
 
 /// Where a piece of text came from.

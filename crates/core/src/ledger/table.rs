@@ -155,7 +155,6 @@ fn title(target: Target) -> &'static str {
     match target {
         Target::Prompt => "prompt",
         Target::System => "system text",
-        Target::Request => "request",
     }
 }
 

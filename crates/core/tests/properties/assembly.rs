@@ -117,7 +117,7 @@ fn slices<'o>(output: &'o AssemblerOutput<'_>) -> Vec<(Entry<'o>, &'o str)> {
                 rest = after;
                 own
             }
-            _ => "",
+            Target::System => "",
         };
         slices.push((entry, bytes));
     }

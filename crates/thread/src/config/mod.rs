@@ -169,6 +169,13 @@ pub enum ConfigError {
     UnknownProvider(String),
 }
 
+/// The efforts that Codex knows.
+const EFFORTS: [&str; 6] = ["none", "minimal", "low", "medium", "high", "xhigh"];
+/// The kinds of summary that Codex knows.
+const SUMMARIES: [&str; 4] = ["auto", "concise", "detailed", "none"];
+/// The verbosities that Codex knows.
+const VERBOSITIES: [&str; 3] = ["low", "medium", "high"];
+
 impl Config {
     /// Reads the configuration that holds in a directory.
     pub fn load(
@@ -229,12 +236,11 @@ impl Config {
                 .unwrap_or_default(),
             project_root_markers: layers.root_markers,
             trust,
-            reasoning_effort: setting.text("model_reasoning_effort")?.map(str::to_owned),
+            reasoning_effort: setting.choice("model_reasoning_effort", &EFFORTS)?,
             reasoning_summary: setting
-                .text("model_reasoning_summary")?
-                .unwrap_or("auto")
-                .to_owned(),
-            verbosity: setting.text("model_verbosity")?.map(str::to_owned),
+                .choice("model_reasoning_summary", &SUMMARIES)?
+                .unwrap_or_else(|| "auto".to_owned()),
+            verbosity: setting.choice("model_verbosity", &VERBOSITIES)?,
             model_overrides: ModelOverrides {
                 base_instructions,
                 personality: has_personality,

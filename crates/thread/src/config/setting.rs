@@ -66,6 +66,17 @@ impl<'a> Setting<'a> {
         self.typed(key, "a list of texts", read)
     }
 
+    /// Reads a text that must be one of a few.
+    pub(super) fn choice(
+        &self,
+        key: &str,
+        choices: &[&str],
+    ) -> Result<Option<String>, ConfigError> {
+        let read = |value: &'a Value| value.as_str().filter(|text| choices.contains(text));
+        let found = self.typed(key, &format!("one of {}", choices.join(", ")), read)?;
+        Ok(found.map(str::to_owned))
+    }
+
     fn typed<T>(
         &self,
         key: &str,

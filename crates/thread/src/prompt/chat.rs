@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use convoke_core::{Code, Diagnostic};
 use serde_json::{Map, Value, json};
 
 use super::{Mapped, Prompt, RequestError};
@@ -210,6 +211,18 @@ fn anchor(input: &[Sent<'_>], index: usize) -> Option<usize> {
         matches!(item, Some(ResponseItem::FunctionCall(_) | ResponseItem::LocalShellCall(_)))
     };
     if answers(before) { before } else { after.filter(|_| answers(after) || calls(after)) }
+}
+
+/// Reports the tools that Chat cannot be offered.
+pub(super) fn unmapped_tools(tools: &[Value]) -> Option<Diagnostic> {
+    let others = tools.iter().filter(|tool| tool["type"] != "function");
+    let names: Vec<&str> =
+        others.map(|tool| tool["name"].as_str().or(tool["type"].as_str()).unwrap_or("?")).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let message = format!("Chat knows functions alone; left out: {}", names.join(", "));
+    Some(Diagnostic::new(Code::ToolsUnmapped, message).with_count(names.len() as u64))
 }
 
 /// Maps the tools that Chat knows: functions, in the order of keys that Codex sent.

@@ -104,7 +104,7 @@ fn place(index: usize, sent: &Sent<'_>) -> (&'static str, Source<'static>) {
 
 fn entry(section: &'static str, source: Source<'static>, kept: u64, cut: u64) -> Entry<'static> {
     Entry {
-        target: Target::Request,
+        target: Target::Prompt,
         section: Cow::Borrowed(section),
         source,
         kept_bytes: kept,

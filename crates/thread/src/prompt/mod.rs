@@ -80,7 +80,7 @@ pub enum RequestError {
 pub fn build_api_prompt(
     mut prompt: Prompt<'_>,
     provider: &Provider,
-    diagnostics: Vec<Diagnostic>,
+    mut diagnostics: Vec<Diagnostic>,
 ) -> Result<Request, RequestError> {
     let freeform = match (prompt.purpose, provider.wire) {
         (Purpose::Compaction, Wire::Responses) => false,
@@ -92,7 +92,10 @@ pub fn build_api_prompt(
     }
     let (path, mapped) = match provider.wire {
         Wire::Responses => ("/responses", responses::map(&prompt, provider)?),
-        Wire::Chat => ("/chat/completions", chat::map(&prompt, provider.developer_role)?),
+        Wire::Chat => {
+            diagnostics.extend(chat::unmapped_tools(prompt.tools));
+            ("/chat/completions", chat::map(&prompt, provider.developer_role)?)
+        }
     };
     Ok(Request {
         path,

@@ -183,7 +183,7 @@ fn a_ledger_names_the_file_of_every_byte() {
     let file = entries.iter().find(|it| it["source"]["kind"] == "file").unwrap();
     assert_eq!(
         file.to_string(),
-        r#"{"target":"request","section":"user-instructions","source":{"kind":"file","path":"/r/AGENTS.md"},"state":"cut","keptBytes":4,"cutBytes":2,"tokensEstimate":1,"rule":"end cut: 6 bytes needed, 4 available"}"#
+        r#"{"target":"prompt","section":"user-instructions","source":{"kind":"file","path":"/r/AGENTS.md"},"state":"cut","keptBytes":4,"cutBytes":2,"tokensEstimate":1,"rule":"end cut: 6 bytes needed, 4 available"}"#
     );
     let sections: Vec<_> = entries.iter().map(|it| it["section"].as_str().unwrap()).collect();
     let expected = [
