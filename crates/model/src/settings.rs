@@ -55,10 +55,13 @@ impl Settings {
                 None => own.developer_role,
             },
             context_window: member.context_window.or(own.context_window),
-            tools: match member.tools.as_deref() {
-                Some("read") => ApiTools::Read,
-                Some(_) => ApiTools::None,
-                None => own.tools,
+            tools: match (member.tools.as_deref(), own.tools) {
+                (Some("read"), ApiTools::None) => match trusted("tools", &member.tools) {
+                    Some(_) => ApiTools::Read,
+                    None => ApiTools::None,
+                },
+                (Some("read") | None, ApiTools::Read) => ApiTools::Read,
+                (Some(_), _) | (None, ApiTools::None) => ApiTools::None,
             },
         };
         let model = member.model.clone().or_else(|| configured.model.clone());
@@ -91,15 +94,16 @@ mod tests {
             Settings::for_member(&member(), &configured, Trust::Untrusted, None);
         assert_eq!(settings.api.base_url, configured.api.base_url);
         assert_eq!(settings.api.key_env, None);
-        assert_eq!((settings.api.wire, settings.api.tools), (ApiWire::Chat, ApiTools::Read));
+        assert_eq!((settings.api.wire, settings.api.tools), (ApiWire::Chat, ApiTools::None));
         assert_eq!(settings.model.as_deref(), Some("small"));
         let refused: Vec<_> = refused.iter().map(|it| it.message.as_str()).collect();
         let left_out = |setting: &str| format!("`{setting}` needs trust and was left out");
-        assert_eq!(refused, [left_out("base-url"), left_out("key-env")]);
+        assert_eq!(refused, [left_out("base-url"), left_out("key-env"), left_out("tools")]);
 
         let (settings, refused) =
             Settings::for_member(&member(), &configured, Trust::Trusted, None);
         assert_eq!(settings.api.base_url, member().base_url);
+        assert_eq!(settings.api.tools, ApiTools::Read);
         assert!(refused.is_empty());
     }
 }

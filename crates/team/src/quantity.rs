@@ -16,7 +16,10 @@ pub(crate) fn bytes(text: &str) -> Option<u64> {
     number.checked_mul(factor)
 }
 
-/// Reads a number of seconds, minutes or hours.
+/// The longest time that can be meant: thirty days.
+const LONGEST: Duration = Duration::from_hours(30 * 24);
+
+/// Reads a number of seconds, minutes or hours, up to thirty days.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = split(text)?;
     let factor: u64 = match unit.to_ascii_lowercase().as_str() {
@@ -25,7 +28,7 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
         "h" | "hours" => 3600,
         _ => return None,
     };
-    number.checked_mul(factor).map(Duration::from_secs)
+    number.checked_mul(factor).map(Duration::from_secs).filter(|time| *time <= LONGEST)
 }
 
 fn split(text: &str) -> Option<(u64, &str)> {
@@ -59,7 +62,14 @@ mod tests {
 
     #[test]
     fn durations_need_a_unit() {
-        let cases = [("90s", Some(90)), ("30 m", Some(1800)), ("2h", Some(7200)), ("30", None)];
+        let cases = [
+            ("90s", Some(90)),
+            ("30 m", Some(1800)),
+            ("2h", Some(7200)),
+            ("30", None),
+            ("721h", None),
+            ("18446744073709551615s", None),
+        ];
         for (text, expected) in cases {
             assert_eq!(duration(text), expected.map(Duration::from_secs), "{text}");
         }

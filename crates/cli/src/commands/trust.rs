@@ -102,6 +102,11 @@ fn real_directory(given: &Path, arguments: &Arguments) -> Result<PathBuf, UsageE
     }
 }
 
+/// Tells whether a file of the project really lies in it.
+fn is_within(directory: &Path, file: &str) -> bool {
+    directory.join(file).canonicalize().is_ok_and(|path| path.starts_with(directory))
+}
+
 /// Says what the team file there chooses that nobody else's may.
 fn what_it_chooses(
     directory: &Path,
@@ -130,6 +135,19 @@ fn what_it_chooses(
         }
         if let Some(cwd) = &settings.cwd {
             chooses("cwd", format!("{cwd:?}"));
+        }
+        if let Some(address) = &settings.base_url {
+            chooses("base-url", format!("{address:?}"));
+        }
+        if let Some(variable) = &settings.key_env {
+            chooses("key-env", format!("{variable:?}"));
+        }
+        if let Some(tools) = settings.tools.as_ref().filter(|word| *word != "none") {
+            chooses("tools", format!("{tools:?}"));
+        }
+        let outside = |file: &&String| !is_within(&project.directory, file);
+        if let Some(file) = settings.instructions_file.as_ref().filter(outside) {
+            chooses("instructions-file", format!("{file:?}"));
         }
         if let Some(sandbox) = settings.sandbox.as_ref().filter(|word| *word != "read-only") {
             chooses("sandbox", format!("{sandbox:?}"));

@@ -11,6 +11,9 @@ use crate::outcome::UsageError;
 /// The usual name of a team file.
 pub const TEAM_FILE: &str = "convoke.toml";
 
+/// The most bytes of an instruction file: more than any prompt takes.
+const MAX_INSTRUCTIONS: u64 = 16 << 20;
+
 /// A team, the directory that it works in, and whether the user trusts that directory.
 #[derive(Debug, Clone)]
 pub struct Project {
@@ -96,6 +99,11 @@ impl Project {
             return Err(refuse(format!(
                 "lies outside the project and needs trust: {how}; or move it below the team file"
             )));
+        }
+        // Anything else, a pipe say, could keep us waiting for ever.
+        let found = std::fs::metadata(&path).map_err(unreadable)?;
+        if !found.is_file() || found.len() > MAX_INSTRUCTIONS {
+            return Err(refuse(format!("must be a file of at most {MAX_INSTRUCTIONS} bytes")));
         }
         let bytes = std::fs::read(&path).map_err(unreadable)?;
         let text = String::from_utf8(bytes).map_err(|error| {

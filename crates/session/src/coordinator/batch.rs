@@ -12,6 +12,7 @@ use tokio::task::{Id, JoinSet};
 use super::controls::Wish;
 use super::drive::{Drive, Driven};
 use super::prepare::{Prepared, Unprepared};
+use super::redacted::redact_text;
 use super::{Coordinator, CoordinatorError};
 use crate::event::{Event, FailedTurn, Stop};
 use crate::id::TurnId;
@@ -193,7 +194,8 @@ impl<S: Store> Coordinator<S> {
         driven: Driven,
     ) -> Result<Option<Stop>, CoordinatorError> {
         let Driven { mut outcome, events, elapsed } = driven;
-        let reply = std::mem::take(&mut outcome.reply);
+        let mut reply = std::mem::take(&mut outcome.reply);
+        redact_text(&mut reply, &self.crew.redactor);
         let routed = route(self.crew.roster(), &turn.member, &reply, self.crew.team().context.text);
         let answered = self.store.message(self.session, turn.answers).await?.message.id;
         let mut next = self.conversation.clone();

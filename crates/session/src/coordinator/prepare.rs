@@ -104,13 +104,15 @@ pub(super) fn ended(
     };
     let mut verdict = outcome.verdict;
     redact_verdict(&mut verdict, &crew.redactor);
+    let mut said = outcome.reply;
+    redact_text(&mut said, &crew.redactor);
     let mut diagnostics = outcome.diagnostics;
     for diagnostic in &mut diagnostics {
         redact_text(&mut diagnostic.message, &crew.redactor);
     }
     Ended {
         at,
-        partial: if verdict == Verdict::Done { None } else { keep(&outcome.reply) },
+        partial: if verdict == Verdict::Done { None } else { keep(&said) },
         verdict,
         events: keep(events),
         usage: outcome.usage,

@@ -136,6 +136,9 @@ pub(super) fn contents_of(attempt: &Attempt) -> impl Iterator<Item = ContentHash
     .map(|reference| reference.hash)
 }
 
+/// The largest number that an id may carry: beyond it, other readers lose digits.
+const MAX_MESSAGE_ID: u64 = (1 << 53) - 1;
+
 impl Archive {
     /// Reads a session out of a store.
     pub(super) async fn of(store: &impl Store, session: SessionId) -> Result<Self, StoreError> {
@@ -270,12 +273,18 @@ impl Archive {
                 return broken(format!("turn {} is about a message that is missing", turn.id));
             }
         }
-        if self.turns.last().is_some_and(|turn| turn.id > self.state.last_turn) {
-            return broken("there are more turns than are announced".to_owned());
+        let last_turn = self.turns.last().map_or(TurnId(0), |turn| turn.id);
+        if last_turn != self.state.last_turn {
+            let announced = self.state.last_turn;
+            return broken(format!("the last turn is {last_turn}, not {announced} as it says"));
         }
         let ids = self.messages.iter().filter_map(|message| message.message.id.digits());
-        let largest = ids.filter_map(|digits| digits.parse::<u64>().ok()).max().unwrap_or(0);
-        self.state.next_message_id = self.state.next_message_id.max(largest + 1);
+        let largest = ids.map(|digits| digits.parse().unwrap_or(u64::MAX)).max().unwrap_or(0);
+        let next = self.state.next_message_id.max(largest.saturating_add(1));
+        if next > MAX_MESSAGE_ID {
+            return broken(format!("the ids of messages go beyond msg-{MAX_MESSAGE_ID}"));
+        }
+        self.state.next_message_id = next;
         Ok(())
     }
 

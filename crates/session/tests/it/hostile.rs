@@ -99,9 +99,9 @@ async fn secrets_in_events_are_neither_shown_nor_stored() {
             input: format!("{{\"key\":\"{secret}\"}}"),
             output: format!("sk-{}", "a1B2".repeat(10)),
         },
-        Step::Say("done".to_owned()),
+        Step::Say(format!("it was {secret} [NEXT: sarah]")),
     ];
-    let mut stage = Stage::new("", &[("max", does(steps))]).await;
+    let mut stage = Stage::new("", &[("max", does(steps)), ("sarah", says(&["done"]))]).await;
     stage.crew.redactor = Redactor::for_env(&[("API_KEY".into(), secret.into())]);
     let mut coordinator = stage.begin().await;
     coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();
@@ -110,7 +110,8 @@ async fn secrets_in_events_are_neither_shown_nor_stored() {
     let events = attempt.ended.as_ref().unwrap().events.unwrap();
     let stored = stage.store.content(events.hash).await.unwrap();
     let shown = format!("{:?}", stage.events.lock().unwrap());
-    for text in [&stored, &shown] {
+    let told = stage.prompts("sarah").concat();
+    for text in [&stored, &shown, &told] {
         assert!(text.contains("[redacted]"), "{text}");
         assert!(!text.contains(secret) && !text.contains("a1B2a1B2"), "{text}");
     }

@@ -240,6 +240,8 @@ pub(super) async fn remove(pool: &SqlitePool, session: SessionId) -> Result<(), 
         "DELETE FROM content WHERE hash IN (SELECT hash FROM content_use WHERE session = $1) AND NOT \
          EXISTS (SELECT 1 FROM content_use WHERE content_use.hash = content.hash AND session <> $1)",
         "DELETE FROM content_use WHERE session = $1",
+        // The threads of its models begin with its name.
+        "DELETE FROM thread_line WHERE thread LIKE $1 || '-%'",
     ] {
         sqlx::query(statement).bind(&id).execute(&mut *transaction).await?;
     }
