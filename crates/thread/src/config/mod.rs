@@ -306,16 +306,15 @@ fn sandbox_policy(
         SandboxMode::DangerFullAccess => SandboxPolicy::DangerFullAccess,
         SandboxMode::ReadOnly => SandboxPolicy::ReadOnly,
         SandboxMode::WorkspaceWrite => {
-            let table = setting.table("sandbox_workspace_write");
-            let truth = |key: &str| table.and_then(|it| it.get(key)?.as_bool());
-            let roots = table.and_then(|it| it.get("writable_roots")?.as_array());
-            let roots = roots.into_iter().flatten().filter_map(toml::Value::as_str);
+            let workspace = setting.within("sandbox_workspace_write")?;
+            let truth = |key: &str| Ok::<_, ConfigError>(workspace.truth(key)?.unwrap_or(false));
+            let roots = workspace.texts("writable_roots")?.unwrap_or_default().into_iter();
             let add_dirs = overrides.add_dirs.iter().map(|dir| absolute(cwd, dir));
             SandboxPolicy::WorkspaceWrite(WorkspaceWrite {
                 writable_roots: roots.map(PathBuf::from).chain(add_dirs).collect(),
-                network_access: truth("network_access").unwrap_or(false),
-                exclude_tmpdir_env_var: truth("exclude_tmpdir_env_var").unwrap_or(false),
-                exclude_slash_tmp: truth("exclude_slash_tmp").unwrap_or(false),
+                network_access: truth("network_access")?,
+                exclude_tmpdir_env_var: truth("exclude_tmpdir_env_var")?,
+                exclude_slash_tmp: truth("exclude_slash_tmp")?,
             })
         }
     })

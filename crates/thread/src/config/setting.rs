@@ -9,8 +9,10 @@ use super::ConfigError;
 
 /// A merged configuration and the profile that is chosen in it.
 pub(super) struct Setting<'a> {
-    root: &'a Table,
+    root: Option<&'a Table>,
     profile: Option<&'a Table>,
+    /// What stands before a key in errors.
+    path: String,
 }
 
 impl<'a> Setting<'a> {
@@ -24,12 +26,18 @@ impl<'a> Setting<'a> {
                 Some(found.ok_or_else(|| ConfigError::UnknownProfile(name.to_owned()))?)
             }
         };
-        Ok(Self { root, profile })
+        Ok(Self { root: Some(root), profile, path: String::new() })
     }
 
     fn get(&self, key: &str) -> Option<&'a Value> {
         let in_profile = self.profile.and_then(|profile| profile.get(key));
-        in_profile.or_else(|| self.root.get(key))
+        in_profile.or_else(|| self.root?.get(key))
+    }
+
+    /// Looks into a table of the top level.
+    pub(super) fn within(&self, key: &str) -> Result<Self, ConfigError> {
+        let root = self.typed(key, "a table", Value::as_table)?;
+        Ok(Self { root, profile: None, path: format!("{key}.") })
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
@@ -37,12 +45,12 @@ impl<'a> Setting<'a> {
     }
 
     pub(super) fn table(&self, key: &str) -> Option<&'a Table> {
-        self.root.get(key)?.as_table()
+        self.root?.get(key)?.as_table()
     }
 
     pub(super) fn feature(&self, name: &str) -> Option<bool> {
         let of = |table: Option<&'a Table>| table?.get("features")?.get(name)?.as_bool();
-        of(self.profile).or_else(|| of(Some(self.root)))
+        of(self.profile).or_else(|| of(self.root))
     }
 
     pub(super) fn text(&self, key: &str) -> Result<Option<&'a str>, ConfigError> {
@@ -89,7 +97,7 @@ impl<'a> Setting<'a> {
         match read(value) {
             Some(typed) => Ok(Some(typed)),
             None => Err(ConfigError::Value {
-                key: key.to_owned(),
+                key: format!("{}{key}", self.path),
                 found: value.to_string(),
                 expected: expected.to_owned(),
             }),

@@ -182,6 +182,14 @@ fn what_is_wrong_is_named() {
         ),
         ("personality = \"sad\"", "`personality` is `sad`: use none, friendly or pragmatic"),
         (
+            "model_reasoning_effort = \"hgih\"",
+            "`model_reasoning_effort` is \"hgih\": use one of none, minimal, low, medium, high, xhigh",
+        ),
+        (
+            "sandbox_mode = \"workspace-write\"\nsandbox_workspace_write.network_access = \"yes\"",
+            "`sandbox_workspace_write.network_access` is \"yes\": use true or false",
+        ),
+        (
             "model_instructions_file = \"gone.md\"",
             "cannot read /home/me/.codex/gone.md, which `model_instructions_file` names",
         ),
