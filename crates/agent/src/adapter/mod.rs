@@ -244,7 +244,12 @@ async fn outcome(
         side.redactor().redact_diagnostic(diagnostic);
     }
     let counted = account.usage;
-    let earlier = delivery.resume.as_ref().and_then(|handle| handle.used);
+    // A session that was begun anew counts from nothing.
+    let resumed = delivery
+        .resume
+        .as_ref()
+        .filter(|handle| account.session.as_ref().is_none_or(|session| *session == handle.session));
+    let earlier = resumed.and_then(|handle| handle.used);
     let usage = match (counted, earlier) {
         (Some(total), Some(before)) if call.counts_sessions => Some(total.since(before)),
         _ => counted,
@@ -253,7 +258,8 @@ async fn outcome(
         session,
         cwd: delivery.cwd.clone(),
         model: context.model().map(str::to_owned),
-        used: counted.filter(|_| call.counts_sessions),
+        // A turn without counts leaves the session where it was.
+        used: counted.or(earlier).filter(|_| call.counts_sessions),
     });
     Outcome {
         verdict: side.redactor().redact_verdict(account.verdict),
