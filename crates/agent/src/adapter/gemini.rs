@@ -13,6 +13,7 @@ use std::path::Path;
 
 use convoke_core::{Code, Diagnostic};
 
+pub(crate) use self::home::without_comments;
 use super::one_shot::OneShot;
 use super::{Call, Context, start_failure};
 use crate::delivery::{Permissions, Trust};

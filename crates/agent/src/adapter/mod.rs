@@ -21,6 +21,7 @@ use std::sync::Arc;
 use convoke_core::{Code, Diagnostic};
 
 pub use self::claude::TAIL as CLAUDE_TAIL;
+pub(crate) use self::gemini::without_comments;
 pub use self::stand_in::{Script, StandIn, Step};
 use crate::config::{Definition, Kind};
 use crate::delivery::{Delivery, Permissions, ResumeHandle};
