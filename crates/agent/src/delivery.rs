@@ -98,7 +98,8 @@ pub struct Limits {
     pub output_bytes: u64,
     /// The bytes of the reply.
     pub reply_bytes: usize,
-    /// How often a failed request to the model is repeated, where the agent can be told.
+    /// How often a failed request to the model is repeated. An agent that cannot be told is stopped
+    /// when it says that it tries once more.
     pub retries: u32,
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use crate::adapter::without_comments;
 use crate::vendor::Vendor;
 
 /// What stands where a key belongs; no server of a vendor would take it.
@@ -83,7 +84,8 @@ pub fn configure(vendor: Vendor, base_url: &str, home: &Path) -> Result<(), Endp
         }),
         // A base address alone makes it ask for a gateway's sign-in.
         Vendor::Gemini => edit(&directory.join("settings.json"), |text| {
-            let text = if text.trim().is_empty() { "{}" } else { text };
+            let text = without_comments(text);
+            let text = if text.trim().is_empty() { "{}" } else { &text };
             let mut file: serde_json::Value =
                 serde_json::from_str(text).map_err(|error| error.to_string())?;
             if !file.is_object() {
@@ -210,7 +212,8 @@ mod tests {
             std::fs::write(path, text).unwrap();
         };
         write(".codex/config.toml", "model = \"x\"\nmodel_provider = \"mine\"\n[a]\nb = 1\n");
-        write(".gemini/settings.json", r#"{"ui": {"theme": "dark"}, "security": 3}"#);
+        let settings = "{\"ui\": {\"theme\": \"dark\"}, // at night\n/* none */ \"security\": 3}";
+        write(".gemini/settings.json", settings);
         let read = |path: &str| std::fs::read_to_string(home.path().join(path)).unwrap();
         for vendor in Vendor::ALL {
             configure(vendor, "http://127.0.0.1:1", home.path()).unwrap();

@@ -175,6 +175,8 @@ pub enum Stop {
     Flooded,
     /// The model's server answers that no further attempt can change.
     Hopeless(u16),
+    /// The agent repeats a request, which fails for this reason, more often than it may.
+    Retried(Reason),
 }
 
 /// Everything that is known about the end of a process.
@@ -205,6 +207,10 @@ pub fn decide(
         (_, Some(Stop::Hopeless(status))) => Verdict::Failed(Failure::new(
             Reason::from_status(status),
             format!("the model's server answered with status {status}"),
+        )),
+        (_, Some(Stop::Retried(reason))) => Verdict::Failed(Failure::new(
+            reason,
+            "the agent repeated a request to its model more often than a turn may",
         )),
         (Some(verdict), None) => verdict,
         (None, None) => Verdict::Failed(explain(ending)),

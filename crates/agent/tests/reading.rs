@@ -136,7 +136,8 @@ fn a_plain_command_replies_with_what_it_writes() {
 
 #[test]
 fn an_app_server_turn_is_read_with_its_deltas_tools_and_tokens() {
-    let mut app = CodexApp::new(1000);
+    let before = Usage { input: 20, output: 3, ..Usage::default() };
+    let mut app = CodexApp::new(1000).after(before);
     app.thread_is("t1", None, &mut |_| {});
     let lines: &[&[u8]] = &[
         br#"{"method":"item/agentMessage/delta","params":{"threadId":"t1","delta":"Fo"}}"#,
@@ -152,8 +153,13 @@ fn an_app_server_turn_is_read_with_its_deltas_tools_and_tokens() {
     let (events, account) = read(app, lines);
     assert_eq!(account.reply, "Four.");
     assert_eq!(account.verdict, Verdict::Done);
-    // The thread had used 20 and 3 before.
-    assert_eq!(account.usage.map(|u| (u.input, u.output)), Some((21, 6)));
+    // Over the whole thread, of which this is the last count.
+    assert_eq!(account.usage.map(|u| (u.input, u.output)), Some((41, 9)));
+    let told = events.iter().filter_map(|event| match &event.kind {
+        EventKind::Usage(usage) => Some((usage.input, usage.output)),
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [(10, 2), (21, 6)]);
     let finished = events.iter().find_map(|event| match &event.kind {
         EventKind::ToolFinished { ok, output, .. } => Some((*ok, output.as_ref())),
         _ => None,

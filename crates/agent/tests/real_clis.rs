@@ -281,9 +281,6 @@ async fn delivers_byte_for_byte(cli: Cli) {
         let whole = texts.iter().any(|text| text.ends_with(&system));
         assert!(whole, "the system text did not arrive");
     }
-    let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
-    let leaked = texts.iter().any(|text| !host.trim().is_empty() && text.contains(host.trim()));
-    assert!(!leaked, "a file was read");
     assert_eq!(stage.elsewhere(), [""; 0]);
     assert_eq!(stage.processes(), [0; 0]);
 }

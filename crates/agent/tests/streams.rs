@@ -7,13 +7,14 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use convoke_agent::stream::lines::Lines;
 use convoke_agent::stream::{
-    Account, Reader, claude::Claude, codex_exec::CodexExec, gemini::Gemini, plain::Plain,
+    Account, Reader, claude::Claude, codex_app::CodexApp, codex_exec::CodexExec, gemini::Gemini,
+    plain::Plain,
 };
 use convoke_agent::verdict::{Ending, Exit, Stop, Verdict};
 use serde_json::Value;
@@ -30,7 +31,15 @@ fn main() -> ExitCode {
     let expected = expected_results();
     let mut results = String::new();
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for recording in recordings(&root) {
+    for path in recordings(&root) {
+        let recording = match Recording::open(&root, &path) {
+            Ok(recording) => recording,
+            Err(problem) => {
+                println!("  FAILED {}: {problem}", path.display());
+                failed += 1;
+                continue;
+            }
+        };
         let Some(account) = recording.read(1 << 16) else {
             println!("skipped: no reader is known for {}", recording.name);
             skipped += 1;
@@ -103,7 +112,7 @@ struct Recording {
     stderr: String,
 }
 
-fn recordings(root: &Path) -> Vec<Recording> {
+fn recordings(root: &Path) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -117,53 +126,102 @@ fn recordings(root: &Path) -> Vec<Recording> {
         }
     }
     paths.sort();
-    paths.iter().map(|path| Recording::open(root, path)).collect()
+    paths
+}
+
+/// What a recorded program was asked to write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Plain,
+    Claude,
+    CodexExec,
+    CodexApp,
+    Gemini,
 }
 
 impl Recording {
-    fn open(root: &Path, path: &Path) -> Self {
-        let meta = std::fs::read(path.with_extension("meta.json")).expect("a meta.json beside it");
-        let meta: Value = serde_json::from_slice(&meta).expect("a meta.json that is JSON");
+    fn open(root: &Path, path: &Path) -> Result<Self, String> {
+        let meta = path.with_extension("meta.json");
+        let named = |error: &dyn Display| format!("{}: {error}", meta.display());
+        let text = std::fs::read(&meta).map_err(|error| named(&error))?;
+        let meta: Value = serde_json::from_slice(&text).map_err(|error| named(&error))?;
         let arguments = meta["argv"].as_array().into_iter().flatten();
-        Self {
-            name: path.strip_prefix(root).unwrap().with_extension("").display().to_string(),
-            output: std::fs::read(path).unwrap(),
+        let code = meta["rc"].as_i64().map(i32::try_from).transpose();
+        Ok(Self {
+            name: path.strip_prefix(root).unwrap_or(path).with_extension("").display().to_string(),
+            output: std::fs::read(path).map_err(|error| error.to_string())?,
             arguments: arguments
                 .filter_map(|argument| argument.as_str().map(str::to_owned))
                 .collect(),
-            exit: match meta["rc"].as_i64().map(|code| i32::try_from(code).unwrap()) {
+            exit: match code.map_err(|error| error.to_string())? {
                 Some(code @ ..0) => Exit::Signal(-code),
                 Some(code) => Exit::Code(code),
                 None => Exit::Unseen,
             },
             stderr: meta["stderr"].as_str().unwrap_or_default().to_owned(),
+        })
+    }
+
+    /// Returns what a flag is set to, as `--flag value` or `--flag=value`; nothing if it is not there.
+    fn asks_for(&self, flags: &[&str]) -> Option<&str> {
+        let mut arguments = self.arguments.iter();
+        while let Some(argument) = arguments.next() {
+            let (name, value) = match argument.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (argument.as_str(), None),
+            };
+            if flags.contains(&name) {
+                return value.or_else(|| arguments.next().map(String::as_str)).or(Some(""));
+            }
         }
+        None
+    }
+
+    fn format(&self) -> Option<Format> {
+        let program = self.name.split('/').next().unwrap_or_default();
+        let is_text = || matches!(self.asks_for(&["-o", "--output-format"]), None | Some("text"));
+        Some(match program {
+            name if name.starts_with("claude") && is_text() => Format::Plain,
+            name if name.starts_with("claude") => Format::Claude,
+            name if name.starts_with("codex") => {
+                if self.arguments.iter().any(|argument| argument == "app-server") {
+                    Format::CodexApp
+                } else if self.asks_for(&["--json"]).is_some() {
+                    Format::CodexExec
+                } else {
+                    Format::Plain
+                }
+            }
+            name if name.starts_with("gemini") && is_text() => Format::Plain,
+            name if name.starts_with("gemini") => Format::Gemini,
+            _ => return None,
+        })
     }
 
     fn reader(&self) -> Option<Box<dyn Reader>> {
         let limit = 1 << 20;
-        let program = self.name.split('/').next().unwrap_or_default();
-        let asks_for = |flag: &str| {
-            let mut arguments = self.arguments.iter();
-            let found = arguments.find(|argument| *argument == flag).is_some();
-            found.then(|| arguments.next().cloned().unwrap_or_default())
-        };
-        let reader: Box<dyn Reader> = match program {
-            name if name.starts_with("claude") => match asks_for("--output-format").as_deref() {
-                None | Some("text") => Box::new(Plain::new(limit)),
-                _ => Box::new(Claude::new(limit)),
-            },
-            name if name.starts_with("codex") => match asks_for("--json") {
-                None => Box::new(Plain::new(limit)),
-                _ => Box::new(CodexExec::new(limit)),
-            },
-            name if name.starts_with("gemini") => match asks_for("-o").as_deref() {
-                None | Some("text") => Box::new(Plain::new(limit)),
-                _ => Box::new(Gemini::new(limit)),
-            },
-            _ => return None,
-        };
-        Some(reader)
+        Some(match self.format()? {
+            Format::Plain => Box::new(Plain::new(limit)),
+            Format::Claude => Box::new(Claude::new(limit)),
+            Format::CodexExec => Box::new(CodexExec::new(limit)),
+            Format::Gemini => Box::new(Gemini::new(limit)),
+            Format::CodexApp => {
+                let mut reader = CodexApp::new(limit);
+                let events = self.events();
+                let mut threads =
+                    events.iter().filter_map(|e| e["result"]["thread"]["id"].as_str());
+                if let Some(thread) = threads.next() {
+                    reader.thread_is(thread, None, &mut |_| {});
+                }
+                Box::new(reader)
+            }
+        })
+    }
+
+    /// Returns the lines that are JSON.
+    fn events(&self) -> Vec<Value> {
+        let lines = self.output.split(|&byte| byte == b'\n');
+        lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
     }
 
     fn read(&self, chunk: usize) -> Option<Account> {
@@ -202,11 +260,12 @@ impl Recording {
     /// Finds the verdicts that the closing event and the exit allow, without the reader under test.
     fn implied_verdicts(&self) -> &'static [&'static str] {
         const NOT_DONE: &[&str] = &["failed", "cancelled", "timed-out"];
-        let events: Vec<Value> = self
-            .output
-            .split(|&byte| byte == b'\n')
-            .filter_map(|line| serde_json::from_slice(line).ok())
-            .collect();
+        if self.format() == Some(Format::Plain) {
+            // A reply in plain text can itself be JSON.
+            let done = self.exit == Exit::Code(0) && !self.output.is_empty();
+            return if done { &["done"] } else { NOT_DONE };
+        }
+        let events = self.events();
         let whole: Value = serde_json::from_slice(&self.output).unwrap_or_default();
         let of_kind = |kind: &str| events.iter().rfind(|event| event["type"] == kind);
         if let Some(result) = of_kind("result") {
@@ -224,10 +283,12 @@ impl Recording {
         if of_kind("turn.failed").is_some() {
             return &["failed"];
         }
-        let plain_text = events.is_empty() && !self.output.is_empty() && whole.is_null();
-        if plain_text && self.exit == Exit::Code(0) {
-            return &["done"];
+        let completed = events.iter().rfind(|event| event["method"] == "turn/completed");
+        match completed.and_then(|event| event["params"]["turn"]["status"].as_str()) {
+            Some("completed") => &["done"],
+            Some("interrupted") => &["cancelled"],
+            Some(_) => &["failed"],
+            None => NOT_DONE,
         }
-        NOT_DONE
     }
 }

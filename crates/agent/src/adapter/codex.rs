@@ -113,18 +113,19 @@ fn app_server(context: &Context<'_>, mut args: Vec<OsString>) -> Call {
         "developerInstructions": delivery.system,
         "model": context.model(),
     });
+    let used = delivery.resume.as_ref().and_then(|handle| handle.used).unwrap_or_default();
     Call {
         args,
         env: Vec::new(),
         dialogue: Box::new(Conversation {
-            reader: CodexApp::new(delivery.limits.reply_bytes),
+            reader: CodexApp::new(delivery.limits.reply_bytes).after(used),
             prompt: delivery.prompt.clone(),
             thread,
             resume: context.resume().map(str::to_owned),
             names: None,
         }),
         diagnostics,
-        counts_sessions: false,
+        counts_sessions: true,
     }
 }
 

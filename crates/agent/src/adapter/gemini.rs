@@ -13,6 +13,7 @@ use std::path::Path;
 
 use convoke_core::{Code, Diagnostic};
 
+pub(crate) use self::home::without_comments;
 use super::one_shot::OneShot;
 use super::{Call, Context, start_failure};
 use crate::delivery::{Permissions, Trust};
@@ -23,7 +24,7 @@ use crate::verdict::{Failure, Reason};
 pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
     let delivery = context.delivery;
     if delivery.trust == Trust::Untrusted {
-        refuse_project_settings(&delivery.cwd)?;
+        refuse_project_settings(context)?;
     }
     let mut args = context.users_args();
     args.extend(["-o", "stream-json", "--approval-mode"].map(OsString::from));
@@ -81,23 +82,34 @@ fn system_text_notes(system: &str) -> Vec<Diagnostic> {
     notes
 }
 
-/// The program reads settings of the workspace that can run commands or send its key elsewhere, and has
-/// no way to leave them out.
-fn refuse_project_settings(cwd: &Path) -> Result<(), Failure> {
+/// The program reads settings of the workspace that can run commands or send its key elsewhere. Newer
+/// versions have a setting that leaves `.env` out, but older ones pass over it, and it would stand in a
+/// file that turns in trusted directories read too.
+fn refuse_project_settings(context: &Context<'_>) -> Result<(), Failure> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let cwd = real(&context.delivery.cwd);
     let in_workspace = [".gemini/settings.json", ".gemini/.env", ".gemini/commands"];
     let mut found = in_workspace.map(|name| cwd.join(name)).into_iter();
     if let Some(path) = found.find(|path| path.exists()) {
         return Err(untrusted(&path));
     }
-    let above = cwd.ancestors().flat_map(|dir| [dir.join(".gemini/.env"), dir.join(".env")]);
-    for path in above {
-        let text = std::fs::read_to_string(&path).unwrap_or_default();
-        let mut names = text.lines().filter_map(|line| line.split('=').next());
-        if names.any(|name| name.contains("GEMINI") || name.contains("GOOGLE")) {
+    // What stands in the home itself is the user's own, unless it is the directory in question.
+    let home = context.variable("HOME").map(|home| real(Path::new(home)));
+    let is_users = |dir: &Path| dir != cwd && home.as_deref() == Some(dir);
+    let above = cwd.ancestors().filter(|dir| !is_users(dir));
+    for path in above.flat_map(|dir| [dir.join(".gemini/.env"), dir.join(".env")]) {
+        if std::fs::read(&path).is_ok_and(|text| sets_variables(&String::from_utf8_lossy(&text))) {
             return Err(untrusted(&path));
         }
     }
     Ok(())
+}
+
+/// Returns whether a `.env` can set a variable, by any name: there is no end to those that lead a
+/// program or its tools elsewhere. Lines end wherever the program sees an end.
+fn sets_variables(text: &str) -> bool {
+    let lines = text.split(['\n', '\r', '\u{2028}', '\u{2029}']);
+    lines.map(str::trim).any(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
 fn untrusted(path: &Path) -> Failure {

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use convoke_core::{Code, Diagnostic};
 
 pub use self::claude::TAIL as CLAUDE_TAIL;
+pub(crate) use self::gemini::without_comments;
 pub use self::stand_in::{Script, StandIn, Step};
 use crate::config::{Definition, Kind};
 use crate::delivery::{Delivery, Permissions, ResumeHandle};
@@ -244,7 +245,12 @@ async fn outcome(
         side.redactor().redact_diagnostic(diagnostic);
     }
     let counted = account.usage;
-    let earlier = delivery.resume.as_ref().and_then(|handle| handle.used);
+    // A session that was begun anew counts from nothing.
+    let resumed = delivery
+        .resume
+        .as_ref()
+        .filter(|handle| account.session.as_ref().is_none_or(|session| *session == handle.session));
+    let earlier = resumed.and_then(|handle| handle.used);
     let usage = match (counted, earlier) {
         (Some(total), Some(before)) if call.counts_sessions => Some(total.since(before)),
         _ => counted,
@@ -253,7 +259,8 @@ async fn outcome(
         session,
         cwd: delivery.cwd.clone(),
         model: context.model().map(str::to_owned),
-        used: counted.filter(|_| call.counts_sessions),
+        // A turn without counts leaves the session where it was.
+        used: counted.or(earlier).filter(|_| call.counts_sessions),
     });
     Outcome {
         verdict: side.redactor().redact_verdict(account.verdict),

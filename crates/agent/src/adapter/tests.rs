@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::Protocol;
 use crate::delivery::Trust;
+use crate::verdict::{Ending, Exit};
 
 const PROMPT: &str = "PROMPT /help @/etc/hostname";
 const SYSTEM: &str = "SYSTEM text";
@@ -111,7 +112,9 @@ fn gemini_refuses_a_project_whose_settings_it_would_follow() {
     for (file, text, refused) in [
         (".gemini/settings.json", "{}", true),
         (".env", "GOOGLE_GEMINI_BASE_URL=http://evil\n", true),
-        (".env", "DATABASE=here\n", false),
+        (".env", "NODE_OPTIONS=--require=./evil.js\n", true),
+        (".env", "# nothing\rHTTPS_PROXY: http://evil", true),
+        (".env", "# DATABASE=here\n\n", false),
     ] {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join(".gemini")).unwrap();
@@ -131,6 +134,78 @@ fn gemini_refuses_a_project_whose_settings_it_would_follow() {
             private_dir: dir.path(),
         };
         let call = gemini::call(&context);
-        assert_eq!(call.err().map(|f| f.reason), refused.then_some(Reason::Untrusted), "{file}");
+        assert_eq!(call.err().map(|f| f.reason), refused.then_some(Reason::Untrusted), "{text}");
     }
+}
+
+#[test]
+fn gemini_follows_the_variables_of_the_users_home_below_it() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join(".env"), "GEMINI_API_KEY=mine\n").unwrap();
+    let project = home.path().join("project");
+    std::fs::create_dir(&project).unwrap();
+    let host = Host {
+        guardian: Guardian::from_program("/none"),
+        env: vec![("HOME".into(), home.path().into())],
+        temp_root: home.path().to_owned(),
+        state_dir: home.path().join("state"),
+    };
+    let definition = Definition::built_in(Kind::Gemini);
+    for (cwd, refused) in [(project.as_path(), false), (home.path(), true)] {
+        let delivery = Delivery::new("hello", cwd);
+        let context = Context {
+            delivery: &delivery,
+            definition: &definition,
+            host: &host,
+            private_dir: home.path(),
+        };
+        assert_eq!(gemini::call(&context).is_err(), refused, "{}", cwd.display());
+    }
+}
+
+/// Takes a turn of codex's app-server that writes these lines.
+async fn codex_turn(resume: Option<ResumeHandle>, lines: &[&str]) -> Outcome {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Host {
+        guardian: Guardian::from_program("/none"),
+        env: Vec::new(),
+        temp_root: dir.path().to_owned(),
+        state_dir: dir.path().join("state"),
+    };
+    let definition = Definition::built_in(Kind::Codex);
+    let mut delivery = Delivery::new("hello", dir.path());
+    delivery.resume = resume;
+    let context = Context {
+        delivery: &delivery,
+        definition: &definition,
+        host: &host,
+        private_dir: dir.path(),
+    };
+    let mut call = codex::call(&context).unwrap();
+    let begun = [r#"{"id":1,"result":{}}"#, r#"{"id":2,"result":{"thread":{"id":"t1"}}}"#];
+    let done =
+        r#"{"method":"turn/completed","params":{"threadId":"t1","turn":{"status":"completed"}}}"#;
+    for line in begun.iter().chain(lines).chain([&done]) {
+        call.dialogue.line(line.as_bytes(), &mut |_| {});
+    }
+    let ending = Ending { exit: Exit::Code(0), stop: None, stderr: "" };
+    let account = call.dialogue.finish(&ending, &mut |_| {});
+    let (_turn, side, _outcome) = Turn::open(Redactor::for_env(&[]));
+    outcome(&context, call, process::Ended { account, stderr: String::new() }, &side).await
+}
+
+#[tokio::test]
+async fn a_resumed_turn_of_codex_counts_what_it_used_itself() {
+    let first = r#"{"method":"thread/tokenUsage/updated","params":{"threadId":"t1","tokenUsage":{"total":{"inputTokens":9060},"last":{"inputTokens":9060}}}}"#;
+    let second = r#"{"method":"thread/tokenUsage/updated","params":{"threadId":"t1","tokenUsage":{"total":{"inputTokens":19240},"last":{"inputTokens":10180}}}}"#;
+    let input = |outcome: &Outcome| outcome.usage.map(|usage| usage.input);
+    let begun = codex_turn(None, &[first]).await;
+    assert_eq!(input(&begun), Some(9060));
+    // A turn that says nothing of tokens does not make the next one count the whole session.
+    let silent = codex_turn(begun.resume, &[]).await;
+    assert_eq!(input(&silent), None);
+    // What was used before is told again when the thread is resumed.
+    let resumed = codex_turn(silent.resume, &[first, second]).await;
+    assert_eq!(input(&resumed), Some(10180));
+    assert_eq!(resumed.resume.unwrap().used.unwrap().input, 19240);
 }

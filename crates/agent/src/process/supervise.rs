@@ -15,8 +15,8 @@ use super::{Dialogue, Input, Launch};
 use crate::delivery::Limits;
 use crate::event::{Event, EventKind};
 use crate::redact::Redactor;
-use crate::stream::Account;
 use crate::stream::lines::Lines;
+use crate::stream::{Account, reason_in_words};
 use crate::turn::TurnSide;
 use crate::verdict::{Ending, Reason, Stop};
 
@@ -194,11 +194,21 @@ impl<'d> Watch<'d> {
         let waiting = &mut self.waiting;
         let stop = &mut self.stop;
         let redactor = self.redactor;
+        let retries = u64::from(self.limits.retries);
         let input = self.dialogue.line(line, &mut |event| {
-            if let EventKind::Retry { attempt, status: Some(status), .. } = event.kind {
-                // The first refusal can be an old token, which the agent renews.
-                if attempt > 1 && Reason::from_status(status).is_final() {
-                    stop.get_or_insert(Stop::Hopeless(status));
+            if let EventKind::Retry { attempt, status, reason, .. } = &event.kind {
+                let known = status.map(Reason::from_status);
+                match (known, *status) {
+                    // The first refusal can be an old token, which the agent renews.
+                    (Some(why), Some(status)) if *attempt > 1 && why.is_final() => {
+                        stop.get_or_insert(Stop::Hopeless(status));
+                    }
+                    // Not every agent can be told how often it may try again.
+                    _ if *attempt > retries => {
+                        let why = known.or_else(|| reason_in_words(reason));
+                        stop.get_or_insert(Stop::Retried(why.unwrap_or(Reason::Network)));
+                    }
+                    _ => {}
                 }
             }
             waiting.push_back(redactor.redact_notice(event.into_owned()));

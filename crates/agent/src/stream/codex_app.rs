@@ -86,14 +86,20 @@ pub enum Message {
 #[derive(Debug)]
 pub struct CodexApp {
     tally: Tally,
-    /// What the thread had used before this turn.
-    before: Option<Usage>,
+    /// What the thread had used before this turn, which is no news while the turn runs.
+    before: Usage,
 }
 
 impl CodexApp {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
-        Self { tally: Tally::new(reply_limit), before: None }
+        Self { tally: Tally::new(reply_limit), before: Usage::default() }
+    }
+
+    /// Says what the thread had used before this turn. The account counts the whole thread all the same.
+    #[must_use]
+    pub fn after(self, before: Usage) -> Self {
+        Self { before, ..self }
     }
 
     /// Ends the turn because it could not be begun.
@@ -172,12 +178,10 @@ impl CodexApp {
             }
             "thread/tokenUsage/updated" if !foreign => {
                 let counts = params.token_usage.0.unwrap_or_default();
-                if let (Some(total), Some(last)) = (counts.total.0, counts.last.0) {
-                    let before =
-                        *self.before.get_or_insert_with(|| total.usage().since(last.usage()));
-                    let usage = total.usage().since(before);
+                if let Some(total) = counts.total.0 {
+                    let usage = total.usage();
                     tally.usage = Some(usage);
-                    sink(Event::own(EventKind::Usage(usage)));
+                    sink(Event::own(EventKind::Usage(usage.since(self.before))));
                 }
             }
             "error" if !foreign => {
@@ -388,8 +392,9 @@ struct HttpStatus {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct ThreadCounts {
+    /// Over the whole thread. The last request's counts are told again when a thread is resumed, so
+    /// they cannot be added up.
     total: Object<Counts>,
-    last: Object<Counts>,
 }
 
 #[derive(Deserialize, Default)]
