@@ -239,7 +239,7 @@ async fn a_conversation_can_run_on_another_task_and_people_can_speak_meanwhile()
     let stage = Stage::new(
         "",
         &[
-            ("max", does(vec![Step::Wait(Duration::from_millis(100)), Step::Say("a".to_owned())])),
+            ("max", does(vec![Step::Wait(Duration::from_secs(3)), Step::Say("a".to_owned())])),
             ("sarah", says(&["b"])),
         ],
     )
@@ -250,7 +250,7 @@ async fn a_conversation_can_run_on_another_task_and_people_can_speak_meanwhile()
         coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();
         coordinator.run().await.unwrap()
     });
-    tokio::time::sleep(Duration::from_millis(30)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     controls.interject(Saying::new("lee", "and you [NEXT: sarah]"));
     assert_eq!(task.await.unwrap(), Stop::Idle { person: "lee".into() });
     assert_eq!(stage.transcript(), ["kailai: go", "max: a", "lee: and you", "sarah: b"]);

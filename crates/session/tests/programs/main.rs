@@ -19,7 +19,7 @@ use convoke_session::{
 use convoke_team::Team;
 
 const TEAM: &str =
-    "[limits]\nturn-timeout = \"2s\"\n\n[[member]]\nname = \"sh\"\nagent = \"plain\"\n";
+    "[limits]\nturn-timeout = \"10s\"\n\n[[member]]\nname = \"sh\"\nagent = \"plain\"\n";
 
 fn main() -> ExitCode {
     if let Some(code) = run_if_asked() {
