@@ -241,9 +241,9 @@ impl TellTales {
             bytes.extend(both_cases(header[at]));
             match at.checked_sub(1) {
                 Some(at) => {
-                    both_cases(header[at])
-                        .into_iter()
-                        .for_each(|byte| before[usize::from(byte)] = true);
+                    for byte in both_cases(header[at]) {
+                        before[usize::from(byte)] = true;
+                    }
                 }
                 // A header that begins with its tell-tale can follow any white space.
                 None => before = [true; 256],
