@@ -1,10 +1,12 @@
 //! Taking sessions out of a store and into one: export, import, fork.
 //!
-//! A whole session is JSON lines: a header, then messages, turns, attempts and the texts that they name.
+//! A whole session is JSON lines: a header, then messages, turns, attempts and the texts that they name,
+//! and the threads of models.
 //! What is read is checked before it is stored, because a file is anybody's text.
 
 mod archive;
 mod snapshot;
+mod threads;
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -15,6 +17,7 @@ use convoke_team::Team;
 
 use self::archive::Archive;
 pub use self::archive::ArchiveProblem;
+pub use self::threads::{BadThread, ThreadCheck};
 use crate::id::{MemberName, MessageNumber, Millis, SessionId};
 use crate::session::NewSession;
 use crate::store::{Store, StoreError};
@@ -63,23 +66,26 @@ pub async fn export_snapshot(
     snapshot::write(store, session, at, out).await
 }
 
-/// Writes everything: the conversation, its turns, what was sent and what came back.
+/// Writes everything: the conversation, its turns, what was sent, what came back, and what models
+/// remember.
 pub async fn export(
     store: &impl Store,
     session: SessionId,
     out: &mut (impl Write + Send),
 ) -> Result<(), TransferError> {
-    archive::write(store, session, out).await
+    Archive::of(store, session).await?.write(out)
 }
 
 /// Reads what [`export`] or [`export_snapshot`] wrote into a new session.
 ///
 /// A snapshot knows no team: it gets what `new` says. Everything else brings its own, and comes to the
-/// directory that `new` says: a file must not choose where agents work.
+/// directory that `new` says: a file must not choose where agents work. `check` reads the threads that it
+/// brings, and may refuse them.
 pub async fn import(
     store: &impl Store,
     text: &str,
     new: NewSession,
+    check: ThreadCheck<'_>,
 ) -> Result<Imported, TransferError> {
     if !archive::is_archive(text) {
         let (archive, diagnostics) = snapshot::read(text, new)?;
@@ -87,7 +93,7 @@ pub async fn import(
         archive.store(store).await?;
         return Ok(Imported { session, diagnostics });
     }
-    let mut archive = Archive::read(text)?;
+    let mut archive = Archive::read(text, check)?;
     archive.session.directory = new.directory;
     match store.session(archive.session.id).await {
         Ok(_) => archive.session.id = new.id,
@@ -106,26 +112,31 @@ pub fn brings_its_team(text: &str) -> bool {
 
 /// Copies a session as it was after one of its messages, or as it is: the copy goes its own way.
 ///
-/// As it is, what waits is copied too. After an earlier message nothing waits.
+/// As it is, what waits is copied too. After an earlier message nothing waits. Models go on with a copy
+/// of what they remembered then; the diagnostics name those of which that is not known, and who begin
+/// anew.
 pub async fn fork(
     store: &impl Store,
     session: SessionId,
     after: Option<MessageNumber>,
     id: SessionId,
     at: Millis,
-) -> Result<(), TransferError> {
+) -> Result<Vec<Diagnostic>, TransferError> {
     let mut archive = Archive::of(store, session).await?;
     archive.session.id = id;
     archive.session.created_at = at;
+    let mut diagnostics = Vec::new();
     if let Some(after) = after {
         if after.0 == 0 || after > archive.state.last_message {
             return Err(TransferError::NoMessage(after));
         }
         if after < archive.state.last_message {
             archive.cut_after(after);
+            diagnostics = threads::cut_after(&mut archive.threads, after);
         }
     }
-    archive.store(store).await
+    archive.store(store).await?;
+    Ok(diagnostics)
 }
 
 impl Archive {
