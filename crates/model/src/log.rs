@@ -35,6 +35,9 @@ pub struct Log {
     pub told: Told,
     /// The last request.
     pub sent: Option<Fingerprint>,
+    /// The turns of its session that it holds, by the names that their deliveries gave them, oldest
+    /// first.
+    pub turns: Vec<String>,
     /// The compactions that hold, oldest first.
     pub compactions: Vec<Compaction>,
     /// What the user should know.
@@ -98,7 +101,8 @@ impl Log {
                 }
                 Some(OwnLine::Told(told)) => log.told = told,
                 Some(OwnLine::Sent(sent)) => log.sent = sent,
-                Some(OwnLine::Attempt(_) | OwnLine::TakenBack(_)) | None => {}
+                Some(OwnLine::Attempt(attempt)) => log.turns.push(attempt.turn),
+                Some(OwnLine::TakenBack(_)) | None => {}
             }
         }
         let mut text = String::with_capacity(lines.iter().map(|it| it.as_ref().len() + 1).sum());
