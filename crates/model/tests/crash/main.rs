@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use convoke_agent::Verdict;
 use convoke_model::{Log, log};
 use convoke_rehearsal::script::Condition;
 use convoke_rehearsal::{Answer, End, Rehearsal, Reply, Script, Usage, start};
@@ -84,19 +85,17 @@ async fn look(directory: &Path) -> Left {
         let done: Vec<_> = done.iter().map(|it| format!("{}/{}", it.id, it.answers)).collect();
         let threads = StoredThreads(store.clone());
         let log = Log::load(&threads, &child::thread(member)).await.unwrap().unwrap_or_default();
-        // A turn that was cancelled is remembered until it is taken again.
-        let last_is_open = log.turns.len() == done.len() + 1;
-        let held = &log.turns[..log.turns.len() - usize::from(last_is_open)];
-        assert_eq!(held, done, "{member} remembers what is done, once and in its order");
-        if last_is_open {
-            let last = log.turns.last().unwrap();
-            let attempted = turns.iter().any(|turn| {
-                format!("{}/{}", turn.id, turn.answers) == *last
-                    && turn.attempts > 0
-                    && turn.state != TurnState::Done
-            });
-            assert!(attempted, "{member} remembers {last}, at which nobody tried");
+        // A turn that was cancelled is remembered as such, until it is taken again.
+        let mut cancelled = None;
+        for turn in turns.iter().filter(|it| it.state != TurnState::Done) {
+            let attempts = store.attempts(child::session(), turn.id).await.unwrap();
+            let mut ended = attempts.into_iter().filter_map(|attempt| attempt.ended);
+            if turn.member.as_str() == member && ended.any(|it| it.verdict == Verdict::Cancelled) {
+                cancelled = Some(format!("{}/{}", turn.id, turn.answers));
+            }
         }
+        let held: Vec<_> = done.into_iter().chain(cancelled).collect();
+        assert_eq!(log.turns, held, "{member} remembers what its session has, in its order");
         let lines = store.thread(child::thread(member).as_str()).await.unwrap();
         let lines: Vec<&str> = lines.iter().map(|line| &*line.text).collect();
         if !lines.is_empty() {
