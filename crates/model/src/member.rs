@@ -47,7 +47,7 @@ pub struct Host {
     pub machine: Machine,
     /// The texts and model facts.
     pub pack: Arc<Pack>,
-    /// Where threads are kept.
+    /// Where threads are kept; for a caller that keeps them itself, where it does.
     pub store: Arc<dyn ThreadStore>,
     /// Is shown every request before it is sent.
     pub observer: Option<Observer>,

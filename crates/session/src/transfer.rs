@@ -8,7 +8,7 @@ mod archive;
 mod snapshot;
 mod threads;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
 use convoke_core::marker::scan;
@@ -18,7 +18,9 @@ use convoke_team::Team;
 use self::archive::Archive;
 pub use self::archive::ArchiveProblem;
 pub use self::threads::{BadThread, ThreadCheck};
-use crate::id::{MemberName, MessageNumber, Millis, SessionId};
+use crate::content::ContentHash;
+use crate::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
+use crate::prompt::PromptInput;
 use crate::session::NewSession;
 use crate::store::{Store, StoreError};
 
@@ -143,10 +145,13 @@ impl Archive {
     /// Forgets what came after a message.
     fn cut_after(&mut self, last: MessageNumber) {
         self.messages.retain(|message| message.number <= last);
+        let saw_more = self.turns_that_saw_more(last);
         self.turns.retain(|turn| {
-            !turn.state.is_open()
-                && turn.answers <= last
-                && turn.reply.is_none_or(|reply| reply <= last)
+            let is_over = match turn.reply {
+                Some(reply) => reply <= last,
+                None => !saw_more.contains(&turn.id),
+            };
+            !turn.state.is_open() && turn.answers <= last && is_over
         });
         let turns: Vec<_> = self.turns.iter().map(|turn| turn.id).collect();
         self.attempts.retain(|attempt| turns.binary_search(&attempt.turn).is_ok());
@@ -165,5 +170,18 @@ impl Archive {
         self.state.last_turn = turns.last().copied().unwrap_or_default();
         self.state.last_finished = Some(last);
         self.state.in_a_row = 0;
+    }
+
+    /// Returns the turns for which a prompt was assembled when there were later messages.
+    fn turns_that_saw_more(&self, last: MessageNumber) -> HashSet<TurnId> {
+        let named = self.attempts.iter().map(|attempt| (attempt.input.hash, attempt.turn));
+        let mut turns: HashMap<ContentHash, Vec<TurnId>> = HashMap::new();
+        named.for_each(|(input, turn)| turns.entry(input).or_default().push(turn));
+        let inputs = self.contents.iter().filter_map(|content| {
+            let turns = turns.get(&content.reference().hash)?;
+            let input: PromptInput = serde_json::from_str(content.text()).ok()?;
+            (input.as_of > last).then_some(turns)
+        });
+        inputs.flatten().copied().collect()
     }
 }

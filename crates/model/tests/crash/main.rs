@@ -2,12 +2,7 @@
 //! point, also while turns are compacted, fail, are cancelled and are tried again. Whatever the moment,
 //! a model remembers exactly the turns that its session has, and in the end each of them once.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "the functions of a test"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "the functions of a test")]
 
 mod child;
 #[path = "../it/stored.rs"]

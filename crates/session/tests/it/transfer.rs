@@ -1,5 +1,7 @@
 //! Replay, diff, export, import, fork.
 
+use convoke_agent::adapter::Step;
+use convoke_agent::verdict::{Failure, Reason};
 use convoke_session::diff::diff;
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::transfer::{export, export_snapshot, fork, import};
@@ -8,7 +10,7 @@ use convoke_session::{
 };
 use serde_json::Value;
 
-use crate::stage::{Stage, says};
+use crate::stage::{Stage, does, says};
 
 /// Holds a conversation of eight messages with two turns of max.
 async fn talked() -> Stage {
@@ -130,6 +132,25 @@ async fn a_fork_goes_its_own_way() {
     assert_replays(&stage.store, stage.session, 3).await;
     let beyond = fork(&stage.store, stage.session, Some(MessageNumber(99)), whole, 7).await;
     assert_eq!(beyond.unwrap_err().to_string(), "there is no message 99 to fork at");
+}
+
+#[tokio::test]
+async fn a_copy_as_it_was_earlier_has_no_prompt_with_what_was_said_later() {
+    let fails = Step::Fail(Failure::new(Reason::Server, "overloaded"));
+    let acts = [("max", says(&["one"])), ("sarah", does(vec![fails]))];
+    let stage = Stage::new("", &acts).await;
+    let mut coordinator = stage.begin().await;
+    coordinator.accept(Saying::new("kailai", "begin [NEXT: max, sarah]")).await.unwrap();
+    let stop = coordinator.run().await.unwrap();
+    assert!(matches!(stop, Stop::TurnFailed { .. }), "{stop:?}");
+    // Sarah answers the first message too, and has seen what max said to it.
+    for (after, turns) in [(1, vec![]), (2, vec![TurnId(1), TurnId(2)])] {
+        let copy = SessionId::generate();
+        fork(&stage.store, stage.session, Some(MessageNumber(after)), copy, 7).await.unwrap();
+        let kept = stage.store.turns_after(copy, TurnId(0), 9).await.unwrap();
+        assert_eq!(kept.iter().map(|turn| turn.id).collect::<Vec<_>>(), turns, "after {after}");
+        assert_replays(&stage.store, copy, turns.len()).await;
+    }
 }
 
 #[tokio::test]

@@ -83,11 +83,9 @@ async fn expect_lines(
     thread: &str,
     known: usize,
 ) -> Result<(), StoreError> {
-    let (there,): (i64,) = sqlx::query_as("SELECT COUNT(*) FROM thread_line WHERE thread = $1")
-        .bind(thread)
-        .fetch_one(connection)
-        .await?;
-    if there == sql(known as u64) {
+    let last = "SELECT MAX(number) FROM thread_line WHERE thread = $1";
+    let (last,): (Option<i64>,) = sqlx::query_as(last).bind(thread).fetch_one(connection).await?;
+    if last.map_or(0, |number| number + 1) == sql(known as u64) {
         return Ok(());
     }
     Err(StoreError::ThreadChanged(thread.to_owned()))
