@@ -12,8 +12,8 @@ use crate::id::{Head, MessageNumber, SessionId, TurnId};
 use crate::store::{Holder, Store, StoreError};
 use crate::turn::TurnState;
 
-use self::rows::{attempt, commit};
-pub use self::rows::{message, new_session, turn};
+use self::rows::attempt;
+pub use self::rows::{commit, message, new_session, turn};
 
 /// Checks a store.
 pub async fn check(store: &impl Store) -> Result<(), StoreError> {

@@ -61,7 +61,8 @@ pub fn turn(id: u64, answers: u64, state: TurnState) -> Turn {
     }
 }
 
-pub(super) fn commit(on: Head) -> Commit {
+/// Creates a commit of nothing.
+pub fn commit(on: Head) -> Commit {
     Commit {
         on,
         at: 1_700_000_000_001,

@@ -46,11 +46,9 @@ pub(super) async fn of(
 ) -> Result<Vec<ArchivedThread>, StoreError> {
     let mut threads = Vec::new();
     for whole in store.threads(session).await? {
-        let end = whole.strip_prefix(&format!("{session}-"));
-        let end = end.ok_or_else(|| {
-            StoreError::Damaged(format!("the thread {whole} is no name in session {session}"))
-        })?;
         let lines = store.thread(&whole).await?;
+        // A thread of another name is nobody's to go on with. It is kept under its whole name.
+        let end = whole.strip_prefix(&format!("{session}-")).unwrap_or(&whole);
         threads.push(ArchivedThread { name: end.to_owned(), lines });
     }
     Ok(threads)
@@ -103,7 +101,7 @@ pub(super) fn cut_after(threads: &mut Vec<ArchivedThread>, last: MessageNumber) 
 pub(super) fn add(threads: &mut Vec<ArchivedThread>, line: FileLine) -> Result<(), ArchiveProblem> {
     let FileLine { thread: name, as_of, line: text } = line;
     let broken = |what: String| Err(ArchiveProblem::Broken(what));
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if !(1..=MOST_NAME_BYTES).contains(&name.len()) || !name.bytes().all(fits) {
         return broken(format!("`{name}` is no name of a member's thread"));
     }

@@ -9,7 +9,7 @@ use convoke_agent::redact::Redactor;
 use convoke_agent::turn::Memory;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, Delivery, Outcome, Turn, Verdict};
-use convoke_session::thread::ThreadLine;
+use convoke_session::thread::{Addition, ThreadLine};
 use convoke_session::transfer::{BadThread, TransferError, export, fork, import};
 use convoke_session::{
     Coordinator, Crew, MemberName, MessageNumber, NewSession, Saying, Seat, SessionId, SqliteStore,
@@ -247,6 +247,20 @@ async fn a_thread_of_which_nobody_knows_what_belongs_to_the_copy_begins_anew_and
 }
 
 #[tokio::test]
+async fn a_thread_that_is_not_named_after_its_session_is_copied_too() {
+    let room = Room::talked().await;
+    let head = room.store.session(room.session).await.unwrap().head;
+    let mut commit = convoke_session::conformance::commit(head);
+    commit.state = room.store.session(room.session).await.unwrap().state;
+    let memory = Memory { thread: "a-b_c".to_owned(), known: 0, lines: vec!["odd".to_owned()] };
+    commit.threads = vec![Addition::of_turn(memory, MessageNumber(6))];
+    room.store.commit(room.session, commit).await.unwrap();
+    let (copy, _) = room.fork(None).await;
+    let threads = room.store.threads(copy).await.unwrap();
+    assert!(threads.contains(&format!("{copy}-a-b_c")), "{threads:?}");
+}
+
+#[tokio::test]
 async fn everything_is_exported_and_comes_back_to_the_byte() {
     let room = Room::talked().await;
     let hers = thread(room.session, "ada");
@@ -284,7 +298,7 @@ async fn threads_that_do_not_fit_are_refused_with_their_line_and_nothing_is_left
     let at = |offset: usize, problem: &str| format!("line {}: {problem}", first + 1 + offset);
     let changed = |from: &str, to: &str| text.replacen(from, to, 1);
     let cases = [
-        (changed("\"thread\":\"ada\"", "\"thread\":\"a-d\""), at(0, "`a-d` is no name")),
+        (changed("\"thread\":\"ada\"", "\"thread\":\"a/d\""), at(0, "`a/d` is no name")),
         (changed("\"thread\":\"ada\"", "\"thread\":\"\""), at(0, "`` is no name")),
         (changed("\"line\":\"1/1\"", "\"line\":7"), at(0, "invalid type")),
         (changed("\"asOf\":2", "\"asOf\":-2"), at(0, "invalid value")),

@@ -44,8 +44,8 @@ pub(super) async fn add(
     let Addition { thread, known, lines } = addition;
     expect_lines(connection, &thread, known).await?;
     name(connection, &thread, Some(session)).await?;
+    failpoint.reach();
     for (line, number) in lines.iter().zip(known as u64..) {
-        failpoint.reach();
         let as_of = line.as_of.map(|number| sql(number.0));
         insert(connection, &thread, number, as_of, &line.text).await?;
     }
