@@ -35,6 +35,10 @@ pub(super) const INTERRUPT: u8 = b'i';
 /// Told to the guardian: end everything.
 pub(super) const KILL: u8 = b'k';
 
+/// The exit code of an agent that could not be started, and how its error output begins.
+pub(crate) const CANNOT_START: u8 = 127;
+pub(crate) const CANNOT_START_WORDS: &str = "cannot start the program";
+
 /// How long ending everything may take before the guardian gives up.
 const SWEEP_LIMIT: Duration = Duration::from_secs(10);
 
@@ -237,6 +241,6 @@ fn become_agent(parent: &OsStr, program: &OsStr, args: impl Iterator<Item = OsSt
     }
     let error = Command::new(program).args(args).exec();
     let program = program.display();
-    let _ = writeln!(io::stderr(), "cannot start {program}: {error}");
-    ExitCode::from(127)
+    let _ = writeln!(io::stderr(), "{CANNOT_START_WORDS} `{program}`: {error}");
+    ExitCode::from(CANNOT_START)
 }
