@@ -1,7 +1,7 @@
 //! What the readers make of recordings that something happened to on the way: cut, repeated, mixed with
 //! noise, written by another system. The recordings are found as in `streams.rs`.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used)]
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
 mod recorded;
 

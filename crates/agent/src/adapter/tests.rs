@@ -107,35 +107,64 @@ fn claude_follows_a_projects_settings_only_when_they_are_trusted() {
     assert_eq!(sources(Trust::Trusted), ("user,project,local".to_owned(), false));
 }
 
+/// Prepares a call of gemini in an untrusted directory.
+fn untrusted_gemini(cwd: &Path, env: &[(&str, &OsStr)]) -> Result<Call, Failure> {
+    let state = tempfile::tempdir().unwrap();
+    let host = Host {
+        guardian: Guardian::from_program("/none"),
+        env: env.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
+        temp_root: state.path().to_owned(),
+        state_dir: state.path().join("state"),
+    };
+    let definition = Definition::built_in(Kind::Gemini);
+    let delivery = Delivery::new("hello", cwd);
+    let private_dir = state.path();
+    gemini::call(&Context {
+        delivery: &delivery,
+        definition: &definition,
+        host: &host,
+        private_dir,
+    })
+}
+
+fn value_of<'c>(call: &'c Call, name: &str) -> Option<&'c OsStr> {
+    call.env.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_os_str())
+}
+
 #[test]
 fn gemini_refuses_a_project_whose_settings_it_would_follow() {
-    for (file, text, refused) in [
-        (".gemini/settings.json", "{}", true),
-        (".env", "GOOGLE_GEMINI_BASE_URL=http://evil\n", true),
-        (".env", "NODE_OPTIONS=--require=./evil.js\n", true),
-        (".env", "# nothing\rHTTPS_PROXY: http://evil", true),
-        (".env", "# DATABASE=here\n\n", false),
-    ] {
+    for file in [".gemini/settings.json", ".gemini/commands", ".gemini/policies"] {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join(".gemini")).unwrap();
-        std::fs::write(dir.path().join(file), text).unwrap();
-        let host = Host {
-            guardian: Guardian::from_program("/none"),
-            env: Vec::new(),
-            temp_root: dir.path().to_owned(),
-            state_dir: dir.path().join("state"),
-        };
-        let definition = Definition::built_in(Kind::Gemini);
-        let delivery = Delivery::new("hello", dir.path());
-        let context = Context {
-            delivery: &delivery,
-            definition: &definition,
-            host: &host,
-            private_dir: dir.path(),
-        };
-        let call = gemini::call(&context);
-        assert_eq!(call.err().map(|f| f.reason), refused.then_some(Reason::Untrusted), "{text}");
+        std::fs::write(dir.path().join(file), "{}").unwrap();
+        let refused = untrusted_gemini(dir.path(), &[]).err().unwrap();
+        assert_eq!(refused.reason, Reason::Untrusted);
+        assert!(refused.message.contains(file) && refused.message.contains("convoke trust"));
     }
+}
+
+#[test]
+fn gemini_takes_no_variable_of_a_project_that_is_not_trusted() {
+    for file in [".env", ".gemini/.env"] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join(".gemini")).unwrap();
+        let text = "GOOGLE_GEMINI_BASE_URL=http://evil\nGEMINI_API_KEY=theirs\nCLAUDECODE: 1\n";
+        std::fs::write(dir.path().join(file), text).unwrap();
+        let env = [("GEMINI_API_KEY", OsStr::new("mine")), ("CLAUDECODE", OsStr::new("1"))];
+        let call = untrusted_gemini(dir.path(), &env).unwrap();
+        assert_eq!(value_of(&call, "GOOGLE_GEMINI_BASE_URL"), Some(OsStr::new("")));
+        assert_eq!(value_of(&call, "CLAUDECODE"), Some(OsStr::new("")), "it is not inherited");
+        assert_eq!(value_of(&call, "GEMINI_API_KEY"), None, "the user's own stays");
+        let codes: Vec<_> = call.diagnostics.iter().map(|d| d.code.name()).collect();
+        assert_eq!(codes, ["agent.setting-refused"]);
+        // There a variable of the file counts, whatever is set.
+        let shell = [("CLOUD_SHELL", OsStr::new("true"))];
+        std::fs::write(dir.path().join(file), "GOOGLE_CLOUD_PROJECT=theirs").unwrap();
+        assert!(untrusted_gemini(dir.path(), &shell).is_err());
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join(".env"), "# DATABASE=here\n\n").unwrap();
+    assert!(untrusted_gemini(dir.path(), &[]).unwrap().diagnostics.is_empty());
 }
 
 #[test]
@@ -144,22 +173,10 @@ fn gemini_follows_the_variables_of_the_users_home_below_it() {
     std::fs::write(home.path().join(".env"), "GEMINI_API_KEY=mine\n").unwrap();
     let project = home.path().join("project");
     std::fs::create_dir(&project).unwrap();
-    let host = Host {
-        guardian: Guardian::from_program("/none"),
-        env: vec![("HOME".into(), home.path().into())],
-        temp_root: home.path().to_owned(),
-        state_dir: home.path().join("state"),
-    };
-    let definition = Definition::built_in(Kind::Gemini);
-    for (cwd, refused) in [(project.as_path(), false), (home.path(), true)] {
-        let delivery = Delivery::new("hello", cwd);
-        let context = Context {
-            delivery: &delivery,
-            definition: &definition,
-            host: &host,
-            private_dir: home.path(),
-        };
-        assert_eq!(gemini::call(&context).is_err(), refused, "{}", cwd.display());
+    let env = [("HOME", home.path().as_os_str())];
+    for (cwd, withheld) in [(project.as_path(), None), (home.path(), Some(OsStr::new("")))] {
+        let call = untrusted_gemini(cwd, &env).unwrap();
+        assert_eq!(value_of(&call, "GEMINI_API_KEY"), withheld, "{}", cwd.display());
     }
 }
 
