@@ -129,6 +129,30 @@ impl Stage {
         Some(Self { cli, home, work, server, agent: agent(definition, host) })
     }
 
+    /// A codex that goes to its vendor, whose place the server takes, with a key of the user.
+    async fn with_key(cli: Cli, key: &str) -> Option<Self> {
+        let program = cli.program()?;
+        let home = TempDir::new().unwrap();
+        let server = start(Script::default()).await.unwrap();
+        let address = format!("{}/v1", server.base_url());
+        let mut env = environment(&server.base_url(), home.path());
+        env.push(("CODEX_API_KEY".into(), key.into()));
+        // One version reads the variable, the other the file.
+        env.push(("OPENAI_BASE_URL".into(), address.clone().into()));
+        let config = format!("openai_base_url = \"{address}\"\n");
+        std::fs::write(home.path().join("codex/config.toml"), config).unwrap();
+        let command = Some(program.display().to_string());
+        let definition = Definition { command, ..Definition::built_in(Kind::Codex) };
+        let host = Host {
+            guardian: Guardian::from_program(env!("CARGO_BIN_EXE_convoke-test-host")),
+            env,
+            temp_root: home.path().to_owned(),
+            state_dir: home.path().join("state"),
+        };
+        let work = TempDir::new().unwrap();
+        Some(Self { cli, home, work, server, agent: agent(definition, host) })
+    }
+
     fn delivery(&self, prompt: &str) -> Delivery {
         let mut delivery = Delivery::new(prompt, self.work.path());
         delivery.model = Some(self.cli.model().to_owned());
@@ -359,6 +383,18 @@ async fn takes_variables_of_a_project_only_when_it_is_trusted(cli: Cli) {
     }
 }
 
+/// `app-server` does not look at the variable that `exec` signs in with.
+async fn signs_in_with_the_users_key_and_keeps_it_to_itself(cli: Cli) {
+    let Some(stage) = Stage::with_key(cli, "sk-mine-123").await else {
+        return;
+    };
+    let outcome = stage.run(stage.delivery("hello")).await;
+    assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
+    let calls = stage.server.model_calls();
+    assert_eq!(calls.last().unwrap().header("authorization"), Some("[redacted: 18 bytes]"));
+    assert!(!stage.home.path().join("codex/auth.json").exists());
+}
+
 async fn runs_a_tool(cli: Cli) {
     let script = Script::new([cli.shell("echo made by a tool >made.txt"), Answer::say("Done.")]);
     let Some(stage) = Stage::new(cli, script).await else {
@@ -577,8 +613,10 @@ for_each_cli! {
         takes_variables_of_a_project_only_when_it_is_trusted,
         runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
     codex_098: Cli::Codex98 => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
+        signs_in_with_the_users_key_and_keeps_it_to_itself,
         runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
     codex_166: Cli::Codex166 => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
+        signs_in_with_the_users_key_and_keeps_it_to_itself,
         runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
     codex_098_exec: Cli::Codex98Exec => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
         runs_nothing_that_an_untrusted_project_brings, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session];

@@ -4,7 +4,7 @@
 //! that we know, where `exec` takes it from an argument or from the user's own configuration. Text is
 //! passed on as it is by both; neither looks for commands or files in it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use convoke_core::{Code, Diagnostic};
 use serde_json::{Value, json};
@@ -98,8 +98,17 @@ fn byte_order_mark(prompt: &str) -> Option<Diagnostic> {
     })
 }
 
+/// The variable that `exec` signs in with, and `app-server` does not.
+const KEY: &str = "CODEX_API_KEY";
+/// Keeps a sign-in to the process: the user's own is neither read nor written.
+const KEY_IN_MEMORY: &str = "cli_auth_credentials_store=\"ephemeral\"";
+
 fn app_server(context: &Context<'_>, mut args: Vec<OsString>) -> Call {
     let delivery = context.delivery;
+    let key = context.variable(KEY).and_then(OsStr::to_str).filter(|key| !key.is_empty());
+    if key.is_some() {
+        args.extend(["-c", KEY_IN_MEMORY].map(OsString::from));
+    }
     args.push("app-server".into());
     let mut diagnostics = Vec::new();
     if delivery.system.is_some() && delivery.resume.is_some() {
@@ -120,6 +129,7 @@ fn app_server(context: &Context<'_>, mut args: Vec<OsString>) -> Call {
         dialogue: Box::new(Conversation {
             reader: CodexApp::new(delivery.limits.reply_bytes).after(used),
             prompt: delivery.prompt.clone(),
+            key: key.map(str::to_owned),
             thread,
             resume: context.resume().map(str::to_owned),
             names: None,
@@ -134,10 +144,13 @@ const INITIALIZE: u64 = 1;
 const THREAD: u64 = 2;
 const TURN: u64 = 3;
 const INTERRUPT: u64 = 4;
+const SIGN_IN: u64 = 5;
 
 struct Conversation {
     reader: CodexApp,
     prompt: String,
+    /// What to sign in with, if not as the user is.
+    key: Option<String>,
     thread: Value,
     resume: Option<String>,
     /// The thread and the turn, once they have begun.
@@ -156,16 +169,16 @@ impl Conversation {
         match id {
             INITIALIZE => {
                 let initialized = message(&json!({ "method": "initialized" }));
-                let mut params = self.thread.take();
-                let method = match &self.resume {
-                    Some(session) => {
-                        params["threadId"] = json!(session);
-                        "thread/resume"
+                let next = match self.key.take() {
+                    Some(key) => {
+                        let params = json!({ "type": "apiKey", "apiKey": key });
+                        request(SIGN_IN, "account/login/start", &params)
                     }
-                    None => "thread/start",
+                    None => self.begin_thread(),
                 };
-                Input::more([initialized, request(THREAD, method, &params)].concat())
+                Input::more([initialized, next].concat())
             }
+            SIGN_IN => Input::more(self.begin_thread()),
             THREAD => {
                 let Some(thread) = thread else {
                     return self.give_up(Reason::Other, "codex began no thread");
@@ -184,6 +197,17 @@ impl Conversation {
                 Input::nothing()
             }
             _ => Input::nothing(),
+        }
+    }
+
+    fn begin_thread(&mut self) -> Vec<u8> {
+        let mut params = self.thread.take();
+        match &self.resume {
+            Some(session) => {
+                params["threadId"] = json!(session);
+                request(THREAD, "thread/resume", &params)
+            }
+            None => request(THREAD, "thread/start", &params),
         }
     }
 
@@ -207,6 +231,7 @@ impl Dialogue for Conversation {
                 self.answered(id, thread, model, turn, sink)
             }
             Message::Refusal { id: INTERRUPT, .. } | Message::Nothing => Input::nothing(),
+            Message::Refusal { id: SIGN_IN, message } => self.give_up(Reason::Auth, &message),
             Message::Refusal { message, .. } => {
                 let reason = reason_in_words(&message).unwrap_or(Reason::Other);
                 self.give_up(reason, &message)

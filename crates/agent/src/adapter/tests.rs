@@ -180,6 +180,39 @@ fn gemini_follows_the_variables_of_the_users_home_below_it() {
     }
 }
 
+#[test]
+fn codex_is_signed_in_with_the_users_key_before_its_thread_begins() {
+    let dir = tempfile::tempdir().unwrap();
+    let definition = Definition::built_in(Kind::Codex);
+    let delivery = Delivery::new("hello", dir.path());
+    for (key, expected) in
+        [(Some("sk-1"), ["account/login/start", "thread/start"]), (None, ["thread/start", ""])]
+    {
+        let host = Host {
+            guardian: Guardian::from_program("/none"),
+            env: key.map(|key| ("CODEX_API_KEY".into(), key.into())).into_iter().collect(),
+            temp_root: dir.path().to_owned(),
+            state_dir: dir.path().join("state"),
+        };
+        let private_dir = dir.path();
+        let context =
+            Context { delivery: &delivery, definition: &definition, host: &host, private_dir };
+        let mut call = codex::call(&context).unwrap();
+        let in_memory =
+            call.args.iter().any(|arg| arg == "cli_auth_credentials_store=\"ephemeral\"");
+        assert_eq!(in_memory, key.is_some());
+        let mut say = |line: &str| {
+            let input = call.dialogue.line(line.as_bytes(), &mut |_| {});
+            String::from_utf8(input.bytes).unwrap()
+        };
+        for (answer, method) in
+            [r#"{"id":1,"result":{}}"#, r#"{"id":5,"result":{}}"#].iter().zip(expected)
+        {
+            assert!(method.is_empty() || say(answer).contains(method), "{answer}");
+        }
+    }
+}
+
 /// Takes a turn of codex's app-server that writes these lines.
 async fn codex_turn(resume: Option<ResumeHandle>, lines: &[&str]) -> Outcome {
     let dir = tempfile::tempdir().unwrap();

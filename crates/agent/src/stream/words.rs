@@ -1,5 +1,8 @@
 //! Reasons: what the words of a program's error mean. The CLIs have no codes for most of them.
 
+use std::borrow::Cow;
+
+use memchr::memchr;
 use serde::Deserialize;
 
 use crate::process::guardian::{CANNOT_START, CANNOT_START_WORDS};
@@ -20,7 +23,10 @@ const CHATTER: &[&str] = &[
 /// Explains an end without a closing event from what stands in the error output.
 pub(crate) fn explain_ending(ending: &Ending<'_>) -> Failure {
     let is_chatter = |line: &&str| CHATTER.iter().any(|chatter| line.contains(chatter));
-    let lines = ending.stderr.lines().filter(|line| !is_chatter(line) && !is_stack_frame(line));
+    let says_something = |line: &&str| line.contains(char::is_alphanumeric);
+    let stderr = without_colour(ending.stderr);
+    let lines = stderr.lines().filter(|line| !is_chatter(line) && !is_stack_frame(line));
+    let lines = lines.filter(says_something);
     let words = last_words(&lines.collect::<Vec<_>>());
     let reason = match ending.exit {
         Exit::Code(code)
@@ -37,6 +43,29 @@ pub(crate) fn explain_ending(ending: &Ending<'_>) -> Failure {
     };
     Failure::new(reason, message)
 }
+
+/// Takes out the sequences with which a program colours a terminal.
+fn without_colour(text: &str) -> Cow<'_, str> {
+    if memchr(ESCAPE, text.as_bytes()).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let mut pieces = text.split(char::from(ESCAPE));
+    let mut clean = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let rest = match piece.strip_prefix('[') {
+            Some(sequence) => {
+                let mut end = sequence.trim_start_matches(|c| matches!(c, ' '..='?')).chars();
+                end.next();
+                end.as_str()
+            }
+            None => piece,
+        };
+        clean.push_str(rest);
+    }
+    Cow::Owned(clean)
+}
+
+const ESCAPE: u8 = 0x1b;
 
 /// Returns whether a line is of the trace that programs of Node write below an error.
 fn is_stack_frame(line: &str) -> bool {
@@ -175,6 +204,16 @@ mod tests {
             explain_ending(&ending).message,
             "it ended with exit code 1: Error: no such file 'x'"
         );
+    }
+
+    #[test]
+    fn an_end_is_explained_without_colours() {
+        let stderr = "\u{1b}[1;31mno key\u{1b}[0m is set\u{1b}[m\n}\n";
+        let ending = Ending { exit: Exit::Code(1), stop: None, stderr };
+        assert_eq!(explain_ending(&ending).message, "it ended with exit code 1: no key is set");
+        for odd in ["\u{1b}", "\u{1b}[", "\u{1b}[31", "\u{1b}[é", "\u{1b}[1é x"] {
+            without_colour(odd);
+        }
     }
 
     #[test]
