@@ -342,6 +342,18 @@ fn a_failure_always_has_words() {
 }
 
 #[test]
+fn an_error_that_claude_wrote_explains_an_end_without_a_result() {
+    let error = br#"{"type":"assistant","error":"rate_limit","message":{"model":"<synthetic>","content":[{"type":"text","text":"Slow down."}]}}"#;
+    let (_, account) = read(Claude::new(100), &[error]);
+    assert_eq!(account.verdict.to_string(), "failed: rate limit: Slow down.");
+    assert_eq!(account.reply, "");
+    // An error that was overcome explains nothing.
+    let said = br#"{"type":"assistant","message":{"content":[{"type":"text","text":"Four."}]}}"#;
+    let (_, account) = read(Claude::new(100), &[error, said]);
+    assert!(account.verdict.to_string().contains("did not close its turn"), "{account:?}");
+}
+
+#[test]
 fn an_empty_result_of_claude_does_not_erase_what_was_said() {
     let said = br#"{"type":"assistant","message":{"content":[{"type":"text","text":"Four."}]}}"#;
     let tool = br#"{"type":"assistant","message":{"content":[null,{"type":"tool_use","id":"1","name":"Bash","input":{}}]}}"#;

@@ -395,6 +395,34 @@ async fn signs_in_with_the_users_key_and_keeps_it_to_itself(cli: Cli) {
     assert!(!stage.home.path().join("codex/auth.json").exists());
 }
 
+/// A directory that an agent may write to is not one whose settings it may follow from then on.
+async fn leaves_the_users_configuration_alone(cli: Cli) {
+    for trust in [Trust::Untrusted, Trust::Trusted] {
+        let Some(stage) = Stage::new(cli, Script::default()).await else {
+            return;
+        };
+        let mut delivery = stage.delivery("hello");
+        delivery.trust = trust;
+        delivery.permissions = Permissions::Edit;
+        let outcome = stage.run(delivery).await;
+        assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
+        let config = std::fs::read_to_string(stage.home.path().join("codex/config.toml"));
+        assert!(!config.unwrap_or_default().contains("trust_level"), "{trust:?}");
+    }
+}
+
+/// One version goes on trying for ever, and says so without a count.
+async fn gives_up_where_there_is_no_network(cli: Cli) {
+    let Some(stage) = Stage::new(cli, Script::default()).await else {
+        return;
+    };
+    let delivery = stage.delivery("hello");
+    let Stage { server, agent, home: _home, work: _work, .. } = stage;
+    server.shutdown().await;
+    let outcome = agent.start(delivery).outcome().await;
+    assert_eq!(reason(&outcome), Some(Reason::Network), "{outcome:?}");
+}
+
 async fn runs_a_tool(cli: Cli) {
     let script = Script::new([cli.shell("echo made by a tool >made.txt"), Answer::say("Done.")]);
     let Some(stage) = Stage::new(cli, script).await else {
@@ -613,13 +641,17 @@ for_each_cli! {
         takes_variables_of_a_project_only_when_it_is_trusted,
         runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
     codex_098: Cli::Codex98 => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
+        leaves_the_users_configuration_alone, gives_up_where_there_is_no_network,
         signs_in_with_the_users_key_and_keeps_it_to_itself,
         runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
     codex_166: Cli::Codex166 => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
+        leaves_the_users_configuration_alone, gives_up_where_there_is_no_network,
         signs_in_with_the_users_key_and_keeps_it_to_itself,
         runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
     codex_098_exec: Cli::Codex98Exec => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
+        leaves_the_users_configuration_alone, gives_up_where_there_is_no_network,
         runs_nothing_that_an_untrusted_project_brings, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
     codex_166_exec: Cli::Codex166Exec => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
+        leaves_the_users_configuration_alone, gives_up_where_there_is_no_network,
         runs_nothing_that_an_untrusted_project_brings, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
 }

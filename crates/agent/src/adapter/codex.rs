@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::one_shot::OneShot;
 use super::{Call, Context, start_failure};
 use crate::config::Protocol;
-use crate::delivery::Permissions;
+use crate::delivery::{Delivery, Permissions, Trust};
 use crate::process::{Dialogue, Input};
 use crate::stream::codex_app::{CodexApp, Message};
 use crate::stream::codex_exec::CodexExec;
@@ -72,6 +72,14 @@ fn exec(context: &Context<'_>, settings: Vec<OsString>) -> Result<Call, Failure>
         args.extend(["-s", sandbox].map(OsString::from));
     }
     args.extend(settings);
+    let mut diagnostics: Vec<Diagnostic> = byte_order_mark(&delivery.prompt).into_iter().collect();
+    if context.permissions() > Permissions::ReadOnly {
+        args.extend(["-c", &trust_level(delivery)].map(OsString::from));
+        if delivery.trust == Trust::Untrusted {
+            let message = "codex may read no AGENTS.md here: it runs as in a directory that it does not trust";
+            diagnostics.push(Diagnostic::new(Code::AgentSettingRefused, message));
+        }
+    }
     args.extend(["--json", "--skip-git-repo-check"].map(OsString::from));
     if let Some(model) = context.model() {
         args.extend(["-m", model].map(OsString::from));
@@ -85,9 +93,22 @@ fn exec(context: &Context<'_>, settings: Vec<OsString>) -> Result<Call, Failure>
             CodexExec::new(delivery.limits.reply_bytes),
             delivery.prompt.as_str(),
         )),
-        diagnostics: byte_order_mark(&delivery.prompt).into_iter().collect(),
+        diagnostics,
         counts_sessions: true,
     })
+}
+
+/// Says whether the directory is trusted. Without a word on it, a newer version that may write there
+/// marks it as trusted in the user's configuration.
+fn trust_level(delivery: &Delivery) -> String {
+    let cwd = delivery.cwd.canonicalize().unwrap_or_else(|_| delivery.cwd.clone());
+    // Strings of JSON are strings of TOML.
+    let cwd = Value::from(cwd.to_string_lossy());
+    let level = match delivery.trust {
+        Trust::Trusted => "trusted",
+        Trust::Untrusted => "untrusted",
+    };
+    format!("projects={{{cwd}={{trust_level=\"{level}\"}}}}")
 }
 
 /// `exec` drops a byte order mark at the start of its input.
@@ -115,8 +136,11 @@ fn app_server(context: &Context<'_>, mut args: Vec<OsString>) -> Call {
         let message = "a session of codex can keep the system text that it began with";
         diagnostics.push(Diagnostic::new(Code::AgentSystemKept, message));
     }
+    // The program works where it was started. Told so, a newer version marks the directory as trusted in
+    // the user's configuration, and from then on runs what the project's own brings.
+    let moved = delivery.resume.as_ref().filter(|handle| handle.cwd != delivery.cwd);
     let thread = json!({
-        "cwd": delivery.cwd,
+        "cwd": moved.map(|_| &delivery.cwd),
         "approvalPolicy": "never",
         "sandbox": sandbox(context.permissions()),
         "developerInstructions": delivery.system,

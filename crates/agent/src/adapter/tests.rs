@@ -95,6 +95,42 @@ fn a_definition_narrows_what_a_delivery_asks_for() {
     assert!(!args.iter().any(|arg| arg == "bypassPermissions"));
 }
 
+#[tokio::test]
+async fn a_session_that_was_not_found_is_none_to_go_on_with() {
+    let handle =
+        ResumeHandle { session: "lost".to_owned(), cwd: "/".into(), model: None, used: None };
+    let failed = r#"{"method":"turn/completed","params":{"threadId":"t1","turn":{"status":"failed","error":{"message":"no rollout found for thread id lost"}}}}"#;
+    let outcome = codex_turn_ending(Some(handle), &[], failed).await;
+    assert_eq!(outcome.resume, None);
+    assert!(outcome.diagnostics.is_empty(), "nothing was begun anew: {outcome:?}");
+}
+
+#[test]
+fn a_session_goes_on_with_its_model_unless_another_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Host {
+        guardian: Guardian::from_program("/none"),
+        env: Vec::new(),
+        temp_root: dir.path().to_owned(),
+        state_dir: dir.path().join("state"),
+    };
+    let definition = Definition::built_in(Kind::Claude);
+    for (named, expected) in [(None, "held-with"), (Some("named"), "named")] {
+        let mut delivery = Delivery::new("hello", dir.path());
+        delivery.model = named.map(str::to_owned);
+        delivery.resume = Some(ResumeHandle {
+            session: "s".to_owned(),
+            cwd: dir.path().to_owned(),
+            model: Some("held-with".to_owned()),
+            used: None,
+        });
+        let private_dir = dir.path();
+        let context =
+            Context { delivery: &delivery, definition: &definition, host: &host, private_dir };
+        assert_eq!(context.model(), Some(expected));
+    }
+}
+
 #[test]
 fn claude_follows_a_projects_settings_only_when_they_are_trusted() {
     let claude = Definition::built_in(Kind::Claude);
@@ -215,6 +251,12 @@ fn codex_is_signed_in_with_the_users_key_before_its_thread_begins() {
 
 /// Takes a turn of codex's app-server that writes these lines.
 async fn codex_turn(resume: Option<ResumeHandle>, lines: &[&str]) -> Outcome {
+    let done =
+        r#"{"method":"turn/completed","params":{"threadId":"t1","turn":{"status":"completed"}}}"#;
+    codex_turn_ending(resume, lines, done).await
+}
+
+async fn codex_turn_ending(resume: Option<ResumeHandle>, lines: &[&str], closing: &str) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let host = Host {
         guardian: Guardian::from_program("/none"),
@@ -233,9 +275,7 @@ async fn codex_turn(resume: Option<ResumeHandle>, lines: &[&str]) -> Outcome {
     };
     let mut call = codex::call(&context).unwrap();
     let begun = [r#"{"id":1,"result":{}}"#, r#"{"id":2,"result":{"thread":{"id":"t1"}}}"#];
-    let done =
-        r#"{"method":"turn/completed","params":{"threadId":"t1","turn":{"status":"completed"}}}"#;
-    for line in begun.iter().chain(lines).chain([&done]) {
+    for line in begun.iter().chain(lines).chain([&closing]) {
         call.dialogue.line(line.as_bytes(), &mut |_| {});
     }
     let ending = Ending { exit: Exit::Code(0), stop: None, stderr: "" };

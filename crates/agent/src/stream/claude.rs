@@ -97,8 +97,8 @@ pub struct Claude {
     tally: Tally,
     /// Calls of tools that write a file, until their result says whether they did.
     edits: HashMap<String, (String, &'static str)>,
-    /// The label of the last error that the program wrote in the model's place.
-    error_label: Option<String>,
+    /// The last error that the program wrote in the model's place: its label, and its words.
+    error: Option<(String, String)>,
     synthetic: bool,
 }
 
@@ -108,7 +108,7 @@ impl Claude {
         Self {
             tally: Tally::new(reply_limit),
             edits: HashMap::new(),
-            error_label: None,
+            error: None,
             synthetic: false,
         }
     }
@@ -150,11 +150,13 @@ impl Claude {
         let synthetic = message.model.as_str() == "<synthetic>";
         if let Some(label) = event.error.0.filter(|_| parent.is_none()) {
             // The program speaks in the model's place; the closing event repeats the text.
-            self.error_label = Some(label.into_owned());
+            let words = message.content.objects().filter_map(|block| block.text.0);
+            self.error = Some((label.into_owned(), words.collect()));
             return;
         }
         if parent.is_none() {
             self.synthetic = synthetic;
+            self.error = None;
         }
         for block in message.content.objects() {
             self.block(block, parent.as_ref(), line, sink);
@@ -340,15 +342,8 @@ impl Claude {
         if let Some(status) = event.api_error_status.0.and_then(|s| u16::try_from(s).ok()) {
             return Reason::from_status(status);
         }
-        match self.error_label.as_deref() {
-            Some("authentication_failed") => Reason::Auth,
-            Some("rate_limit" | "billing_error") => Reason::RateLimit,
-            Some("server_error" | "overloaded") => Reason::Server,
-            Some("model_not_found") => Reason::Model,
-            Some("max_output_tokens") => Reason::OutputFull,
-            Some("invalid_request") => Reason::Request,
-            _ => reason_in_words(message).unwrap_or(Reason::Other),
-        }
+        let labelled = self.error.as_ref().and_then(|(label, _)| labelled(label));
+        labelled.or_else(|| reason_in_words(message)).unwrap_or(Reason::Other)
     }
 
     fn remember_edit(&mut self, id: &str, tool: &str, input: &str) {
@@ -398,8 +393,29 @@ impl Reader for Claude {
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
-        self.tally.close(ending, explain_ending, sink)
+        let error = self.error.take();
+        let explain = |ending: &Ending<'_>| match error {
+            Some((label, words)) if !words.is_empty() => {
+                let reason = labelled(&label).or_else(|| reason_in_words(&words));
+                Failure::new(reason.unwrap_or(Reason::Other), words)
+            }
+            _ => explain_ending(ending),
+        };
+        self.tally.close(ending, explain, sink)
     }
+}
+
+/// Returns the reason that the label of an error stands for.
+fn labelled(label: &str) -> Option<Reason> {
+    Some(match label {
+        "authentication_failed" => Reason::Auth,
+        "rate_limit" | "billing_error" => Reason::RateLimit,
+        "server_error" | "overloaded" => Reason::Server,
+        "model_not_found" => Reason::Model,
+        "max_output_tokens" => Reason::OutputFull,
+        "invalid_request" => Reason::Request,
+        _ => return None,
+    })
 }
 
 fn todo_items<'a>(tool: &str, input: &'a str) -> Option<Vec<TodoItem<'a>>> {
