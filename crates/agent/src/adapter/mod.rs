@@ -276,6 +276,7 @@ async fn outcome(
         model: account.model,
         resume,
         diagnostics,
+        memory: None,
     }
 }
 
