@@ -18,7 +18,7 @@ use super::{Launch, platform};
 use crate::verdict::Exit;
 
 /// How long the guardian may take to come up.
-const START_LIMIT: Duration = Duration::from_secs(20);
+const START_LIMIT: Duration = Duration::from_mins(1);
 /// How often what a killed guardian left is looked for.
 const MARKED_ROUNDS: usize = 200;
 const PREFIX: &str = "convoke-";
@@ -102,7 +102,8 @@ impl Held {
             return Err(StartError::NoDirectory(launch.cwd.clone()));
         }
         let socket = launch.private_dir.join("guardian");
-        let listener = UnixListener::bind(&socket).map_err(|source| StartError::PrivateDir {
+        let listener = platform::at_short_path(&socket, |path| UnixListener::bind(path));
+        let listener = listener.map_err(|source| StartError::PrivateDir {
             path: launch.private_dir.clone(),
             source,
         })?;
