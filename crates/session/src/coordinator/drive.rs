@@ -149,6 +149,7 @@ impl EventLog {
             model: None,
             resume: None,
             diagnostics: Vec::new(),
+            memory: None,
         }
     }
 
