@@ -266,6 +266,22 @@ async fn a_temporary_directory_may_lie_deeper_than_a_socket_can() {
 }
 
 #[tokio::test]
+async fn a_child_that_has_ended_before_anybody_looks_is_heard() {
+    for _ in 0..10 {
+        let stage = Stage::new();
+        let turn = stage.agent("echo $$ >>pids; echo quick").start(stage.delivery(""));
+        tokio::task::yield_now().await;
+        // On one thread nobody else comes to look meanwhile.
+        while stage.pids().is_empty() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        let outcome = turn.outcome().await;
+        assert_eq!((outcome.verdict, outcome.reply.as_str()), (Verdict::Done, "quick"));
+    }
+}
+
+#[tokio::test]
 async fn a_failing_command_fails_with_its_last_words() {
     let stage = Stage::new();
     let outcome = stage.run("echo the disk is full >&2; exit 3", "").await;
