@@ -156,7 +156,7 @@ impl Stage {
     fn delivery(&self, prompt: &str) -> Delivery {
         let mut delivery = Delivery::new(prompt, self.work.path());
         delivery.model = Some(self.cli.model().to_owned());
-        delivery.limits.turn = Duration::from_mins(2);
+        delivery.limits.turn = Duration::from_mins(5);
         delivery.limits.retries = 1;
         delivery
     }
@@ -503,23 +503,20 @@ async fn tells_failures_apart(cli: Cli) {
         let Some(stage) = Stage::new(cli, Script::default().with_default(answer)).await else {
             return;
         };
-        let begin = Instant::now();
         let outcome = stage.run(stage.delivery("hello")).await;
         let found = reason(&outcome);
         assert!(
             found.is_some_and(|found| reasons.contains(&found)),
-            "{cli:?} {what}: {:?} after {:?}",
-            outcome.verdict,
-            begin.elapsed()
+            "{cli:?} {what}: {:?}",
+            outcome.verdict
         );
-        assert!(begin.elapsed() < Duration::from_mins(1), "{cli:?} {what}");
         assert_eq!(stage.processes(), [0; 0]);
     }
 }
 
 /// Waits until something holds.
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let patience = Instant::now() + Duration::from_mins(1);
+    let patience = Instant::now() + Duration::from_mins(3);
     while !holds() {
         assert!(Instant::now() < patience, "{what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -547,7 +544,7 @@ async fn cancels_without_a_trace(cli: Cli) {
         if streams {
             until_text(&mut turn).await;
         } else {
-            assert!(stage.server.has_model_calls(1, Duration::from_mins(1)).await);
+            assert!(stage.server.has_model_calls(1, Duration::from_mins(3)).await);
         }
         turn.canceller().cancel();
         let outcome = turn.outcome().await;

@@ -53,7 +53,7 @@ impl Stage {
     fn delivery(&self, prompt: &str) -> Delivery {
         let mut delivery = Delivery::new(prompt, self.path());
         delivery.limits = Limits {
-            turn: Duration::from_mins(1),
+            turn: Duration::from_mins(5),
             grace: Duration::from_millis(200),
             ..Limits::default()
         };
@@ -79,7 +79,7 @@ impl Stage {
 
 /// Waits until something holds.
 async fn until(otherwise: &str, mut holds: impl FnMut() -> bool) {
-    let patience = Instant::now() + Duration::from_secs(30);
+    let patience = Instant::now() + Duration::from_mins(2);
     while !holds() {
         assert!(Instant::now() < patience, "{otherwise}");
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -174,10 +174,16 @@ async fn half_a_character_is_replaced_and_a_split_one_rejoined() {
 async fn a_child_that_never_ends_runs_out_of_time() {
     let stage = Stage::new();
     let mut delivery = stage.delivery("");
-    // Long enough for a busy machine to start the child.
-    delivery.limits.turn = Duration::from_secs(5);
+    delivery.limits.turn = Duration::from_hours(1);
+    delivery.limits.silence = Duration::from_hours(2);
     let script = "trap '' INT TERM HUP; echo $$ >>pids; echo half; while :; do sleep 1; done";
-    let outcome = stage.agent(script).start(delivery).outcome().await;
+    let mut turn = stage.agent(script).start(delivery);
+    while !matches!(turn.next().await.unwrap().kind, EventKind::Text { .. }) {}
+    // An hour later.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_hours(1)).await;
+    tokio::time::resume();
+    let outcome = turn.outcome().await;
     assert_eq!(outcome.verdict, Verdict::TimedOut);
     assert_eq!(outcome.reply, "half");
     assert!(!runs(stage.pids()[0]));
@@ -252,6 +258,37 @@ async fn a_detached_child_that_holds_the_output_open_does_not_hold_the_turn() {
     let stage = Stage::new();
     let outcome = stage.run("setsid sleep 1000 & echo done", "").await;
     assert_eq!((outcome.verdict.word(), outcome.reply.as_str()), ("done", "done"));
+}
+
+#[tokio::test]
+async fn a_temporary_directory_may_lie_deeper_than_a_socket_can() {
+    let stage = Stage::new();
+    let deep = stage.path().join("deep".repeat(50));
+    std::fs::create_dir(&deep).unwrap();
+    let host = Host { temp_root: deep, ..stage.host() };
+    let definition = Definition {
+        command: Some("/bin/sh".to_owned()),
+        args: vec!["-c".to_owned(), "echo here".to_owned()],
+        ..Definition::built_in(Kind::Plain)
+    };
+    let outcome = agent(definition, host).start(stage.delivery("")).outcome().await;
+    assert_eq!((outcome.reply.as_str(), outcome.verdict), ("here", Verdict::Done));
+}
+
+#[tokio::test]
+async fn a_child_that_has_ended_before_anybody_looks_is_heard() {
+    for _ in 0..10 {
+        let stage = Stage::new();
+        let turn = stage.agent("echo $$ >>pids; echo quick").start(stage.delivery(""));
+        tokio::task::yield_now().await;
+        // On one thread nobody else comes to look meanwhile.
+        while stage.pids().is_empty() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        let outcome = turn.outcome().await;
+        assert_eq!((outcome.verdict, outcome.reply.as_str()), (Verdict::Done, "quick"));
+    }
 }
 
 #[tokio::test]

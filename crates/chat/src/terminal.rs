@@ -109,13 +109,13 @@ mod tests {
         let this = std::env::current_exe().unwrap();
         let test = "terminal::tests::panics_on_its_screen";
         let command = format!(
-            "{} --ignored --exact --nocapture {test}; stty -a | grep -ow -e '-*icanon'; exec sleep 60",
+            "{} --ignored --exact --nocapture {test}; stty -a | grep -ow -e '-*icanon'; exec sleep 1000",
             this.display()
         );
         tmux(&["new-session", "-d", "-x", "120", "-y", "50", &command]);
         let began = Instant::now();
         let mut seen = String::new();
-        while !seen.contains("icanon") && began.elapsed() < Duration::from_mins(1) {
+        while !seen.contains("icanon") && began.elapsed() < Duration::from_mins(3) {
             seen = tmux(&["capture-pane", "-p"])
                 + &tmux(&["display-message", "-p", "alternate=#{alternate_on}"]);
             std::thread::sleep(Duration::from_millis(50));

@@ -106,7 +106,7 @@ fn order(program: &Path, arguments: &[&str], stdin: &str, script: Script) -> Ord
         environment: Vec::new(),
         configuration_from: None,
         script,
-        patience: Duration::from_mins(2),
+        patience: Duration::from_mins(5),
         guardian: Guardian::from_program(env!("CARGO_BIN_EXE_convoke")),
     }
 }

@@ -14,7 +14,8 @@ struct Home {
 
 impl Home {
     fn with(files: &[(&str, &str)]) -> Self {
-        let home = Self { directory: tempfile::tempdir().unwrap() };
+        // Gemini is sent the paths of its files: they are to be of one length, wherever TMPDIR lies.
+        let home = Self { directory: tempfile::tempdir_in("/tmp").unwrap() };
         home.write("shop/.git/HEAD", "ref: refs/heads/main\n");
         for (path, text) in files {
             home.write(path, text);

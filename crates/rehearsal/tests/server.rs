@@ -14,6 +14,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+/// How long anything is waited for: machines that build at the same time are slow.
+const PATIENCE: Duration = Duration::from_mins(2);
+
 const WIRES: [Wire; 4] = [Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini];
 
 /// The request line's path and the body of a plain call.
@@ -209,16 +212,15 @@ async fn a_hanging_answer_sends_its_beginning_and_ends_with_the_server() {
     let silence = tokio::time::timeout(Duration::from_millis(200), stream.read_buf(&mut bytes));
     assert!(silence.await.is_err(), "nothing more comes, and the connection stays open");
 
-    let begun = Instant::now();
-    assert_eq!(server.shutdown().await.len(), 1);
-    assert!(begun.elapsed() < Duration::from_secs(20));
+    let ended = tokio::time::timeout(PATIENCE, server.shutdown()).await.unwrap();
+    assert_eq!(ended.len(), 1);
     assert!(!receive(&bytes).is_whole);
 }
 
 #[tokio::test]
 async fn shutdown_lets_an_answer_under_way_end() {
     let reply = Reply::default().say("a").wait(Duration::from_millis(200)).say("the end");
-    let limits = Limits { grace: Duration::from_mins(1), ..Limits::default() };
+    let limits = Limits { grace: PATIENCE, ..Limits::default() };
     let server = start_with(Script::new([reply.into()]), limits).await.unwrap();
     let address = server.address();
     let reading = tokio::spawn(async move {
@@ -230,7 +232,7 @@ async fn shutdown_lets_an_answer_under_way_end() {
         stream.read_to_end(&mut bytes).await.unwrap();
         receive(&bytes)
     });
-    assert!(server.has_model_calls(1, Duration::from_secs(5)).await);
+    assert!(server.has_model_calls(1, PATIENCE).await);
     server.shutdown().await;
     let received = reading.await.unwrap();
     assert!(received.is_whole && received.body.contains("the end"));
@@ -482,5 +484,5 @@ async fn the_server_listens_on_the_loopback_interface_and_stops_when_dropped() {
     assert_eq!(server.base_url(), format!("http://{address}"));
     drop(server);
     let refused = async { while TcpStream::connect(address).await.is_ok() {} };
-    tokio::time::timeout(Duration::from_secs(20), refused).await.unwrap();
+    tokio::time::timeout(PATIENCE, refused).await.unwrap();
 }

@@ -40,7 +40,7 @@ pub(crate) const CANNOT_START: u8 = 127;
 pub(crate) const CANNOT_START_WORDS: &str = "cannot start the program";
 
 /// How long ending everything may take before the guardian gives up.
-const SWEEP_LIMIT: Duration = Duration::from_secs(10);
+const SWEEP_LIMIT: Duration = Duration::from_secs(20);
 
 /// The program that has the guardian's mode.
 #[derive(Debug, Clone)]
@@ -96,7 +96,8 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
     let stray = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
     let blocked = stray.into_iter().collect::<SigSet>().thread_block();
     let adopting = platform::adopt_orphans();
-    let Ok(mut convoke) = UnixStream::connect(socket) else {
+    let connected = platform::at_short_path(socket, |path| UnixStream::connect(path));
+    let Ok(mut convoke) = connected else {
         return ExitCode::FAILURE;
     };
     if let Err(error) = blocked.and(adopting) {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::net::UnixListener;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
@@ -19,7 +19,7 @@ use super::{Launch, platform};
 use crate::verdict::Exit;
 
 /// How long the guardian may take to come up.
-const START_LIMIT: Duration = Duration::from_secs(20);
+const START_LIMIT: Duration = Duration::from_mins(1);
 /// How often what a killed guardian left is looked for.
 const MARKED_ROUNDS: usize = 200;
 const PREFIX: &str = "convoke-";
@@ -103,7 +103,8 @@ impl Held {
             return Err(StartError::NoDirectory(launch.cwd.clone()));
         }
         let socket = launch.private_dir.join("guardian");
-        let listener = UnixListener::bind(&socket).map_err(|source| StartError::PrivateDir {
+        let listener = platform::at_short_path(&socket, |path| UnixListener::bind(path));
+        let listener = listener.map_err(|source| StartError::PrivateDir {
             path: launch.private_dir.clone(),
             source,
         })?;
@@ -123,11 +124,13 @@ impl Held {
         let pipes = take_pipes(&mut guardian).ok_or(StartError::Silent)?;
         platform::widen(&pipes.stdout);
         let connected = tokio::select! {
-            connected = timeout(START_LIMIT, listener.accept()) => connected,
-            _ = guardian.wait() => return Err(StartError::Silent),
+            biased;
+            connected = timeout(START_LIMIT, listener.accept()) => connected.map(Result::ok).ok(),
+            _ = guardian.wait() => None,
         };
-        let Ok(Ok((stream, _))) = connected else {
-            return Err(StartError::Silent);
+        let stream = match connected.flatten() {
+            Some((stream, _)) => stream,
+            None => left_connection(listener).map_err(|_| StartError::Silent)?,
         };
         // Nobody else is to connect; the turn's directory goes with the turn.
         let _ = std::fs::remove_file(&socket);
@@ -197,6 +200,15 @@ impl Held {
         }
         ended.len() as u64
     }
+}
+
+/// Returns the connection of a guardian that came, saw its agent end, reported and went, all before
+/// anybody here had the time to look.
+fn left_connection(listener: UnixListener) -> io::Result<UnixStream> {
+    // It does not block: what is not there by now will not come.
+    let (stream, _) = listener.into_std()?.accept()?;
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
 }
 
 fn take_pipes(guardian: &mut Child) -> Option<Pipes> {

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use nix::errno::Errno;
@@ -25,6 +25,16 @@ pub fn this_program() -> io::Result<PathBuf> {
 pub fn widen(pipe: impl AsFd) {
     // A system that grants less leaves the pipe as it was, and that works too.
     let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(1 << 20));
+}
+
+/// Does something with a short path to a file, however long its own is: the address of a socket holds
+/// 107 bytes, and a temporary directory may lie deeper than that.
+pub fn at_short_path<T>(path: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return act(path);
+    };
+    let directory = fs::File::open(parent)?;
+    act(&PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd())).join(name))
 }
 
 /// Makes orphans among our descendants our children, whatever session they are in.

@@ -27,9 +27,9 @@ const WAITING_EVENTS: usize = 16 << 10;
 /// Writes that wait for a child which does not read, beside the first one.
 const WAITING_WRITES: usize = 64;
 /// How long a process may go on after its agent has closed the turn.
-const LINGER: Duration = Duration::from_secs(5);
-/// How long a guardian may take to end everything.
-const END_LIMIT: Duration = Duration::from_secs(15);
+const LINGER: Duration = Duration::from_secs(10);
+/// How long a guardian may take to end everything, which is longer than it tries to.
+const END_LIMIT: Duration = Duration::from_secs(45);
 /// How long output may still come when everything has ended.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 

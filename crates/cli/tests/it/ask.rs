@@ -32,7 +32,7 @@ impl Model {
     }
 
     pub fn wait_for(&self, calls: usize) {
-        let arrived = self.server().has_model_calls(calls, Duration::from_secs(30));
+        let arrived = self.server().has_model_calls(calls, Duration::from_mins(2));
         assert!(self.runtime.block_on(arrived), "{calls} calls");
     }
 }

@@ -8,7 +8,7 @@ use insta::assert_snapshot;
 use crate::context::TestContext;
 
 /// How long a screen is waited for: machines that build at the same time are slow.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// How long a screen must stay as it is to be believed that nothing more is drawn.
 const SETTLED: Duration = Duration::from_secs(10);
@@ -20,27 +20,44 @@ struct Terminal {
 
 impl Terminal {
     /// Opens a terminal; nothing when there is no tmux, which only a machine of one's own may lack.
-    fn open() -> Option<Self> {
+    fn open_in(context: TestContext) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             assert!(std::env::var_os("CI").is_none(), "tmux is not installed");
             println!("skipped: tmux is not installed");
             return None;
         }
-        let terminal = Self { context: TestContext::new() };
+        let terminal = Self { context };
         terminal.tmux(&["-u", "new-session", "-d", "-x", "80", "-y", "24", "sh"]);
         Some(terminal)
     }
 
     /// Opens a terminal in which the sample is rehearsed.
     fn rehearsing() -> Option<Self> {
-        let terminal = Self::open()?;
-        terminal.begin();
+        let terminal = Self::open_in(TestContext::new())?;
+        terminal.begin("chat --rehearse");
         Some(terminal)
     }
 
-    fn begin(&self) {
+    /// Opens a terminal with a team whose agent is at work until it is released.
+    fn with_busy_agent() -> Option<Self> {
+        let team = "[[member]]\nname = \"kim\"\nhuman = true\n\n\
+                    [[member]]\nname = \"ada\"\nagent = \"busy\"\n";
+        let busy = "[agent.busy]\nkind = \"plain\"\ncommand = \"/bin/sh\"\n\
+                    args = [\"-c\", \"[ -e released ] || exec sleep 1000; echo I am released.\"]\n";
+        let context =
+            TestContext::new().file("convoke.toml", team).file("configuration/agents.toml", busy);
+        let terminal = Self::open_in(context)?;
+        terminal.begin("chat");
+        Some(terminal)
+    }
+
+    fn release(&self) {
+        std::fs::write(self.context.path().join("released"), "").expect("a file");
+    }
+
+    fn begin(&self, arguments: &str) {
         let program = env!("CARGO_BIN_EXE_convoke");
-        let command = format!("echo $$ >process; exec {program} chat --rehearse");
+        let command = format!("echo $$ >process; exec {program} {arguments}");
         self.enter(&format!("clear; sh -c '{command}'; echo code $?"));
         self.wait_for("your turn");
     }
@@ -130,9 +147,8 @@ impl Terminal {
     fn tmux(&self, arguments: &[&str]) -> String {
         let path = |name: &str| self.context.path().join(name);
         let output = Command::new("tmux")
-            .arg("-S")
-            .arg(path("socket"))
-            .args(["-f", "/dev/null"])
+            // Not its whole path, which may be longer than a socket's can be.
+            .args(["-S", "socket", "-f", "/dev/null"])
             .args(arguments)
             .current_dir(self.context.path())
             .env_remove("TMUX")
@@ -151,8 +167,9 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        let socket = self.context.path().join("socket");
-        let _ = Command::new("tmux").arg("-S").arg(socket).arg("kill-server").output();
+        let mut tmux = Command::new("tmux");
+        tmux.args(["-S", "socket", "kill-server"]).current_dir(self.context.path());
+        let _ = tmux.output();
     }
 }
 
@@ -194,7 +211,7 @@ fn a_conversation_is_held_in_a_terminal() {
 
 #[test]
 fn ctrl_c_cancels_the_turn_and_then_leaves_and_the_session_goes_on() {
-    let Some(terminal) = Terminal::rehearsing() else { return };
+    let Some(terminal) = Terminal::with_busy_agent() else { return };
     terminal.enter("Can we ship login.py tonight?");
     terminal.wait_for("● ada");
     terminal.press("C-c");
@@ -206,15 +223,16 @@ fn ctrl_c_cancels_the_turn_and_then_leaves_and_the_session_goes_on() {
     terminal.assert_given_back();
     terminal.take_up();
     terminal.wait_for("Can we ship login.py tonight?");
+    terminal.release();
     terminal.enter("/retry");
-    terminal.wait_for("Ask me again when the tests can fail.");
+    terminal.wait_for("I am released.");
     terminal.enter("/quit");
     terminal.wait_for("code 0");
 }
 
 #[test]
 fn a_signal_saves_and_gives_the_terminal_back() {
-    let Some(terminal) = Terminal::rehearsing() else { return };
+    let Some(terminal) = Terminal::with_busy_agent() else { return };
     terminal.enter("Can we ship login.py tonight?");
     terminal.wait_for("● ");
     terminal.enter("And who tests the tests?");
@@ -226,6 +244,7 @@ fn a_signal_saves_and_gives_the_terminal_back() {
     terminal.wait_for("saved; ");
     terminal.wait_for("code 0");
     terminal.assert_given_back();
+    terminal.release();
     terminal.take_up();
     terminal.wait_for("And who tests the tests?");
 }

@@ -83,7 +83,7 @@ impl TestContext {
             .replace(&*self.path().to_string_lossy(), "[DIRECTORY]")
             .replace(&*self.home().to_string_lossy(), "[HOME]")
             .replace(env!("CARGO_BIN_EXE_convoke"), "convoke");
-        mask::times(&mask::session_ids(&text))
+        mask::ages(&mask::times(&mask::session_ids(&text)))
     }
 
     /// Returns the command, ready to run here.

@@ -14,8 +14,8 @@ pub fn session_ids(text: &str) -> String {
         let follows_a_word = rest[..start].ends_with(|c: char| c.is_alphanumeric());
         let precedes_a_word = rest[start + word.len()..].starts_with(|c: char| c.is_alphanumeric());
         let whole = word.len() == 36 && word.matches('-').count() == 4;
-        let short =
-            word.len() == 8 && !word.contains('-') && word.contains(|c: char| c.is_ascii_digit());
+        // Now and then one without a single digit.
+        let short = word.len() == 8 && !word.contains('-');
         masked.push_str(&rest[..start]);
         if (whole || short) && !follows_a_word && !precedes_a_word {
             let end = word[word.len() - 8..].to_owned();
@@ -52,6 +52,22 @@ pub fn times(text: &str) -> String {
     ["elapsedMs", "at", "createdAt", "updatedAt", "timestamp", "queuedAt", "endedAt", "beganAt"]
         .iter()
         .fold(masked, |text, field| json_number(&text, field))
+}
+
+/// Replaces the age of what was made a while ago, on a machine that is slow.
+pub fn ages(text: &str) -> String {
+    let mut parts = text.split(" min ago");
+    let mut masked = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let number = masked.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        // In a column, to the right.
+        let digits = masked.len() - number;
+        masked.truncate(number);
+        masked += &" ".repeat(digits);
+        masked += "just now";
+        masked += part;
+    }
+    masked
 }
 
 fn json_number(text: &str, field: &str) -> String {

@@ -1,9 +1,9 @@
 //! `convoke run`.
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::process::{ChildStdout, Stdio};
 
+use nix::fcntl::{FcntlArg, fcntl};
 use serde_json::Value;
 
 use crate::context::TestContext;
@@ -52,9 +52,7 @@ fn events(project: &TestContext, arguments: &[&str]) -> Vec<Value> {
 
 #[test]
 fn the_sample_needs_no_team_file_no_account_and_no_network() {
-    let began = Instant::now();
     insta::assert_snapshot!(TestContext::new().run(&["run", "--rehearse"]));
-    assert!(began.elapsed() < Duration::from_secs(20));
 }
 
 #[test]
@@ -176,7 +174,11 @@ fn guards_stop_a_conversation_without_end() {
 
 #[test]
 fn members_that_are_called_together_work_at_the_same_time_where_the_team_allows_it() {
-    let project = programs("sleep 1; echo one", "sleep 1; echo two");
+    // Each waits for the other to be at work.
+    let meeting = |mine: &str, other: &str, says: &str| {
+        format!("touch {mine}; while [ ! -e {other} ]; do sleep .05; done; echo {says}")
+    };
+    let project = programs(&meeting("max", "sarah", "one"), &meeting("sarah", "max", "two"));
     let team = std::fs::read_to_string(project.path().join("convoke.toml")).unwrap();
     let project = project.file(
         "convoke.toml",
@@ -240,28 +242,28 @@ fn a_store_of_another_version_is_refused_and_left_as_it_is() {
 
 #[test]
 fn an_interrupt_cancels_the_turn_and_a_second_one_leaves_and_both_save() {
-    for (interrupts, reason) in [(1, "cancelled"), (2, "left")] {
+    for (interrupts, stopped) in
+        [(1, "Cancelled: back to kailai."), (2, "Left; everything is saved.")]
+    {
         // An agent that cannot be asked to stop.
-        let project = programs("trap '' INT TERM; echo begun; sleep 30; echo never", "true");
+        let project = programs("trap '' INT TERM; echo begun; sleep 1000; echo never", "true");
         let mut child = project
-            .command(&["run", "--json", "Go"])
+            .command(&["run", "Go"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let began = Instant::now();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        lines.find(|line| line.contains("\"begun")).unwrap();
+        lines.find(|line| line.contains("begun")).unwrap();
         for _ in 0..interrupts {
             let process = nix::unistd::Pid::from_raw(child.id().try_into().unwrap());
             nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGINT).unwrap();
-            std::thread::sleep(Duration::from_millis(200));
+            // Two signals that come together are one.
+            lines.find(|line| line.contains("Ctrl-C again leaves")).unwrap();
         }
         let rest: Vec<String> = lines.collect();
         assert_eq!(child.wait().unwrap().code(), Some(1));
-        assert!(began.elapsed() < Duration::from_secs(20));
-        let stop = format!("\"reason\":\"{reason}\"");
-        assert!(rest.iter().any(|line| line.contains(&stop)), "{rest:?}");
+        assert!(rest.iter().any(|line| line.contains(stopped)), "{rest:?}");
         let shown = project.run(&["sessions", "show", "last", "--turn", "1"]);
         assert!(shown.contains("turn 1: max answers message 1: cancelled"), "{shown}");
         assert!(shown.contains("bytes of its reply"), "{shown}");
@@ -270,16 +272,19 @@ fn an_interrupt_cancels_the_turn_and_a_second_one_leaves_and_both_save() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_failure_and_everything_is_saved() {
-    let project = TestContext::new();
+    let speaks_on =
+        "echo begun; while [ ! -e gone ]; do sleep .05; done; echo nobody hears; sleep 1000";
+    let project = programs(&format!("[ ! -e gone ] || exec echo done; {speaks_on}"), "true");
     let mut child = project
-        .command(&["run", "--rehearse"])
+        .command(&["run", "Go"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-    lines.find(|line| line.starts_with("ada  turn 1")).unwrap();
+    lines.find(|line| line.contains("begun")).unwrap();
     drop(lines);
+    let project = project.file("gone", "");
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(output.stderr.is_empty(), "{output:?}");
@@ -293,6 +298,12 @@ fn said(events: &[Value]) -> Vec<(String, String)> {
     messages.map(|event| (text(&event["from"]), text(&event["text"]))).collect()
 }
 
+/// Reads lines from a command that gets no further than a page ahead: then its writing waits, and it with it.
+fn in_step(stdout: ChildStdout) -> impl Iterator<Item = String> {
+    fcntl(&stdout, FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
+    BufReader::with_capacity(64, stdout).lines().map_while(Result::ok)
+}
+
 /// Runs the command and kills it when an event says so. Returns the events before that one, and whether
 /// it was killed.
 fn killed_at(
@@ -301,7 +312,7 @@ fn killed_at(
     mut when: impl FnMut(&Value) -> bool,
 ) -> (Vec<Value>, bool) {
     let mut child = project.command(arguments).stdout(Stdio::piped()).spawn().unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let lines = in_step(child.stdout.take().unwrap());
     let mut seen = Vec::new();
     for line in lines {
         let event: Value = serde_json::from_str(&line).unwrap();
@@ -335,7 +346,8 @@ const GO_ON: [&str; 4] = ["run", "--session", "last", "--json"];
 fn a_run_that_is_killed_in_the_middle_of_a_turn_comes_to_its_end_later() {
     let whole = said(&events(&TestContext::new(), &SAMPLE));
     assert_eq!(whole.len(), 6);
-    for turn in [1, 2, 4] {
+    // Turns with more to say than the command can get ahead.
+    for turn in [2, 4, 5] {
         let project = TestContext::new();
         let mut turns = 0;
         let (acknowledged, killed) = killed_at(&project, &SAMPLE, |event| {
@@ -390,7 +402,8 @@ fn two_processes_do_not_hold_one_session() {
     let project = TestContext::new();
     let mut first =
         project.command(&["run", "--rehearse", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(first.stdout.take().unwrap()).lines().map_while(Result::ok);
+    // It holds the session for as long as it is not read to its end.
+    let mut lines = in_step(first.stdout.take().unwrap());
     lines.find(|line| line.contains("\"turn-started\"")).unwrap();
     let second = project.run(&["run", "--rehearse", "--session", "last", "x"]);
     assert!(second.starts_with("exit code: 1\n"), "{second}");

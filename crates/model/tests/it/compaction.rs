@@ -1,7 +1,5 @@
 //! Compaction: when it happens, what it leaves, and that it always ends.
 
-use std::time::Duration;
-
 use convoke_agent::Verdict;
 use convoke_agent::config::ApiWire;
 use convoke_agent::verdict::{Failure, Reason};
@@ -10,7 +8,7 @@ use convoke_rehearsal::script::{Content, HttpError};
 use convoke_rehearsal::{Answer, Reply, Script, Usage};
 use serde_json::json;
 
-use crate::lab::{Lab, Taken, take};
+use crate::lab::{Lab, PATIENCE, Taken, take};
 
 const WIRES: [ApiWire; 2] = [ApiWire::Responses, ApiWire::Chat];
 const WINDOW: u64 = 100_000;
@@ -191,7 +189,7 @@ async fn a_compaction_that_is_cancelled_leaves_the_thread_as_it_was() {
     let first = lab.say("First question", None).await;
     let lines = lab.lines(&first).await;
     let turn = lab.agent().start_compaction(lab.delivery("", Some(&first)));
-    assert!(lab.server.has_model_calls(2, Duration::from_secs(10)).await);
+    assert!(lab.server.has_model_calls(2, PATIENCE).await);
     turn.canceller().cancel();
     assert_eq!(take(turn).await.outcome.verdict, Verdict::Cancelled);
     assert_eq!(lab.lines(&first).await, lines);

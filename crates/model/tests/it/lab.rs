@@ -13,6 +13,9 @@ use convoke_rehearsal::{Rehearsal, Script, start};
 use convoke_thread::config::Machine;
 use serde_json::Value;
 
+/// How long anything is waited for: machines that build at the same time are slow.
+pub const PATIENCE: Duration = Duration::from_mins(2);
+
 pub const KEY: &str = "correct-horse-battery";
 
 /// Everything that a member's turns depend on.
@@ -121,7 +124,7 @@ impl Lab {
 
     pub fn delivery(&self, prompt: &str, after: Option<&Taken>) -> Delivery {
         let mut delivery = Delivery::new(prompt, self.work());
-        delivery.limits.turn = Duration::from_secs(30);
+        delivery.limits.turn = PATIENCE;
         delivery.resume = after.map(|taken| taken.outcome.resume.clone().unwrap());
         delivery
     }

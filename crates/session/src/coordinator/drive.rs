@@ -15,8 +15,9 @@ use crate::id::TurnId;
 
 /// The bytes of a turn's events that are stored.
 const MOST_EVENT_BYTES: usize = 16 << 20;
-/// How much longer than its time an agent is waited for, when it ends by itself.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How much longer than its time an agent is waited for, when it ends by itself: longer than it takes to
+/// ask its program to stop, to interrupt it and to end it.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What came of a turn.
 #[derive(Debug)]

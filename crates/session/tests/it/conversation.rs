@@ -1,12 +1,14 @@
 //! How a conversation goes.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use convoke_agent::adapter::Step;
+use convoke_agent::event::EventKind;
 use convoke_agent::verdict::{Failure, Reason};
-use convoke_session::{Coordinator, Saying, Stop, Store, TurnId, TurnState};
+use convoke_session::{Controls, Coordinator, Event, Saying, Stop, Store, TurnId, TurnState};
 
-use crate::stage::{Stage, does, says};
+use crate::stage::{Act, Stage, does, says};
 
 #[tokio::test]
 async fn replies_are_routed_until_a_person_has_the_word() {
@@ -113,7 +115,7 @@ async fn a_loop_is_stopped_by_repetition_and_by_the_turn_limit() {
     assert_eq!(coordinator.waiting().len(), 1);
 
     let counter = std::sync::atomic::AtomicU32::new(0);
-    let talk: crate::stage::Act = std::sync::Arc::new(move |_| {
+    let talk: Act = Arc::new(move |_| {
         let n = counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         vec![Step::Say(format!("{n} [NEXT: max]"))]
     });
@@ -148,8 +150,10 @@ async fn the_first_interrupt_cancels_the_turn_and_the_second_leaves() {
     let mut coordinator = stage.begin().await;
     coordinator.accept(Saying::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
     let controls = coordinator.controls();
+    let is_text = |event: &Event| matches!(event, Event::Agent { event, .. } if matches!(event.kind, EventKind::Text { .. }));
+    let at_work = stage.happened(is_text);
     tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        at_work.await;
         controls.interrupt();
     });
     let stop = coordinator.run().await.unwrap();
@@ -176,16 +180,13 @@ async fn an_agent_that_takes_too_long_is_a_failed_turn() {
 
 #[tokio::test]
 async fn parallel_turns_run_together_and_all_are_stored() {
-    let wait =
-        |text: &str| does(vec![Step::Wait(Duration::from_secs(4)), Step::Say(text.to_owned())]);
-    let acts = [("max", wait("a")), ("sarah", wait("b")), ("tom", wait("c"))];
-    let stage = Stage::new("[limits]\nparallel = true\n", &acts).await;
+    let acts = [("max", says(&["a"])), ("sarah", says(&["b"])), ("tom", says(&["c"]))];
+    // One after another they would wait for each other in vain.
+    let limits = "[limits]\nparallel = true\nturn-timeout = \"1m\"\n";
+    let stage = Stage::meeting(limits, &acts).await;
     let mut coordinator = stage.begin().await;
     coordinator.accept(Saying::new("kailai", "go [NEXT: max, sarah, tom]")).await.unwrap();
-    let began = std::time::Instant::now();
     assert_eq!(coordinator.run().await.unwrap(), Stop::Idle { person: "kailai".into() });
-    // One after another they would take twelve seconds.
-    assert!(began.elapsed() < Duration::from_secs(11), "{:?}", began.elapsed());
     let mut said = stage.transcript();
     said.sort();
     assert_eq!(said, ["kailai: go", "max: a", "sarah: b", "tom: c"]);
@@ -236,22 +237,20 @@ async fn drop_and_task_are_obeyed_before_anybody_is_called() {
 
 #[tokio::test]
 async fn a_conversation_can_run_on_another_task_and_people_can_speak_meanwhile() {
-    let stage = Stage::new(
-        "",
-        &[
-            ("max", does(vec![Step::Wait(Duration::from_secs(3)), Step::Say("a".to_owned())])),
-            ("sarah", says(&["b"])),
-        ],
-    )
-    .await;
+    let controls: Arc<OnceLock<Controls>> = Arc::default();
+    let heard = controls.clone();
+    // Lee speaks while Max is at work.
+    let interrupted: Act = Arc::new(move |_| {
+        heard.get().unwrap().interject(Saying::new("lee", "and you [NEXT: sarah]"));
+        vec![Step::Say("a".to_owned())]
+    });
+    let stage = Stage::new("", &[("max", interrupted), ("sarah", says(&["b"]))]).await;
     let mut coordinator = stage.begin().await;
-    let controls = coordinator.controls();
+    controls.set(coordinator.controls()).unwrap();
     let task = tokio::spawn(async move {
         coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();
         coordinator.run().await.unwrap()
     });
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    controls.interject(Saying::new("lee", "and you [NEXT: sarah]"));
     assert_eq!(task.await.unwrap(), Stop::Idle { person: "lee".into() });
     assert_eq!(stage.transcript(), ["kailai: go", "max: a", "lee: and you", "sarah: b"]);
 }

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use convoke_agent::adapter::{Script, StandIn, Step};
+use convoke_agent::redact::Redactor;
 use convoke_agent::{Agent, Delivery, Turn};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
@@ -14,6 +16,7 @@ use convoke_session::{
 };
 use convoke_team::Team;
 use tempfile::TempDir;
+use tokio::sync::Barrier;
 
 /// What an agent does in its next turn, given what it was sent.
 pub type Act = Arc<dyn Fn(&Delivery) -> Vec<Step> + Send + Sync>;
@@ -29,6 +32,29 @@ impl Agent for Scripted {
         self.deliveries.lock().unwrap().push(delivery.clone());
         let turns = vec![(self.act)(&delivery)];
         StandIn::new(Script { turns }).start(delivery)
+    }
+}
+
+/// An agent that is not heard before all are at work at the same time.
+struct Meeting {
+    agent: Scripted,
+    all: Arc<Barrier>,
+}
+
+impl Agent for Meeting {
+    fn start(&self, delivery: Delivery) -> Turn {
+        let mut at_work = self.agent.start(delivery);
+        let (turn, side, outcome) = Turn::open(Redactor::for_env(&[]));
+        let all = self.all.clone();
+        tokio::spawn(async move {
+            all.wait().await;
+            while let Some(event) = at_work.next().await {
+                side.send(event).await;
+            }
+            drop(side);
+            let _ = outcome.send(at_work.outcome().await);
+        });
+        turn
     }
 }
 
@@ -59,6 +85,20 @@ pub struct Stage {
 impl Stage {
     /// Sets up a team: the settings, then two people, then one agent for each act.
     pub async fn new(settings: &str, acts: &[(&str, Act)]) -> Self {
+        Self::seat(settings, acts, |agent| Arc::new(agent)).await
+    }
+
+    /// Sets up a team whose agents must all be at work at the same time.
+    pub async fn meeting(settings: &str, acts: &[(&str, Act)]) -> Self {
+        let all = Arc::new(Barrier::new(acts.len()));
+        Self::seat(settings, acts, |agent| Arc::new(Meeting { agent, all: all.clone() })).await
+    }
+
+    async fn seat(
+        settings: &str,
+        acts: &[(&str, Act)],
+        agent: impl Fn(Scripted) -> Arc<dyn Agent>,
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = SqliteStore::open_with(
             &directory.path().join("data"),
@@ -76,9 +116,9 @@ impl Stage {
         for (name, act) in acts {
             let _ = writeln!(file, "\n[[member]]\nname = \"{name}\"\nagent = \"codex\"");
             let list = Arc::new(Mutex::new(Vec::new()));
-            let agent = Scripted { act: act.clone(), deliveries: list.clone() };
+            let agent = agent(Scripted { act: act.clone(), deliveries: list.clone() });
             deliveries.insert((*name).to_owned(), list);
-            seats.insert(MemberName::from(*name), Seat::new(Arc::new(agent), directory.path()));
+            seats.insert(MemberName::from(*name), Seat::new(agent, directory.path()));
         }
         let mut crew = Crew::new(Team::parse(&file).unwrap(), seats);
         let ticks = AtomicI64::new(1_000);
@@ -112,6 +152,16 @@ impl Stage {
     fn observer(&self) -> Box<dyn FnMut(Event) + Send> {
         let events = self.events.clone();
         Box::new(move |event| events.lock().unwrap().push(event))
+    }
+
+    /// Waits until something has happened; on a task of its own if need be.
+    pub fn happened(&self, what: fn(&Event) -> bool) -> impl Future<Output = ()> + use<> {
+        let events = self.events.clone();
+        async move {
+            while !events.lock().unwrap().iter().any(what) {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        }
     }
 
     /// Returns who said what, message by message.

@@ -64,9 +64,11 @@ impl SqliteStore {
                 Durability::PowerCut => SqliteSynchronous::Full,
                 Durability::Process => SqliteSynchronous::Off,
             })
-            .busy_timeout(Duration::from_secs(10));
+            // Another process writes for moments only, but its disk may be slow.
+            .busy_timeout(Duration::from_mins(1));
         let pool = SqlitePoolOptions::new()
             .max_connections(2)
+            .acquire_timeout(Duration::from_mins(2))
             .idle_timeout(None)
             .max_lifetime(None)
             .test_before_acquire(false)
