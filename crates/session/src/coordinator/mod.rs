@@ -17,6 +17,7 @@ use self::controls::Wish;
 pub use self::crew::{Clock, Crew, Seat};
 use crate::event::{Event, Stop};
 use crate::id::{Head, MemberName, SessionId, TurnId};
+use crate::progress::interrupt;
 use crate::routing::conversation::{Consequences, Conversation, Said};
 use crate::routing::guard::Guard;
 use crate::routing::queue::Pace;
@@ -202,6 +203,14 @@ impl<S: Store> Coordinator<S> {
         self.conversation = Conversation::new(session.state, open);
         if !interrupted.is_empty() {
             let mut commit = self.commit_of(&self.conversation);
+            for turn in &interrupted {
+                let attempts = self.store.attempts(self.session, turn.id).await?;
+                for mut attempt in attempts.into_iter().filter(|attempt| attempt.ended.is_none()) {
+                    let (at, contents) = (commit.at, &mut commit.contents);
+                    interrupt(&self.store, self.session, &mut attempt, at, contents).await?;
+                    commit.attempts.push(attempt);
+                }
+            }
             commit.turns = interrupted;
             self.commit(commit).await?;
         }
@@ -438,6 +447,7 @@ impl<S: Store> Coordinator<S> {
             messages: Vec::new(),
             turns: Vec::new(),
             attempts: Vec::new(),
+            progress: Vec::new(),
             state: conversation.state(),
         }
     }

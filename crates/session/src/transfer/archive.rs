@@ -1,16 +1,18 @@
 //! A whole session outside of a store.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
 
-use convoke_core::ConversationMessage;
+use convoke_core::{ConversationMessage, MessageId};
+use convoke_team::Team;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::TransferError;
 use crate::content::{Content, ContentHash};
 use crate::id::{Head, MessageNumber, Millis, SessionId, TurnId};
-use crate::session::{NewSession, NumberedMessage, State};
+use crate::progress::interrupt;
+use crate::session::{NewSession, NumberedMessage, Rehearsal, State};
 use crate::store::{Commit, Store, StoreError};
 use crate::turn::{Attempt, Turn, TurnState};
 
@@ -56,6 +58,9 @@ struct Header {
     directory: String,
     team: String,
     first_task: Option<String>,
+    /// Absent in files of versions that did not know it.
+    #[serde(default)]
+    rehearsal: Option<Rehearsal>,
     state: State,
 }
 
@@ -82,6 +87,7 @@ pub(super) async fn write(
         directory: began.directory,
         team: began.team,
         first_task: began.task,
+        rehearsal: began.rehearsal,
         state: stored.state,
     };
     line(out, &header)?;
@@ -102,7 +108,14 @@ pub(super) async fn write(
         after = last.id;
         for turn in &page {
             line(out, &json!({"turn": turn}))?;
-            for attempt in store.attempts(session, turn.id).await? {
+            for mut attempt in store.attempts(session, turn.id).await? {
+                let mut fresh = Vec::new();
+                interrupt(store, session, &mut attempt, stored.updated_at, &mut fresh).await?;
+                for content in fresh {
+                    if written.insert(content.reference().hash) {
+                        line(out, &json!({"content": content.text()}))?;
+                    }
+                }
                 for hash in contents_of(&attempt) {
                     if written.insert(hash) {
                         line(out, &json!({"content": store.content(hash).await?}))?;
@@ -167,7 +180,11 @@ impl Archive {
                 return Ok(archive);
             }
             for turn in &page {
-                for attempt in store.attempts(session, turn.id).await? {
+                for mut attempt in store.attempts(session, turn.id).await? {
+                    let (at, contents) = (stored.updated_at, &mut archive.contents);
+                    let known = contents.len();
+                    interrupt(store, session, &mut attempt, at, contents).await?;
+                    seen.extend(contents[known..].iter().map(|content| content.reference().hash));
                     for hash in contents_of(&attempt).filter(|hash| seen.insert(*hash)) {
                         archive.contents.push(Content::new(store.content(hash).await?));
                     }
@@ -190,6 +207,10 @@ impl Archive {
         }
         let header: Header =
             serde_json::from_value(header).map_err(|error| invalid(first, json_problem(&error)))?;
+        if let Err(error) = Team::parse(&header.team) {
+            let problem = format!("the field `team` is no team file: {error}");
+            return Err(invalid(first, ArchiveProblem::Broken(problem)));
+        }
         let mut archive = Self {
             session: NewSession {
                 id: header.id,
@@ -198,6 +219,7 @@ impl Archive {
                 directory: header.directory,
                 team: header.team,
                 task: header.first_task,
+                rehearsal: header.rehearsal,
             },
             state: header.state,
             messages: Vec::new(),
@@ -206,15 +228,16 @@ impl Archive {
             contents: Vec::new(),
         };
         let mut last = first;
+        let mut ids = HashSet::new();
         for (index, line) in lines {
-            archive.add(line).map_err(|problem| invalid(index, problem))?;
+            archive.add(line, &mut ids).map_err(|problem| invalid(index, problem))?;
             last = index;
         }
         archive.check().map_err(|problem| invalid(last, problem))?;
         Ok(archive)
     }
 
-    fn add(&mut self, line: &str) -> Result<(), ArchiveProblem> {
+    fn add(&mut self, line: &str, ids: &mut HashSet<MessageId>) -> Result<(), ArchiveProblem> {
         let mut value: Value = serde_json::from_str(line).map_err(|error| json_problem(&error))?;
         let broken = |what: String| Err(ArchiveProblem::Broken(what));
         if let Some(message) = value.get_mut("message").map(Value::take) {
@@ -228,6 +251,10 @@ impl Archive {
             if answers.is_some_and(|answers| answers.0 == 0 || answers >= number) {
                 return broken(format!("message {number} answers one that comes later"));
             }
+            if !ids.insert(message.id.clone()) {
+                let id = &message.id;
+                return broken(format!("message {number} has the `id` of an earlier one: {id}"));
+            }
             self.messages.push(NumberedMessage { number, answers, message });
         } else if let Some(turn) = value.get_mut("turn").map(Value::take) {
             let turn: Turn = serde_json::from_value(turn).map_err(|error| json_problem(&error))?;
@@ -240,6 +267,11 @@ impl Archive {
                 serde_json::from_value(attempt).map_err(|error| json_problem(&error))?;
             if self.turns.last().is_none_or(|turn| turn.id != attempt.turn) {
                 return broken(format!("an attempt of turn {} does not follow it", attempt.turn));
+            }
+            let before = self.attempts.last().filter(|before| before.turn == attempt.turn);
+            if attempt.number != before.map_or(0, |before| before.number) + 1 {
+                let (turn, number) = (attempt.turn, attempt.number);
+                return broken(format!("attempt {number} of turn {turn} is out of order"));
             }
             self.attempts.push(attempt);
         } else if let Some(Value::String(text)) = value.get_mut("content").map(Value::take) {
@@ -267,7 +299,18 @@ impl Archive {
                 return broken(format!("the text {missing} of turn {} is missing", attempt.turn));
             }
         }
+        let mut begun: HashMap<TurnId, u32> = HashMap::new();
+        for attempt in &self.attempts {
+            begun.insert(attempt.turn, attempt.number);
+        }
         for turn in &self.turns {
+            let attempts = begun.get(&turn.id).copied().unwrap_or(0);
+            if turn.attempts != attempts {
+                return broken(format!(
+                    "turn {} was begun {} times as its `attempts` says, and {attempts} are there",
+                    turn.id, turn.attempts
+                ));
+            }
             let places = [Some(turn.answers), turn.reply];
             if places.into_iter().flatten().any(|place| place.0 == 0 || place.0 > count) {
                 return broken(format!("turn {} is about a message that is missing", turn.id));
@@ -298,6 +341,7 @@ impl Archive {
             messages: self.messages,
             turns: self.turns.into_iter().map(at_rest).collect(),
             attempts: self.attempts,
+            progress: Vec::new(),
             state: self.state,
         };
         store.create(self.session).await?;

@@ -31,7 +31,8 @@ async fn a_file_of_the_first_format_is_brought_to_this_one() {
     let path = directory.path().join("sessions.db");
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
     let mut first = options.connect().await.unwrap();
-    let back = "DROP TABLE thread_line; PRAGMA user_version = 1;";
+    let back = "DROP TABLE thread_line; DROP TABLE progress; \
+                ALTER TABLE session DROP COLUMN rehearsal; PRAGMA user_version = 1;";
     sqlx::raw_sql(back).execute(&mut first).await.unwrap();
     first.close().await.unwrap();
 

@@ -35,6 +35,7 @@ fn new_session() -> NewSession {
         directory: "/elsewhere".to_owned(),
         team: "[[member]]\nname = \"max\"\nagent = \"plain\"\n".to_owned(),
         task: None,
+        rehearsal: None,
     }
 }
 
@@ -142,7 +143,24 @@ async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
         left.join("\n")
     };
     let content = lines.iter().position(|line| line.starts_with("{\"content\"")).unwrap();
+    let attempt = lines.iter().position(|line| line.starts_with("{\"attempt\"")).unwrap();
+    let twice = |at: usize| {
+        let mut more = lines.clone();
+        more.insert(at, lines[at]);
+        more.join("\n")
+    };
+    let team = "[[member]]\\nname = \\\"kailai\\\"";
     let cases = [
+        (
+            text.replacen(team, "[[member]]\\nname = 5", 1),
+            "line 1: the field `team` is no team file: ",
+        ),
+        (
+            text.replacen("\"id\":\"msg-2\"", "\"id\":\"msg-1\"", 1),
+            "line 3: message 2 has the `id` of an earlier one: msg-1",
+        ),
+        (twice(attempt), "attempt 1 of turn 1 is out of order"),
+        (without(attempt), "turn 1 was begun 1 times as its `attempts` says, and 0 are there"),
         (text.replacen("\"version\":1", "\"version\":9", 1), "line 1: the file has version 9"),
         (without(2), "line 3: message 3 is out of order"),
         (without(4), "messages, and 4 are announced"),

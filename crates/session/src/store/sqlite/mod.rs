@@ -72,9 +72,7 @@ impl SqliteStore {
             .test_before_acquire(false)
             .connect_with(options)
             .await?;
-        // The header that was checked may be older than what the log holds.
-        let (version,): (i64,) = sqlx::query_as("PRAGMA user_version").fetch_one(&pool).await?;
-        let version = u32::try_from(version).unwrap_or(u32::MAX);
+        let version = file::version(&pool).await?;
         file::check_version(&path, version)?;
         file::migrate(&pool, version).await?;
         Ok(Self { pool, directory: directory.to_owned(), failpoint })
@@ -158,6 +156,15 @@ impl Store for SqliteStore {
 
     async fn attempts(&self, session: SessionId, turn: TurnId) -> Result<Vec<Attempt>, StoreError> {
         read::attempts(&self.pool, session, turn).await
+    }
+
+    async fn progress(
+        &self,
+        session: SessionId,
+        turn: TurnId,
+        attempt: u32,
+    ) -> Result<String, StoreError> {
+        read::progress(&self.pool, session, turn, attempt).await
     }
 
     async fn content(&self, hash: ContentHash) -> Result<String, StoreError> {
