@@ -41,6 +41,9 @@ pub struct Setup {
     pub to: Vec<String>,
     /// What could be asked, for somebody who sees this for the first time.
     pub suggestion: Option<String>,
+    /// What stands beside whose turn it is: what kind of conversation it is, when that is not the usual
+    /// one.
+    pub label: Option<&'static str>,
     /// What the user should know before it begins.
     pub diagnostics: Vec<Diagnostic>,
 }

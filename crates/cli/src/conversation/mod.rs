@@ -22,7 +22,8 @@ use convoke_inspect::Surroundings;
 use convoke_model::{ModelAgent, ThreadId};
 use convoke_session::coordinator::Observer;
 use convoke_session::{
-    Coordinator, MemberName, Millis, NewSession, Session, SessionId, SqliteStore, Store as _,
+    Coordinator, MemberName, Millis, NewSession, Rehearsal, Session, SessionId, SqliteStore,
+    Store as _,
 };
 
 use self::cast::{Cast, Casting};
@@ -42,7 +43,8 @@ pub struct Order {
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
     /// Needs no account: a built-in stand-in answers, or with `=cli` the installed programs do, in
-    /// private homes and with a model server on this machine
+    /// private homes and with a model server on this machine. A session that began as a rehearsal stays
+    /// one; `=no` asks the agents themselves
     #[arg(
         long,
         value_name = "WITH",
@@ -50,16 +52,18 @@ pub struct Order {
         require_equals = true,
         default_missing_value = "stand-in"
     )]
-    pub rehearse: Option<Rehearsal>,
+    pub rehearse: Option<Rehearse>,
 }
 
 /// How a conversation is rehearsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Rehearsal {
+pub enum Rehearse {
     /// With the built-in stand-in
     StandIn,
     /// With the installed programs
     Cli,
+    /// Not at all: the agents themselves answer
+    No,
 }
 
 /// Who plays the agents.
@@ -74,6 +78,27 @@ pub enum Players {
 }
 
 impl Players {
+    /// Decides who plays. A session that began as a rehearsal stays one unless the user says otherwise:
+    /// nobody pays by surprise.
+    fn of(asked: Option<Rehearse>, began: Option<Rehearsal>) -> Self {
+        match (asked, began) {
+            (Some(Rehearse::StandIn), _) => Self::StandIns,
+            (Some(Rehearse::Cli), _) => Self::Clis,
+            (Some(Rehearse::No), _) | (None, None) => Self::Agents,
+            (None, Some(Rehearsal::StandIn)) => Self::StandIns,
+            (None, Some(Rehearsal::Cli)) => Self::Clis,
+        }
+    }
+
+    /// Returns how a session is rehearsed that they play from the beginning.
+    const fn rehearsal(self) -> Option<Rehearsal> {
+        match self {
+            Self::Agents => None,
+            Self::StandIns => Some(Rehearsal::StandIn),
+            Self::Clis => Some(Rehearsal::Cli),
+        }
+    }
+
     /// Returns the option that asks for them.
     pub const fn option(self) -> &'static str {
         match self {
@@ -98,6 +123,8 @@ pub struct Conversation {
     pub diagnostics: Vec<Diagnostic>,
     /// Whether the session was begun just now.
     pub is_new: bool,
+    /// Whether it is a rehearsal because the session began as one.
+    pub stays_rehearsal: bool,
 }
 
 impl Conversation {
@@ -136,17 +163,17 @@ pub async fn open(
         (None, Some(session)) => project_of(session, &home, &trusted)?,
         (None, None) => match find_team_file(&surroundings.cwd) {
             Some(path) => Project::read(&path, &trusted)?,
-            None if order.rehearse.is_some() => sample::write(&home)?,
+            None if matches!(order.rehearse, Some(Rehearse::StandIn | Rehearse::Cli)) => {
+                sample::write(&home)?
+            }
             None => return Err(no_team(surroundings).into()),
         },
     };
-    let players = match order.rehearse {
-        Some(Rehearsal::StandIn) => Players::StandIns,
-        Some(Rehearsal::Cli) => Players::Clis,
-        // The sample is a play: nobody pays for it by going on with it.
-        None if project.origin == Origin::Sample => Players::StandIns,
-        None => Players::Agents,
-    };
+    let began_as = session.as_ref().and_then(|session| session.began.rehearsal);
+    // The sample is a play, also in a session that does not say so.
+    let is_play = project.origin == Origin::Sample;
+    let began_as = began_as.or(is_play.then_some(Rehearsal::StandIn));
+    let players = Players::of(order.rehearse, began_as);
     let done = match &session {
         Some(session) if project.origin == Origin::Sample => {
             sessions::turns_done(&store, session.began.id).await?
@@ -154,7 +181,7 @@ pub async fn open(
         _ => std::collections::HashMap::new(),
     };
     let is_new = session.is_none();
-    let began = session.map_or_else(|| begin(&project), |session| session.began);
+    let began = session.map_or_else(|| begin(&project, players), |session| session.began);
     let casting = Casting {
         project: &project,
         players,
@@ -170,7 +197,8 @@ pub async fn open(
     } else {
         Coordinator::open(store, began.id, crew, observer).await?
     };
-    Ok(Conversation { coordinator, project, players, stage, diagnostics, is_new })
+    let stays_rehearsal = !is_new && order.rehearse.is_none() && players != Players::Agents;
+    Ok(Conversation { coordinator, project, players, stage, diagnostics, is_new, stays_rehearsal })
 }
 
 /// A model that is a member of a stored session.
@@ -239,7 +267,7 @@ pub fn project_of(
     Ok(project)
 }
 
-fn begin(project: &Project) -> NewSession {
+fn begin(project: &Project, players: Players) -> NewSession {
     NewSession {
         id: SessionId::generate(),
         created_at: now(),
@@ -247,6 +275,7 @@ fn begin(project: &Project) -> NewSession {
         directory: project.directory.display().to_string(),
         team: project.text.clone(),
         task: project.team.task.clone(),
+        rehearsal: players.rehearsal(),
     }
 }
 

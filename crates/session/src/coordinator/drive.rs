@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::controls::Wish;
-use super::redacted::redact;
+use super::redacted::Redaction;
 use crate::id::TurnId;
 use crate::progress::EventLog;
 
@@ -60,6 +60,7 @@ impl Drive {
         let began = Instant::now();
         let deadline = began + self.timeout.saturating_add(PATIENCE);
         let mut log = EventLog::default();
+        let mut redaction = Redaction::new(self.redactor.clone());
         let mut store_at = began + STORE_AFTER;
         let canceller = self.agent_turn.canceller();
         let mut heard = Wish::GoOn;
@@ -85,8 +86,7 @@ impl Drive {
                     None => break None,
                 },
             };
-            if let Some(event) = event {
-                let event = redact(event, &self.redactor);
+            for event in event.map(|event| redaction.take(event)).unwrap_or_default() {
                 log.add(&event);
                 self.report(Report::Event(event)).await;
             }
@@ -97,6 +97,10 @@ impl Drive {
                 }
             }
         };
+        for event in redaction.finish() {
+            log.add(&event);
+            self.report(Report::Event(event)).await;
+        }
         let mut outcome = if let Some(verdict) = given_up {
             log.outcome(verdict)
         } else {

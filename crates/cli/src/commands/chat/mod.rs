@@ -10,7 +10,7 @@ use convoke_chat::{Company, Setup};
 use crate::commands::run::{Arguments as RunArguments, addressees};
 use crate::commands::sessions::short;
 use crate::conversation::project::Origin;
-use crate::conversation::{self, Conversation, Order, sample};
+use crate::conversation::{self, Conversation, Order, Players, sample};
 use crate::diagnostics::Deny;
 use crate::outcome::Outcome;
 use crate::program;
@@ -84,6 +84,7 @@ async fn setup(to: &[String], conversation: &Conversation) -> anyhow::Result<Set
         speaker: conversation.speaker().await?,
         to: addressees(to, conversation)?,
         suggestion,
+        label: (conversation.players != Players::Agents).then_some("rehearsal"),
         diagnostics: conversation.diagnostics.clone(),
     })
 }

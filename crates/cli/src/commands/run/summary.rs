@@ -43,6 +43,11 @@ pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation)
     if let Some(players) = players {
         view.line(&paint.faint(players))?;
     }
+    if conversation.stays_rehearsal {
+        let how =
+            "It stays the rehearsal that it began as; --rehearse=no asks the agents themselves.";
+        view.line(&paint.faint(how))?;
+    }
     if let Some(task) = conversation.coordinator.task() {
         view.line(&format!("{} {}", paint.faint("task:"), printable(task)))?;
     }

@@ -156,7 +156,17 @@ impl<W: Write> View<W> {
                     paint.faint(&format!("{by} set the team task: {}", printable(task)))
                 ))?;
             }
-            Event::Opened { .. } | Event::Stopped(_) => {}
+            Event::Opened { interrupted, .. } => {
+                for turn in interrupted {
+                    let paint = self.screen.paint;
+                    let line = format!(
+                        "turn {turn} was under way when Convoke was ended; it is taken again, and what \
+                         had come of it is kept as its earlier attempt"
+                    );
+                    self.line(&paint.warning(&line))?;
+                }
+            }
+            Event::Stopped(_) => {}
         }
         self.out.flush()
     }
