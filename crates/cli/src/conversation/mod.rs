@@ -82,11 +82,9 @@ impl Players {
     /// nobody pays by surprise.
     fn of(asked: Option<Rehearse>, began: Option<Rehearsal>) -> Self {
         match (asked, began) {
-            (Some(Rehearse::StandIn), _) => Self::StandIns,
-            (Some(Rehearse::Cli), _) => Self::Clis,
+            (Some(Rehearse::StandIn), _) | (None, Some(Rehearsal::StandIn)) => Self::StandIns,
+            (Some(Rehearse::Cli), _) | (None, Some(Rehearsal::Cli)) => Self::Clis,
             (Some(Rehearse::No), _) | (None, None) => Self::Agents,
-            (None, Some(Rehearsal::StandIn)) => Self::StandIns,
-            (None, Some(Rehearsal::Cli)) => Self::Clis,
         }
     }
 
@@ -99,12 +97,13 @@ impl Players {
         }
     }
 
-    /// Returns the option that asks for them.
-    pub const fn option(self) -> &'static str {
-        match self {
-            Self::Agents => "",
-            Self::StandIns => " --rehearse",
-            Self::Clis => " --rehearse=cli",
+    /// Returns the option that asks for them in a session that began so.
+    const fn option(self, began: Option<Rehearsal>) -> &'static str {
+        match (self, began) {
+            (Self::Agents, None) => "",
+            (Self::Agents, Some(_)) => " --rehearse=no",
+            (Self::StandIns, _) => " --rehearse",
+            (Self::Clis, _) => " --rehearse=cli",
         }
     }
 }
@@ -117,6 +116,8 @@ pub struct Conversation {
     pub project: Project,
     /// Who plays the agents.
     pub players: Players,
+    /// The option that has them play again.
+    pub option: &'static str,
     /// The servers of a rehearsal with programs.
     pub stage: Stage,
     /// What the user should know before it begins.
@@ -191,6 +192,7 @@ pub async fn open(
         home: &home,
         surroundings,
     };
+    let option = players.option(began.rehearsal.or(began_as));
     let Cast { crew, stage, diagnostics } = casting.fill().await?;
     let coordinator = if is_new {
         Coordinator::create(store, began, crew, observer).await?
@@ -198,7 +200,16 @@ pub async fn open(
         Coordinator::open(store, began.id, crew, observer).await?
     };
     let stays_rehearsal = !is_new && order.rehearse.is_none() && players != Players::Agents;
-    Ok(Conversation { coordinator, project, players, stage, diagnostics, is_new, stays_rehearsal })
+    Ok(Conversation {
+        coordinator,
+        project,
+        players,
+        option,
+        stage,
+        diagnostics,
+        is_new,
+        stays_rehearsal,
+    })
 }
 
 /// A model that is a member of a stored session.

@@ -61,7 +61,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let conversation = conversation::open(&arguments.order, &surroundings, observer).await?;
     let setup = setup(&arguments.to, &conversation).await?;
     let session = short(conversation.coordinator.session());
-    let option = conversation.players.option();
+    let option = conversation.option;
     // The servers of a rehearsal end with the conversation.
     let Conversation { coordinator, stage, .. } = conversation;
     let closing = Box::pin(convoke_chat::hold(coordinator, reports, setup)).await?;

@@ -103,7 +103,7 @@ pub(super) fn closing<W: Write>(
         Stop::TurnFailed { .. } | Stop::Cancelled { .. } | Stop::Left => " --retry",
         _ => "",
     };
-    let option = conversation.players.option();
+    let option = conversation.option;
     view.line("")?;
     let mut advice = |what: &str, command: String| {
         view.line(&format!("{} {}", paint.faint(&format!("{what:<28}")), paint.strong(&command)))

@@ -52,7 +52,7 @@ fn line(session: &Summary, now: Millis, paint: Paint) -> String {
     };
     let rehearsal = if rehearsal.is_some() { ", rehearsal" } else { "" };
     format!(
-        "{}  {:>9}  {}  {}  {}",
+        "{}  {:>10}  {}  {}  {}",
         paint.strong(&short(*id)),
         age(now - session.updated_at),
         printable(name.as_deref().unwrap_or("-")),
