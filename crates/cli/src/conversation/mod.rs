@@ -22,8 +22,8 @@ use convoke_inspect::Surroundings;
 use convoke_model::{ModelAgent, ThreadId};
 use convoke_session::coordinator::Observer;
 use convoke_session::{
-    Coordinator, MemberName, Millis, NewSession, Rehearsal, Session, SessionId, SqliteStore,
-    Store as _,
+    Coordinator, MemberName, MessageNumber, Millis, NewSession, Rehearsal, Session, SessionId,
+    SqliteStore, Store as _,
 };
 
 use self::cast::{Cast, Casting};
@@ -129,8 +129,12 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// Returns the person who speaks: the one who asked last, else the first of the team.
+    /// Returns the person who speaks: the one who is waited for, else the one who asked last, else the
+    /// first of the team.
     pub async fn speaker(&self) -> anyhow::Result<MemberName> {
+        if let Some(turn) = self.coordinator.awaited() {
+            return Ok(turn.member.clone());
+        }
         let session = self.coordinator.store().session(self.coordinator.session()).await?;
         let roster = self.coordinator.crew().roster();
         let asked = session.state.asker.filter(|asker| roster.is_person(asker));
@@ -138,9 +142,41 @@ impl Conversation {
         Ok(asked.or_else(|| roster.people().next().cloned()).unwrap_or_else(|| "user".into()))
     }
 
-    /// Returns who is called when a person calls nobody: the first agent of the team.
-    pub fn first_agent(&self) -> Option<MemberName> {
-        self.coordinator.crew().roster().agents().next().cloned()
+    /// Returns who is called when a person calls nobody: the agent whose question is answered, else the
+    /// first of the team.
+    pub async fn listener(&self) -> anyhow::Result<Option<MemberName>> {
+        let roster = self.coordinator.crew().roster();
+        let asked = match self.coordinator.awaited() {
+            Some(turn) => self.author(turn.answers).await?,
+            None => None,
+        };
+        let asked = asked.filter(|name| roster.agents().any(|agent| agent == name));
+        Ok(asked.or_else(|| roster.agents().next().cloned()))
+    }
+
+    /// Returns who wrote a message, if it is a member still.
+    pub async fn author(&self, message: MessageNumber) -> anyhow::Result<Option<MemberName>> {
+        let (store, session) = (self.coordinator.store(), self.coordinator.session());
+        let message = store.message(session, message).await?.message;
+        Ok(self.coordinator.crew().roster().resolve(message.said.speaker.name()).cloned())
+    }
+
+    /// Takes back a session that was begun just now and in which nothing was said.
+    pub async fn discard(self) -> anyhow::Result<()> {
+        let (store, session) = (self.coordinator.store().clone(), self.coordinator.session());
+        let is_new = self.is_new;
+        drop(self);
+        if is_new && store.session(session).await?.state.last_message == MessageNumber::default() {
+            store.remove(session).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells whether the session goes on with a team file that is not the one in its directory any more.
+    pub fn has_own_team(&self) -> bool {
+        let Project { origin, directory, text, .. } = &self.project;
+        *origin == Origin::Session
+            && std::fs::read_to_string(directory.join(TEAM_FILE)).is_ok_and(|there| there != *text)
     }
 }
 

@@ -36,7 +36,7 @@ pub struct Saying {
     pub person: MemberName,
     /// What is said, markers and all.
     pub text: String,
-    /// Who is called when the text itself calls nobody.
+    /// Who is called when the text itself names nobody.
     pub to: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ impl Saying {
         Self { person: person.into(), text: text.into(), to: Vec::new() }
     }
 
-    /// Says who is called when the text itself calls nobody.
+    /// Says who is called when the text itself names nobody.
     #[must_use]
     pub fn to<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.to = names.into_iter().map(Into::into).collect();
@@ -243,6 +243,12 @@ impl<S: Store> Coordinator<S> {
         self.conversation.queue.waiting()
     }
 
+    /// Returns the turn of the person who is waited for, if it is a person's turn.
+    pub fn awaited(&self) -> Option<&Turn> {
+        let next = self.conversation.queue.peek()?;
+        self.crew.roster().is_person(&next.member).then_some(next)
+    }
+
     /// Returns what the team is to do.
     pub fn task(&self) -> Option<&str> {
         self.conversation.task()
@@ -261,7 +267,8 @@ impl<S: Store> Coordinator<S> {
         })?;
         let policy = self.crew.team().context.text;
         let mut routed = route(roster, &person, &saying.text, policy);
-        if routed.calls.is_empty() {
+        // A name that nobody has is put right by the person, not answered by somebody else.
+        if routed.calls.is_empty() && !routed.names_somebody {
             call_instead(&mut routed, &saying.to, &self.crew);
         }
         let speaker = roster.speaker(&routed.speaker);
