@@ -18,6 +18,7 @@ mod init;
 mod mask;
 mod prompt;
 mod request;
+mod resume;
 mod rpc;
 mod run;
 mod sessions;
