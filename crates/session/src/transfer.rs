@@ -19,6 +19,9 @@ use crate::id::{MemberName, MessageNumber, Millis, SessionId};
 use crate::session::NewSession;
 use crate::store::{Store, StoreError};
 
+/// How often a session is read anew that another process changes meanwhile.
+const ATTEMPTS: u32 = 20;
+
 /// A session could not be taken out or in.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
@@ -39,6 +42,9 @@ pub enum TransferError {
     /// It is no snapshot either.
     #[error("{0}: {reason}", reason = .0.reason)]
     Snapshot(#[from] convoke_core::InvalidSnapshot),
+    /// It was changed while it was read, again and again.
+    #[error("session {0} is changed by another process as fast as it is read; try again later")]
+    Busy(SessionId),
     /// There is no such message to fork at.
     #[error("there is no message {0} to fork at")]
     NoMessage(MessageNumber),
@@ -69,7 +75,15 @@ pub async fn export(
     session: SessionId,
     out: &mut (impl Write + Send),
 ) -> Result<(), TransferError> {
-    archive::write(store, session, out).await
+    for _ in 0..ATTEMPTS {
+        let head = store.session(session).await?.head;
+        let mut text = Vec::new();
+        archive::write(store, session, &mut text).await?;
+        if store.session(session).await?.head == head {
+            return Ok(out.write_all(&text)?);
+        }
+    }
+    Err(TransferError::Busy(session))
 }
 
 /// Reads what [`export`] or [`export_snapshot`] wrote into a new session.
@@ -114,7 +128,7 @@ pub async fn fork(
     id: SessionId,
     at: Millis,
 ) -> Result<(), TransferError> {
-    let mut archive = Archive::of(store, session).await?;
+    let mut archive = read_at_rest(store, session).await?;
     archive.session.id = id;
     archive.session.created_at = at;
     if let Some(after) = after {
@@ -126,6 +140,18 @@ pub async fn fork(
         }
     }
     archive.store(store).await
+}
+
+/// Reads a session that nobody changes meanwhile: its parts have to fit together.
+async fn read_at_rest(store: &impl Store, session: SessionId) -> Result<Archive, TransferError> {
+    for _ in 0..ATTEMPTS {
+        let head = store.session(session).await?.head;
+        let archive = Archive::of(store, session).await?;
+        if store.session(session).await?.head == head {
+            return Ok(archive);
+        }
+    }
+    Err(TransferError::Busy(session))
 }
 
 impl Archive {

@@ -1,14 +1,17 @@
 //! Replay, diff, export, import, fork.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use convoke_agent::adapter::Step;
 use convoke_session::diff::diff;
 use convoke_session::replay::{ReplayResult, verify};
-use convoke_session::transfer::{export, export_snapshot, fork, import};
+use convoke_session::transfer::{TransferError, export, export_snapshot, fork, import};
 use convoke_session::{
     MessageNumber, NewSession, Saying, SessionId, SqliteStore, Stop, Store, TurnId,
 };
 use serde_json::Value;
 
-use crate::stage::{Stage, says};
+use crate::stage::{Stage, does, says};
 
 /// Holds a conversation of eight messages with two turns of max.
 async fn talked() -> Stage {
@@ -130,6 +133,40 @@ async fn a_fork_goes_its_own_way() {
     assert_replays(&stage.store, stage.session, 3).await;
     let beyond = fork(&stage.store, stage.session, Some(MessageNumber(99)), whole, 7).await;
     assert_eq!(beyond.unwrap_err().to_string(), "there is no message 99 to fork at");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_under_way_is_taken_out_as_it_was_at_one_moment() {
+    let stage =
+        Stage::new("", &[("max", does(vec![Step::Say("on [NEXT: max]".to_owned())]))]).await;
+    let mut coordinator = stage.begin().await;
+    let is_over = AtomicBool::new(false);
+    let talk = async {
+        for _ in 0..60 {
+            coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();
+            coordinator.run().await.unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    };
+    let take = async {
+        let mut taken = 0;
+        while !is_over.load(Ordering::Relaxed) {
+            let mut text = Vec::new();
+            match export(&stage.store, stage.session, &mut text).await {
+                Err(TransferError::Busy(_)) => continue,
+                exported => exported.unwrap(),
+            }
+            let text = String::from_utf8(text).unwrap();
+            import(&stage.store, &text, new_session()).await.unwrap();
+            match fork(&stage.store, stage.session, None, SessionId::generate(), 7).await {
+                Ok(()) | Err(TransferError::Busy(_)) => taken += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        taken
+    };
+    let ((), taken) = tokio::join!(talk, take);
+    assert!(taken > 0);
 }
 
 #[tokio::test]

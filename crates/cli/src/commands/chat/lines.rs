@@ -123,7 +123,11 @@ impl LineChat {
 
     async fn go_on(&mut self) -> anyhow::Result<()> {
         let Self { conversation, events, show, reached, .. } = self;
-        self.stop = Some(drive(conversation, events, show, reached).await?);
+        let stop = drive(conversation, events, show, reached).await?;
+        if let Stop::Addressed { person, .. } = &stop {
+            self.speaker.clone_from(person);
+        }
+        self.stop = Some(stop);
         Ok(())
     }
 

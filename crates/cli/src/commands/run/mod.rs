@@ -133,7 +133,8 @@ pub(in crate::commands) async fn retry(conversation: &mut Conversation) -> anyho
     match undone(conversation).await? {
         Some(turn) => Ok(conversation.coordinator.retry(turn).await?),
         None => Err(crate::outcome::UsageError(
-            "--retry: no turn of this session failed or was cancelled".to_owned(),
+            "there is nothing to try again: no turn of this session failed or was cancelled"
+                .to_owned(),
         )
         .into()),
     }

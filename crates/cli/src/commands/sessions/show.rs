@@ -237,9 +237,13 @@ async fn show_conversation(
         if index == 0 {
             writeln!(out)?;
         }
-        let problem =
-            problem.as_ref().map_or(String::new(), |problem| format!(": {}", printable(problem)));
-        writeln!(out, "turn {id}, {member}: {}{problem}", state.word())?;
+        let state = state.word();
+        let became = match problem.as_deref().map(printable) {
+            None => state.to_owned(),
+            Some(problem) if problem.starts_with(state) => problem.into_owned(),
+            Some(problem) => format!("{state}: {problem}"),
+        };
+        writeln!(out, "turn {id}, {member}: {became}")?;
     }
     Ok(())
 }

@@ -159,7 +159,7 @@ fn new_session(arguments: &Import, text: &str) -> anyhow::Result<NewSession> {
 /// Tells bad input from what failed.
 fn explain(error: TransferError) -> anyhow::Error {
     match error {
-        TransferError::Store(_) | TransferError::Io(_) => error.into(),
+        TransferError::Store(_) | TransferError::Io(_) | TransferError::Busy(_) => error.into(),
         wrong => UsageError(wrong.to_string()).into(),
     }
 }
