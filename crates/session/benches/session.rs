@@ -128,6 +128,7 @@ async fn fill(store: &SqliteStore, messages: u64) -> SessionId {
             turns: Vec::new(),
             attempts: Vec::new(),
             progress: Vec::new(),
+            threads: Vec::new(),
             state: State {
                 last_message: MessageNumber(last),
                 next_message_id: last + 1,

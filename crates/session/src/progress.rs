@@ -109,6 +109,7 @@ impl EventLog {
             model: None,
             resume: None,
             diagnostics: Vec::new(),
+            memory: None,
         }
     }
 

@@ -270,6 +270,7 @@ async fn outcome(
         model: account.model,
         resume,
         diagnostics,
+        memory: None,
     }
 }
 

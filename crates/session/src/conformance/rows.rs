@@ -71,6 +71,7 @@ pub(super) fn commit(on: Head) -> Commit {
         turns: Vec::new(),
         attempts: Vec::new(),
         progress: Vec::new(),
+        threads: Vec::new(),
         state: State { next_message_id: 9, ..State::default() },
     }
 }

@@ -455,6 +455,7 @@ impl<S: Store> Coordinator<S> {
             turns: Vec::new(),
             attempts: Vec::new(),
             progress: Vec::new(),
+            threads: Vec::new(),
             state: conversation.state(),
         }
     }

@@ -17,6 +17,7 @@ use crate::content::{Content, ContentHash};
 use crate::id::{Head, MessageNumber, Millis, SessionId, TurnId};
 use crate::progress::Progress;
 use crate::session::{NewSession, NumberedMessage, Session, State, Summary};
+use crate::thread::{Addition, ThreadLine};
 use crate::turn::{Attempt, Turn};
 
 /// Keeps sessions.
@@ -106,7 +107,28 @@ pub trait Store: Send + Sync + 'static {
     fn content(&self, hash: ContentHash)
     -> impl Future<Output = Result<String, StoreError>> + Send;
 
-    /// Removes a session, and the contents that no other session has.
+    /// Returns the lines of a thread, oldest first; none when there is no such thread.
+    fn thread(
+        &self,
+        thread: &str,
+    ) -> impl Future<Output = Result<Vec<ThreadLine>, StoreError>> + Send;
+
+    /// Returns the names of the threads that commits of a session have begun, in order.
+    fn threads(
+        &self,
+        session: SessionId,
+    ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send;
+
+    /// Adds lines to a thread outside of any turn, all of them or none. `known` is the number of lines
+    /// that the caller has read. They tell of no more than the line before them.
+    fn extend_thread(
+        &self,
+        thread: &str,
+        known: usize,
+        lines: &[String],
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Removes a session with its threads, and the contents that no other session has.
     fn remove(&self, session: SessionId) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
@@ -127,6 +149,8 @@ pub struct Commit {
     pub attempts: Vec<Attempt>,
     /// What has come of attempts that are under way. It goes when the attempt ends.
     pub progress: Vec<Progress>,
+    /// What members remember. A thread that somebody else has gone on with refuses the whole commit.
+    pub threads: Vec<Addition>,
     /// Where the conversation stands after it.
     pub state: State,
 }
@@ -206,6 +230,9 @@ pub enum StoreError {
         /// What.
         what: String,
     },
+    /// A thread has other lines than those that were read.
+    #[error("the thread {0} was changed by another program; nothing was added to it")]
+    ThreadChanged(String),
     /// The file is no store of Convoke.
     #[error("{} is not a store of Convoke and was left as it is", path.display())]
     Foreign {

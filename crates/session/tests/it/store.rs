@@ -81,35 +81,3 @@ async fn several_processes_may_open_a_new_store_at_the_same_time() {
         assert_eq!(store.unwrap().session(new.id).await.unwrap().began, new);
     }
 }
-
-/// Makes a file of this format one of an older format.
-async fn age(path: &Path, statements: &'static str) {
-    use sqlx::{ConnectOptions as _, Connection as _};
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
-    let mut connection = options.connect().await.unwrap();
-    sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
-    connection.close().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_older_file_is_brought_to_this_format_by_whoever_comes_first() {
-    const TO_2: &str = "DROP TABLE progress; ALTER TABLE session DROP COLUMN rehearsal; \
-                        PRAGMA user_version = 2;";
-    const TO_1: &str = "DROP TABLE thread_line; DROP TABLE progress; \
-                        ALTER TABLE session DROP COLUMN rehearsal; PRAGMA user_version = 1;";
-    for older in [TO_1, TO_2] {
-        let directory = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(directory.path()).await.unwrap();
-        let new = new_session();
-        store.create(new.clone()).await.unwrap();
-        store.close().await;
-        age(&directory.path().join("sessions.db"), older).await;
-        let open = || SqliteStore::open(directory.path());
-        let (a, b, c) = tokio::join!(open(), open(), open());
-        for store in [a, b, c] {
-            let stored = store.unwrap().session(new.id).await.unwrap().began;
-            assert_eq!(stored, convoke_session::NewSession { rehearsal: None, ..new.clone() });
-        }
-        conformance::check(&SqliteStore::open(directory.path()).await.unwrap()).await.unwrap();
-    }
-}

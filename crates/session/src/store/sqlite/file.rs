@@ -20,8 +20,11 @@ const FORMAT: u32 = 4;
 const OLDEST: u32 = 1;
 const SCHEMA: &str = include_str!("schema.sql");
 /// What leads to each format after the oldest.
-const MIGRATIONS: [(u32, &str); 2] =
-    [(2, include_str!("to-format-2.sql")), (4, include_str!("to-format-4.sql"))];
+const MIGRATIONS: [(u32, &str); 3] = [
+    (2, include_str!("to-format-2.sql")),
+    (3, include_str!("to-format-3.sql")),
+    (4, include_str!("to-format-4.sql")),
+];
 /// Written into the header together with the tables. Has to agree with the constants above.
 const HEADER: &str = "PRAGMA application_id = 0x436F6E76; PRAGMA user_version = 4;";
 /// Written when an older file was brought to this format.

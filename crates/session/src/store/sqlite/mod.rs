@@ -15,12 +15,12 @@ use sqlx::sqlite::{
 };
 
 pub use self::lock::SessionLock;
-pub use self::threads::Appended;
 use super::failpoint::Failpoint;
 use super::{Commit, Holder, Store, StoreError, Window};
 use crate::content::ContentHash;
 use crate::id::{Head, MessageNumber, SessionId, TurnId};
 use crate::session::{NewSession, NumberedMessage, Session, Summary};
+use crate::thread::ThreadLine;
 use crate::turn::{Attempt, Turn};
 
 /// Sessions in one SQLite file. Clones share it.
@@ -169,6 +169,23 @@ impl Store for SqliteStore {
 
     async fn content(&self, hash: ContentHash) -> Result<String, StoreError> {
         read::content(&self.pool, hash).await
+    }
+
+    async fn thread(&self, thread: &str) -> Result<Vec<ThreadLine>, StoreError> {
+        threads::lines(&self.pool, thread).await
+    }
+
+    async fn threads(&self, session: SessionId) -> Result<Vec<String>, StoreError> {
+        threads::of_session(&self.pool, session).await
+    }
+
+    async fn extend_thread(
+        &self,
+        thread: &str,
+        known: usize,
+        lines: &[String],
+    ) -> Result<(), StoreError> {
+        threads::extend(&self.pool, &self.failpoint, thread, known, lines).await
     }
 
     async fn remove(&self, session: SessionId) -> Result<(), StoreError> {

@@ -1,4 +1,4 @@
--- Format 2 adds the threads of model members.
+-- Format 2 adds the threads of models.
 CREATE TABLE thread_line (
     thread      TEXT NOT NULL,
     number      BIGINT NOT NULL,
