@@ -3,6 +3,8 @@
 //! Two nets: the values of secrets that we know, because they stand in an agent's environment, and
 //! forms that only secrets have.
 
+mod pieces;
+
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -10,6 +12,7 @@ use std::sync::Arc;
 use convoke_core::Diagnostic;
 use memchr::memmem;
 
+pub use self::pieces::Pieces;
 use crate::event::{Event, EventKind};
 use crate::verdict::{Failure, Verdict};
 
@@ -40,6 +43,10 @@ const FORMS: &[(&str, usize)] = &[
     ("hf_", 30),
     ("eyJ", 60),
 ];
+
+/// How a private key begins, and how much of its first line says that it is one.
+const KEY_BEGINS: &str = "-----BEGIN ";
+const KEY_TITLE: usize = 80;
 
 /// Words in a variable's name that say its value is a secret.
 const SECRET_NAMES: &[&str] =
@@ -86,6 +93,11 @@ impl Redactor {
     ///
     /// Costs one pass over the text for each known secret and each form.
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        masked(text, &self.spans(text, None))
+    }
+
+    /// Returns where the secrets of a text are, in order. They may overlap.
+    fn spans(&self, text: &str, before: Option<u8>) -> Vec<(usize, usize)> {
         let mut spans: Vec<(usize, usize)> = Vec::new();
         for secret in self.known.iter() {
             for start in memmem::find_iter(text.as_bytes(), secret.as_bytes()) {
@@ -94,7 +106,7 @@ impl Redactor {
         }
         for &(beginning, fewest) in FORMS {
             for start in memmem::find_iter(text.as_bytes(), beginning.as_bytes()) {
-                if begins_a_word(text, start) {
+                if begins_a_word(text, start, before) {
                     let body = start + beginning.len();
                     let length = text[body..].bytes().take_while(|&b| is_body(b)).count();
                     // A full stop ends the sentence, not the secret.
@@ -105,27 +117,32 @@ impl Redactor {
                 }
             }
         }
-        for start in memmem::find_iter(text.as_bytes(), b"-----BEGIN ") {
+        for start in memmem::find_iter(text.as_bytes(), KEY_BEGINS.as_bytes()) {
             if let Some(span) = private_key(text, start) {
                 spans.push(span);
             }
         }
-        if spans.is_empty() {
-            return Cow::Borrowed(text);
-        }
         spans.sort_unstable();
-        let mut clean = String::with_capacity(text.len());
-        let mut from = 0;
-        for (start, end) in spans {
-            if start >= from {
-                clean.push_str(&text[from..start]);
-                clean.push_str(MARK);
-            }
-            from = from.max(end);
-        }
-        clean.push_str(&text[from..]);
-        Cow::Owned(clean)
+        spans
     }
+}
+
+/// Returns a text with a mark in the place of each span.
+fn masked<'t>(text: &'t str, spans: &[(usize, usize)]) -> Cow<'t, str> {
+    if spans.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len());
+    let mut from = 0;
+    for &(start, end) in spans {
+        if start >= from {
+            clean.push_str(&text[from..start]);
+            clean.push_str(MARK);
+        }
+        from = from.max(end);
+    }
+    clean.push_str(&text[from..]);
+    Cow::Owned(clean)
 }
 
 impl Redactor {
@@ -188,8 +205,9 @@ impl Redactor {
     }
 }
 
-fn begins_a_word(text: &str, at: usize) -> bool {
-    let before = text.as_bytes()[..at].last();
+/// Tells whether a word begins at a place of a text, before which there was this byte.
+fn begins_a_word(text: &str, at: usize, before: Option<u8>) -> bool {
+    let before = text.as_bytes()[..at].last().copied().or(before);
     before.is_none_or(|byte| !byte.is_ascii_alphanumeric())
 }
 
@@ -199,7 +217,9 @@ fn is_body(byte: u8) -> bool {
 
 fn private_key(text: &str, start: usize) -> Option<(usize, usize)> {
     let rest = &text[start..];
-    let title = &rest[..rest.find('\n').unwrap_or(rest.len()).min(80)];
+    let title = rest.find('\n').unwrap_or(rest.len()).min(KEY_TITLE);
+    // Anything may follow, and the title's length may lie inside a character.
+    let title = &rest[..rest.floor_char_boundary(title)];
     if !title.contains("PRIVATE KEY") {
         return None;
     }
@@ -270,6 +290,14 @@ mod tests {
         ] {
             let text = format!("{:?}", redactor.redact_event(Event::own(kind)));
             assert!(text.contains("a [redacted]") && !text.contains("horse"), "{text}");
+        }
+    }
+
+    #[test]
+    fn whatever_follows_the_beginning_of_a_key_is_no_panic() {
+        for text in ["é".repeat(40), format!("x{}", "é".repeat(40))] {
+            let text = format!("-----BEGIN {text}");
+            assert_eq!(Redactor::default().redact(&text), text);
         }
     }
 

@@ -8,6 +8,8 @@ use crate::text::{printable, printable_line, wrap};
 
 /// How many entries are kept on the screen's side; everything is in the store.
 const MOST_ENTRIES: usize = 2_000;
+/// How many of them go at once when there are more.
+const FORGOTTEN: usize = 200;
 /// How much of one text is shown.
 const MOST_BYTES: usize = 256 << 10;
 
@@ -17,6 +19,11 @@ pub(crate) struct Transcript {
     entries: Vec<Entry>,
     width: usize,
     height: usize,
+    /// How many messages came before those that are shown, and the command that prints them.
+    left_out: u64,
+    command: String,
+    /// How many lines were taken away at the beginning.
+    gone: usize,
 }
 
 /// One thing in the transcript.
@@ -73,9 +80,22 @@ impl Transcript {
         &self.entries
     }
 
+    /// Creates the transcript of a session, before which so many messages are not shown.
+    pub(crate) fn of(session: &str, left_out: u64) -> Self {
+        let command = format!("convoke sessions show {session}");
+        let mut transcript = Self { left_out, command, ..Self::default() };
+        transcript.note_left_out();
+        transcript
+    }
+
     /// Returns how many lines there are.
     pub(crate) fn height(&self) -> usize {
         self.height
+    }
+
+    /// Returns how many lines there have been; it grows by what is added at the end.
+    pub(crate) fn height_ever(&self) -> usize {
+        self.height + self.gone
     }
 
     /// Adds what somebody said.
@@ -123,8 +143,70 @@ impl Transcript {
         self.height += entry.height();
         self.entries.push(entry);
         if self.entries.len() > MOST_ENTRIES {
-            let gone = self.entries.remove(0);
-            self.height -= gone.height();
+            self.forget();
         }
+    }
+
+    /// Takes the oldest entries away, and says so in their place. Many at once, because moving the rest
+    /// costs as much as the rest.
+    fn forget(&mut self) {
+        let gone: Vec<Entry> = self.entries.drain(..FORGOTTEN).collect();
+        let is_message = |entry: &&Entry| matches!(entry.kind, Kind::Said(_));
+        self.left_out += gone.iter().filter(is_message).count() as u64;
+        let before = self.height;
+        self.height -= gone.iter().map(Entry::height).sum::<usize>();
+        self.note_left_out();
+        self.gone += before.saturating_sub(self.height);
+    }
+
+    /// Says how many messages are not shown, in a note before all others.
+    fn note_left_out(&mut self) {
+        let Self { left_out, command, width, .. } = self;
+        let text = match left_out {
+            0 => return,
+            1 => format!("1 earlier message: `{command}` prints it"),
+            many => format!("{many} earlier messages: `{command}` prints them"),
+        };
+        let text = printable_line(&text);
+        let entry = Entry { lines: wrap(&text, *width), kind: Kind::Note(Tone::Quiet), text };
+        self.height += entry.height();
+        self.entries.insert(0, entry);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn say(transcript: &mut Transcript, number: u64) {
+        let head = Head {
+            id: MessageId::numbered(number),
+            from: "ada".to_owned(),
+            to: String::new(),
+            is_person: false,
+            cost: String::new(),
+        };
+        transcript.say(head, &format!("message {number}"));
+    }
+
+    #[test]
+    fn what_is_no_longer_shown_is_counted_in_the_first_line() {
+        let mut transcript = Transcript::of("0199a1b2", 0);
+        transcript.resize(80);
+        for number in 1..=10_000 {
+            let before = transcript.height_ever();
+            say(&mut transcript, number);
+            assert!(transcript.entries.len() <= MOST_ENTRIES);
+            assert_eq!(transcript.height_ever(), before + 3, "at message {number}");
+            let height: usize = transcript.entries.iter().map(Entry::height).sum();
+            assert_eq!(transcript.height(), height);
+        }
+        let shown = transcript.entries.iter().filter(|entry| matches!(entry.kind, Kind::Said(_)));
+        let left_out = 10_000 - shown.count();
+        assert_eq!(
+            transcript.entries[0].lines,
+            [format!("{left_out} earlier messages: `convoke sessions show 0199a1b2` prints them")]
+        );
+        assert_eq!(transcript.entries[1].text, format!("message {}", left_out + 1));
     }
 }

@@ -46,20 +46,27 @@ pub fn nearest<'a>(
     Some(name)
 }
 
-/// Counts the insertions, removals and replacements that turn one text into the other.
+/// Counts the insertions, removals, replacements and swaps of neighbours that turn one text into the
+/// other.
 fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().flat_map(char::to_lowercase).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().flat_map(char::to_lowercase).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+    let letters = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<Vec<char>>();
+    let (a, b) = (letters(a), letters(b));
+    // The row above the last one is needed for swaps.
+    let mut above: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 0..a.len() {
+        let mut row = vec![i + 1];
+        for j in 0..b.len() {
+            let replaced = last[j] + usize::from(a[i] != b[j]);
+            let mut least = replaced.min(last[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j] {
+                least = least.min(above[j - 1] + 1);
+            }
+            row.push(least);
         }
+        above = std::mem::replace(&mut last, row);
     }
-    row[b.len()]
+    last[b.len()]
 }
 
 #[cfg(test)]
@@ -77,8 +84,14 @@ mod tests {
     }
 
     #[test]
-    fn distances_are_those_of_levenshtein() {
-        for (a, b, distance) in [("", "abc", 3), ("kitten", "sitting", 3), ("same", "SAME", 0)] {
+    fn distances_count_what_a_hand_does_wrong() {
+        for (a, b, distance) in [
+            ("", "abc", 3),
+            ("kitten", "sitting", 3),
+            ("same", "SAME", 0),
+            ("sarha", "sarah", 1),
+            ("asrha", "sarah", 2),
+        ] {
             assert_eq!(edit_distance(a, b), distance, "{a} {b}");
         }
     }

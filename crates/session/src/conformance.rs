@@ -9,6 +9,7 @@ mod windows;
 
 use crate::content::{Content, ContentHash};
 use crate::id::{Head, MessageNumber, SessionId, TurnId};
+use crate::progress::Progress;
 use crate::store::{Holder, Store, StoreError};
 use crate::turn::TurnState;
 
@@ -20,6 +21,7 @@ pub async fn check(store: &impl Store) -> Result<(), StoreError> {
     sessions_are_created_once(store).await?;
     a_commit_is_whole_or_nothing(store).await?;
     what_has_ended_is_not_changed(store).await?;
+    progress_is_kept_until_the_end(store).await?;
     texts_come_back_to_the_byte(store).await?;
     of_two_writers_one_is_refused(store).await?;
     rows_are_read_in_pages(store).await?;
@@ -117,6 +119,43 @@ async fn what_has_ended_is_not_changed(store: &impl Store) -> Result<(), StoreEr
     }
     let attempts = store.attempts(new.id, TurnId(1)).await?;
     assert_eq!(attempts, [attempt(1, 1, &contents, true)], "an attempt comes back as it was");
+    Ok(())
+}
+
+async fn progress_is_kept_until_the_end(store: &impl Store) -> Result<(), StoreError> {
+    let new = new_session();
+    store.create(new.clone()).await?;
+    let contents = ["prompt", "input", "ledger"].map(Content::new);
+    let mut begin = commit(Head(0));
+    begin.contents = contents.to_vec();
+    begin.attempts = vec![attempt(1, 1, &contents, false), attempt(2, 1, &contents, false)];
+    let mut head = store.commit(new.id, begin).await?;
+    let batch =
+        |turn, events: &str| Progress { turn: TurnId(turn), attempt: 1, events: events.to_owned() };
+    for batches in [vec![batch(1, "a\n"), batch(2, "x\n"), batch(1, "b\n")], vec![batch(1, "é\n")]]
+    {
+        let mut step = commit(head);
+        step.progress = batches;
+        head = store.commit(new.id, step).await?;
+    }
+    let progress = async |turn| store.progress(new.id, TurnId(turn), 1).await;
+    assert_eq!(progress(1).await?, "a\nb\né\n", "batches come back in order");
+    let mut end = commit(head);
+    end.attempts = vec![attempt(1, 1, &contents, true)];
+    head = store.commit(new.id, end).await?;
+    assert_eq!(progress(1).await?, "", "what has come goes when the attempt ends");
+    assert_eq!(progress(2).await?, "x\n", "that of others stays");
+    for turn in [1, 3] {
+        let mut late = commit(head);
+        late.progress = vec![batch(turn, "late\n")];
+        let refused = store.commit(new.id, late).await;
+        assert!(
+            matches!(refused, Err(StoreError::Recorded { .. })),
+            "only what is under way grows"
+        );
+    }
+    store.remove(new.id).await?;
+    assert_eq!(progress(2).await?, "", "a removed session leaves nothing");
     Ok(())
 }
 

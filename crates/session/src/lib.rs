@@ -12,6 +12,7 @@ pub mod coordinator;
 pub mod diff;
 pub mod event;
 pub mod id;
+pub mod progress;
 pub mod prompt;
 pub mod replay;
 pub mod roster;
@@ -27,7 +28,7 @@ pub use coordinator::{Controls, Coordinator, CoordinatorError, Crew, Saying, Sea
 pub use event::{Event, Stop};
 pub use id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
 pub use roster::Roster;
-pub use session::{NewSession, NumberedMessage, Session, State, Summary};
+pub use session::{NewSession, NumberedMessage, Rehearsal, Session, State, Summary};
 pub use store::sqlite::SqliteStore;
 pub use store::{Commit, Store, StoreError};
 pub use turn::{Attempt, Ended, Turn, TurnState};

@@ -20,6 +20,31 @@ pub struct NewSession {
     pub team: String,
     /// What the team is to do.
     pub task: Option<String>,
+    /// How it is rehearsed; nothing when it is no rehearsal.
+    pub rehearsal: Option<Rehearsal>,
+}
+
+/// How a conversation is rehearsed: nobody pays for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rehearsal {
+    /// With a stand-in for every agent.
+    StandIn,
+    /// With the agents' own programs, and a model server of ours.
+    Cli,
+}
+
+impl Rehearsal {
+    /// Every way.
+    pub const ALL: [Self; 2] = [Self::StandIn, Self::Cli];
+
+    /// Returns it as one word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::StandIn => "stand-in",
+            Self::Cli => "cli",
+        }
+    }
 }
 
 /// A session as it is stored.
@@ -76,6 +101,8 @@ pub struct Summary {
     pub name: Option<String>,
     /// The directory that the team works in.
     pub directory: String,
+    /// How it is rehearsed; nothing when it is no rehearsal.
+    pub rehearsal: Option<Rehearsal>,
     /// When it began.
     pub created_at: Millis,
     /// When it last changed.

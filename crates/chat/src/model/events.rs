@@ -12,7 +12,17 @@ impl Chat {
     /// Takes in an event of the conversation.
     pub(super) fn observe(&mut self, event: Event) -> Option<Effect> {
         match event {
-            Event::Opened { .. } => {}
+            Event::Opened { interrupted, .. } => {
+                for turn in interrupted {
+                    let session = &self.setup.session;
+                    let text = format!(
+                        "turn {turn} was under way when Convoke was ended; /go takes it again, and \
+                         `convoke sessions show {session} --turn {turn} --partial` prints what had come \
+                         of it"
+                    );
+                    self.transcript.note(Tone::Warning, &text);
+                }
+            }
             Event::Message { id, from, to, text, .. } => {
                 if self.setup.company.roster.is_person(&from) && !self.pending.is_empty() {
                     self.pending.remove(0);

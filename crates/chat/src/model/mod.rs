@@ -41,6 +41,9 @@ pub struct Setup {
     pub to: Vec<String>,
     /// What could be asked, for somebody who sees this for the first time.
     pub suggestion: Option<String>,
+    /// What stands beside whose turn it is: what kind of conversation it is, when that is not the usual
+    /// one.
+    pub label: Option<&'static str>,
     /// What the user should know before it begins.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -163,7 +166,7 @@ impl Chat {
             speaker: setup.speaker.clone(),
             to: setup.to.clone(),
             task,
-            transcript: Transcript::default(),
+            transcript: Transcript::of(&setup.session, left_out),
             queue,
             works: Vec::new(),
             pending: Vec::new(),
@@ -183,13 +186,6 @@ impl Chat {
             setup,
         };
         chat.resize(size);
-        if left_out > 0 {
-            let session = &chat.setup.session;
-            let earlier = format!(
-                "{left_out} earlier messages: `convoke sessions show {session}` prints them"
-            );
-            chat.transcript.note(Tone::Quiet, &earlier);
-        }
         for message in messages {
             chat.said(message.id, &message.from, &message.to, &message.text);
         }
@@ -207,7 +203,7 @@ impl Chat {
 
     /// Takes in what happened, and returns what is to be done about it.
     pub fn update(&mut self, input: Input) -> Option<Effect> {
-        let lines_before = self.height();
+        let lines_before = self.height_ever();
         let effect = match input {
             Input::Key(key) => self.key(key),
             Input::Paste(text) => self.paste(&text),
@@ -233,7 +229,7 @@ impl Chat {
         };
         // Who reads further up is not moved by what comes in below.
         if self.scrolled > 0 {
-            self.scrolled += self.height().saturating_sub(lines_before);
+            self.scrolled += self.height_ever().saturating_sub(lines_before);
         }
         self.scrolled = self.scrolled.min(self.most_scrolled());
         effect
@@ -249,6 +245,11 @@ impl Chat {
         let works = self.works.iter().filter(|work| !work.lines().is_empty());
         let works: usize = works.map(|work| work.lines().len() + 2).sum();
         self.transcript.height() + works + 2 * self.pending.len()
+    }
+
+    /// Returns how many lines the conversation has had; it grows by what comes in below.
+    fn height_ever(&self) -> usize {
+        self.height() - self.transcript.height() + self.transcript.height_ever()
     }
 
     /// Returns where everything is.

@@ -39,6 +39,7 @@ pub(crate) fn chat_after(past: Past) -> Chat {
         company: company(),
         speaker: "you".into(),
         to: vec!["ada".to_owned()],
+        label: None,
         suggestion: Some("Can we ship login.py tonight?".to_owned()),
         diagnostics: Vec::new(),
     };

@@ -330,6 +330,24 @@ fn a_session_is_taken_up_with_its_end_in_view() {
 }
 
 #[test]
+fn a_turn_that_was_interrupted_is_told_with_what_is_left_of_it() {
+    let mut chat = chat();
+    let session = convoke_session::SessionId::generate();
+    let interrupted = vec![TurnId(9)];
+    chat.happen(Event::Opened { session, messages: 2, waiting: 1, interrupted });
+    let screen = chat.screen();
+    assert!(screen.contains("turn 9 was under way when Convoke was ended; /go takes"), "{screen}");
+}
+
+#[test]
+fn a_very_small_terminal_shows_the_newest_line() {
+    let mut chat = chat();
+    chat.happen(message(1, "ada", &["you"], "They pass."));
+    chat.update(Input::Resize(Size::new(20, 5)));
+    assert!(chat.screen().contains("They pass."), "{}", chat.screen());
+}
+
+#[test]
 fn every_size_can_be_drawn() {
     let mut chat = at_work();
     chat.happen(writes(1, "ada", "漢字 and some more words to wrap"));

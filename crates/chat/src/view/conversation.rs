@@ -12,6 +12,9 @@ use crate::text::printable_line;
 use crate::transcript::{Entry, Head, Kind, Tone};
 use crate::work::Work;
 
+/// With fewer lines than this, every one counts.
+const SMALL: usize = 4;
+
 /// Draws the part of the conversation that is in view. Costs what is drawn.
 pub(super) fn render(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
     let height = usize::from(area.height);
@@ -32,7 +35,9 @@ pub(super) fn render(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
         }
         entry_lines(entry, area.width, &mut lines);
     }
-    let in_view = lines.into_iter().skip(chat.scrolled).take(height);
+    // The blank line at the end gives way where there is room for little else.
+    let blank = usize::from(height < SMALL && chat.scrolled == 0);
+    let in_view = lines.into_iter().skip(chat.scrolled + blank).take(height);
     let mut in_view: Vec<Line<'_>> = in_view.collect();
     in_view.reverse();
     // A short conversation begins at the top.

@@ -24,7 +24,11 @@ pub(super) fn header(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
         Activity::Cancelling => "cancelling … ",
         Activity::Leaving => "saving … ",
     };
-    frame.render_widget(Line::raw(sides(&about, turn, area.width)).reversed(), area);
+    let turn = match chat.setup.label {
+        Some(label) => format!("{label} · {turn}"),
+        None => turn.to_owned(),
+    };
+    frame.render_widget(Line::raw(sides(&about, &turn, area.width)).reversed(), area);
 }
 
 /// Draws who is at work: since when, with how many events and tokens, and on what.

@@ -22,7 +22,8 @@ use convoke_inspect::Surroundings;
 use convoke_model::{ModelAgent, ThreadId};
 use convoke_session::coordinator::Observer;
 use convoke_session::{
-    Coordinator, MemberName, Millis, NewSession, Session, SessionId, SqliteStore, Store as _,
+    Coordinator, MemberName, MessageNumber, Millis, NewSession, Rehearsal, Session, SessionId,
+    SqliteStore, Store as _,
 };
 
 use self::cast::{Cast, Casting};
@@ -42,7 +43,8 @@ pub struct Order {
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
     /// Needs no account: a built-in stand-in answers, or with `=cli` the installed programs do, in
-    /// private homes and with a model server on this machine
+    /// private homes and with a model server on this machine. A session that began as a rehearsal stays
+    /// one; `=no` asks the agents themselves
     #[arg(
         long,
         value_name = "WITH",
@@ -50,16 +52,18 @@ pub struct Order {
         require_equals = true,
         default_missing_value = "stand-in"
     )]
-    pub rehearse: Option<Rehearsal>,
+    pub rehearse: Option<Rehearse>,
 }
 
 /// How a conversation is rehearsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Rehearsal {
+pub enum Rehearse {
     /// With the built-in stand-in
     StandIn,
     /// With the installed programs
     Cli,
+    /// Not at all: the agents themselves answer
+    No,
 }
 
 /// Who plays the agents.
@@ -74,12 +78,32 @@ pub enum Players {
 }
 
 impl Players {
-    /// Returns the option that asks for them.
-    pub const fn option(self) -> &'static str {
+    /// Decides who plays. A session that began as a rehearsal stays one unless the user says otherwise:
+    /// nobody pays by surprise.
+    fn of(asked: Option<Rehearse>, began: Option<Rehearsal>) -> Self {
+        match (asked, began) {
+            (Some(Rehearse::StandIn), _) | (None, Some(Rehearsal::StandIn)) => Self::StandIns,
+            (Some(Rehearse::Cli), _) | (None, Some(Rehearsal::Cli)) => Self::Clis,
+            (Some(Rehearse::No), _) | (None, None) => Self::Agents,
+        }
+    }
+
+    /// Returns how a session is rehearsed that they play from the beginning.
+    const fn rehearsal(self) -> Option<Rehearsal> {
         match self {
-            Self::Agents => "",
-            Self::StandIns => " --rehearse",
-            Self::Clis => " --rehearse=cli",
+            Self::Agents => None,
+            Self::StandIns => Some(Rehearsal::StandIn),
+            Self::Clis => Some(Rehearsal::Cli),
+        }
+    }
+
+    /// Returns the option that asks for them in a session that began so.
+    const fn option(self, began: Option<Rehearsal>) -> &'static str {
+        match (self, began) {
+            (Self::Agents, None) => "",
+            (Self::Agents, Some(_)) => " --rehearse=no",
+            (Self::StandIns, _) => " --rehearse",
+            (Self::Clis, _) => " --rehearse=cli",
         }
     }
 }
@@ -92,17 +116,25 @@ pub struct Conversation {
     pub project: Project,
     /// Who plays the agents.
     pub players: Players,
+    /// The option that has them play again.
+    pub option: &'static str,
     /// The servers of a rehearsal with programs.
     pub stage: Stage,
     /// What the user should know before it begins.
     pub diagnostics: Vec<Diagnostic>,
     /// Whether the session was begun just now.
     pub is_new: bool,
+    /// Whether it is a rehearsal because the session began as one.
+    pub stays_rehearsal: bool,
 }
 
 impl Conversation {
-    /// Returns the person who speaks: the one who asked last, else the first of the team.
+    /// Returns the person who speaks: the one who is waited for, else the one who asked last, else the
+    /// first of the team.
     pub async fn speaker(&self) -> anyhow::Result<MemberName> {
+        if let Some(turn) = self.coordinator.awaited() {
+            return Ok(turn.member.clone());
+        }
         let session = self.coordinator.store().session(self.coordinator.session()).await?;
         let roster = self.coordinator.crew().roster();
         let asked = session.state.asker.filter(|asker| roster.is_person(asker));
@@ -110,9 +142,41 @@ impl Conversation {
         Ok(asked.or_else(|| roster.people().next().cloned()).unwrap_or_else(|| "user".into()))
     }
 
-    /// Returns who is called when a person calls nobody: the first agent of the team.
-    pub fn first_agent(&self) -> Option<MemberName> {
-        self.coordinator.crew().roster().agents().next().cloned()
+    /// Returns who is called when a person calls nobody: the agent whose question is answered, else the
+    /// first of the team.
+    pub async fn listener(&self) -> anyhow::Result<Option<MemberName>> {
+        let roster = self.coordinator.crew().roster();
+        let asked = match self.coordinator.awaited() {
+            Some(turn) => self.author(turn.answers).await?,
+            None => None,
+        };
+        let asked = asked.filter(|name| roster.agents().any(|agent| agent == name));
+        Ok(asked.or_else(|| roster.agents().next().cloned()))
+    }
+
+    /// Returns who wrote a message, if it is a member still.
+    pub async fn author(&self, message: MessageNumber) -> anyhow::Result<Option<MemberName>> {
+        let (store, session) = (self.coordinator.store(), self.coordinator.session());
+        let message = store.message(session, message).await?.message;
+        Ok(self.coordinator.crew().roster().resolve(message.said.speaker.name()).cloned())
+    }
+
+    /// Takes back a session that was begun just now and in which nothing was said.
+    pub async fn discard(self) -> anyhow::Result<()> {
+        let (store, session) = (self.coordinator.store().clone(), self.coordinator.session());
+        let is_new = self.is_new;
+        drop(self);
+        if is_new && store.session(session).await?.state.last_message == MessageNumber::default() {
+            store.remove(session).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells whether the session goes on with a team file that is not the one in its directory any more.
+    pub fn has_own_team(&self) -> bool {
+        let Project { origin, directory, text, .. } = &self.project;
+        *origin == Origin::Session
+            && std::fs::read_to_string(directory.join(TEAM_FILE)).is_ok_and(|there| there != *text)
     }
 }
 
@@ -136,17 +200,17 @@ pub async fn open(
         (None, Some(session)) => project_of(session, &home, &trusted)?,
         (None, None) => match find_team_file(&surroundings.cwd) {
             Some(path) => Project::read(&path, &trusted)?,
-            None if order.rehearse.is_some() => sample::write(&home)?,
+            None if matches!(order.rehearse, Some(Rehearse::StandIn | Rehearse::Cli)) => {
+                sample::write(&home)?
+            }
             None => return Err(no_team(surroundings).into()),
         },
     };
-    let players = match order.rehearse {
-        Some(Rehearsal::StandIn) => Players::StandIns,
-        Some(Rehearsal::Cli) => Players::Clis,
-        // The sample is a play: nobody pays for it by going on with it.
-        None if project.origin == Origin::Sample => Players::StandIns,
-        None => Players::Agents,
-    };
+    let began_as = session.as_ref().and_then(|session| session.began.rehearsal);
+    // The sample is a play, also in a session that does not say so.
+    let is_play = project.origin == Origin::Sample;
+    let began_as = began_as.or(is_play.then_some(Rehearsal::StandIn));
+    let players = Players::of(order.rehearse, began_as);
     let done = match &session {
         Some(session) if project.origin == Origin::Sample => {
             sessions::turns_done(&store, session.began.id).await?
@@ -154,7 +218,7 @@ pub async fn open(
         _ => std::collections::HashMap::new(),
     };
     let is_new = session.is_none();
-    let began = session.map_or_else(|| begin(&project), |session| session.began);
+    let began = session.map_or_else(|| begin(&project, players), |session| session.began);
     let casting = Casting {
         project: &project,
         players,
@@ -164,13 +228,24 @@ pub async fn open(
         home: &home,
         surroundings,
     };
+    let option = players.option(began.rehearsal.or(began_as));
     let Cast { crew, stage, diagnostics } = casting.fill().await?;
     let coordinator = if is_new {
         Coordinator::create(store, began, crew, observer).await?
     } else {
         Coordinator::open(store, began.id, crew, observer).await?
     };
-    Ok(Conversation { coordinator, project, players, stage, diagnostics, is_new })
+    let stays_rehearsal = !is_new && order.rehearse.is_none() && players != Players::Agents;
+    Ok(Conversation {
+        coordinator,
+        project,
+        players,
+        option,
+        stage,
+        diagnostics,
+        is_new,
+        stays_rehearsal,
+    })
 }
 
 /// A model that is a member of a stored session.
@@ -239,7 +314,7 @@ pub fn project_of(
     Ok(project)
 }
 
-fn begin(project: &Project) -> NewSession {
+fn begin(project: &Project, players: Players) -> NewSession {
     NewSession {
         id: SessionId::generate(),
         created_at: now(),
@@ -247,6 +322,7 @@ fn begin(project: &Project) -> NewSession {
         directory: project.directory.display().to_string(),
         team: project.text.clone(),
         task: project.team.task.clone(),
+        rehearsal: players.rehearsal(),
     }
 }
 

@@ -19,6 +19,7 @@ mod mask;
 mod prompt;
 mod remembered;
 mod request;
+mod resume;
 mod rpc;
 mod run;
 mod sessions;

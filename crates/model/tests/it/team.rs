@@ -74,6 +74,7 @@ async fn three_models_talk_to_each_other_and_each_remembers_its_own_part() {
         directory: lab.work().display().to_string(),
         team: TEAM.to_owned(),
         task: team.task.clone(),
+        rehearsal: None,
     };
     let crew = Crew::new(team, seats);
     let mut coordinator = Coordinator::create(store, new, crew, Box::new(|_| {})).await.unwrap();

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::content::Content;
 use crate::id::{Head, MemberName, MessageNumber, SessionId, TurnId};
-use crate::session::{NewSession, NumberedMessage, State};
+use crate::session::{NewSession, NumberedMessage, Rehearsal, State};
 use crate::store::Commit;
 use crate::turn::{Attempt, Ended, Turn, TurnState};
 
@@ -20,6 +20,7 @@ pub fn new_session() -> NewSession {
         directory: "/project".to_owned(),
         team: "[[member]]\nname = \"max\"\nagent = \"claude\"\n".to_owned(),
         task: Some("a task".to_owned()),
+        rehearsal: Some(Rehearsal::Cli),
     }
 }
 
@@ -70,6 +71,7 @@ pub fn commit(on: Head) -> Commit {
         messages: Vec::new(),
         turns: Vec::new(),
         attempts: Vec::new(),
+        progress: Vec::new(),
         threads: Vec::new(),
         state: State { next_message_id: 9, ..State::default() },
     }

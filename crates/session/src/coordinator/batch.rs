@@ -11,15 +11,16 @@ use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
 
 use super::controls::Wish;
-use super::drive::{Drive, Driven};
+use super::drive::{Drive, Driven, Report};
 use super::prepare::{Prepared, Unprepared};
 use super::redacted::redact_text;
 use super::{Coordinator, CoordinatorError};
 use crate::event::{Event, FailedTurn, Stop};
 use crate::id::TurnId;
+use crate::progress::Progress;
 use crate::routing::conversation::{Conversation, Said};
 use crate::routing::route;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::thread::Addition;
 use crate::turn::{Attempt, Turn, TurnState};
 
@@ -27,7 +28,7 @@ use crate::turn::{Attempt, Turn, TurnState};
 struct Batch {
     drivers: JoinSet<Driven>,
     under_way: HashMap<Id, UnderWay>,
-    events: mpsc::Receiver<(TurnId, convoke_agent::event::Event<'static>)>,
+    reports: mpsc::Receiver<(TurnId, Report)>,
 }
 
 /// A turn that an agent works on.
@@ -111,8 +112,8 @@ impl<S: Store> Coordinator<S> {
             self.commit(commit).await?;
         }
         self.conversation = next;
-        let (sender, events) = mpsc::channel(256);
-        let mut batch = Batch { drivers: JoinSet::new(), under_way: HashMap::new(), events };
+        let (sender, reports) = mpsc::channel(256);
+        let mut batch = Batch { drivers: JoinSet::new(), under_way: HashMap::new(), reports };
         for ready in prepared {
             let Prepared { turn, attempt, seat, output, context, .. } = ready;
             let bytes = attempt.prompt.bytes + attempt.system.map_or(0, |system| system.bytes);
@@ -138,7 +139,7 @@ impl<S: Store> Coordinator<S> {
                 timeout: team.limits.turn_timeout,
                 wish: self.controls.watch(),
                 redactor: self.crew.redactor.clone(),
-                events: sender.clone(),
+                reports: sender.clone(),
             };
             let driver = batch.drivers.spawn(drive.run()).id();
             batch.under_way.insert(driver, UnderWay { turn, attempt });
@@ -156,15 +157,15 @@ impl<S: Store> Coordinator<S> {
         loop {
             let ended = tokio::select! {
                 biased;
-                Some((turn, event)) = batch.events.recv() => {
-                    self.show(&batch, turn, event);
+                Some((turn, report)) = batch.reports.recv() => {
+                    self.hear(&batch, turn, report).await?;
                     continue;
                 }
                 ended = batch.drivers.join_next_with_id() => ended,
             };
             let Some(ended) = ended else { return Ok(stop) };
-            while let Ok((turn, event)) = batch.events.try_recv() {
-                self.show(&batch, turn, event);
+            while let Ok((turn, report)) = batch.reports.try_recv() {
+                self.hear(&batch, turn, report).await?;
             }
             let (id, driven) = match ended {
                 Ok(ended) => ended,
@@ -182,11 +183,27 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    fn show(&mut self, batch: &Batch, turn: TurnId, event: convoke_agent::event::Event<'static>) {
+    /// Shows what an agent does, or stores it in case the turn never ends.
+    async fn hear(
+        &mut self,
+        batch: &Batch,
+        turn: TurnId,
+        report: Report,
+    ) -> Result<(), StoreError> {
         let under_way = batch.under_way.values().find(|under_way| under_way.turn.id == turn);
-        if let Some(UnderWay { turn, .. }) = under_way {
-            self.emit(Event::Agent { turn: turn.id, member: turn.member.clone(), event });
+        let Some(UnderWay { turn, attempt }) = under_way else { return Ok(()) };
+        match report {
+            Report::Event(event) => {
+                self.emit(Event::Agent { turn: turn.id, member: turn.member.clone(), event });
+            }
+            Report::Batch(events) => {
+                let mut commit = self.commit_of(&self.conversation);
+                let attempt = attempt.number;
+                commit.progress.push(Progress { turn: turn.id, attempt, events });
+                self.commit(commit).await?;
+            }
         }
+        Ok(())
     }
 
     /// Stores a reply, what its member remembers, the end of its turn and the turns that it opens, all at

@@ -2,19 +2,21 @@
 
 use std::time::Duration;
 
-use convoke_agent::event::{Event, EventKind, Part};
+use convoke_agent::event::Event;
 use convoke_agent::redact::Redactor;
 use convoke_agent::{Outcome, Turn as AgentTurn, Verdict};
-use convoke_core::{Code, Diagnostic};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::controls::Wish;
-use super::redacted::redact;
+use super::redacted::Redaction;
 use crate::id::TurnId;
+use crate::progress::EventLog;
 
-/// The bytes of a turn's events that are stored.
-const MOST_EVENT_BYTES: usize = 16 << 20;
+/// How long what an agent does may wait until it is stored, and how many bytes of it: every batch is
+/// written to the disk, and most turns should need none.
+const STORE_AFTER: Duration = Duration::from_secs(1);
+const STORE_BYTES: usize = 64 << 10;
 /// How much longer than its time an agent is waited for, when it ends by itself: longer than it takes to
 /// ask its program to stop, to interrupt it and to end it.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -42,7 +44,15 @@ pub(super) struct Drive {
     pub(super) timeout: Duration,
     pub(super) wish: watch::Receiver<Wish>,
     pub(super) redactor: Redactor,
-    pub(super) events: mpsc::Sender<(TurnId, Event<'static>)>,
+    pub(super) reports: mpsc::Sender<(TurnId, Report)>,
+}
+
+/// What is heard of a turn that is under way.
+pub(super) enum Report {
+    /// The agent did something.
+    Event(Event<'static>),
+    /// This is to be stored, should the turn never end: see [`crate::progress::Progress`].
+    Batch(String),
 }
 
 impl Drive {
@@ -51,6 +61,8 @@ impl Drive {
         let began = Instant::now();
         let deadline = began + self.timeout.saturating_add(PATIENCE);
         let mut log = EventLog::default();
+        let mut redaction = Redaction::new(self.redactor.clone());
+        let mut store_at = began + STORE_AFTER;
         let canceller = self.agent_turn.canceller();
         let mut heard = Wish::GoOn;
         let given_up = loop {
@@ -69,14 +81,27 @@ impl Drive {
                     canceller.cancel();
                     break Some(Verdict::TimedOut);
                 }
-                event = self.agent_turn.next() => event,
+                () = sleep_until(store_at), if log.unstored() > 0 => None,
+                event = self.agent_turn.next() => match event {
+                    Some(event) => Some(event),
+                    None => break None,
+                },
             };
-            let Some(event) = event else { break None };
-            let event = redact(event, &self.redactor);
-            log.add(&event);
-            // The coordinator only stops listening when it is dropped.
-            let _ = self.events.send((self.turn, event)).await;
+            for event in event.map(|event| redaction.take(event)).unwrap_or_default() {
+                log.add(&event);
+                self.report(Report::Event(event)).await;
+            }
+            if log.unstored() >= STORE_BYTES || Instant::now() >= store_at {
+                store_at = Instant::now() + STORE_AFTER;
+                if log.unstored() > 0 {
+                    self.report(Report::Batch(log.next_batch())).await;
+                }
+            }
         };
+        for event in redaction.finish() {
+            log.add(&event);
+            self.report(Report::Event(event)).await;
+        }
         let mut outcome = if let Some(verdict) = given_up {
             log.outcome(verdict)
         } else {
@@ -89,75 +114,9 @@ impl Drive {
         outcome.diagnostics.extend(cut);
         Driven { outcome, events, elapsed: began.elapsed() }
     }
-}
 
-/// The events of a turn, for storing, and the text that there is so far.
-#[derive(Debug, Default)]
-struct EventLog {
-    lines: String,
-    left_out: u64,
-    said: String,
-    /// Pieces of a text that is not whole yet.
-    pieces: String,
-}
-
-impl EventLog {
-    fn add(&mut self, event: &Event<'static>) {
-        if event.sub_agent.is_none()
-            && let EventKind::Text { text, part } = &event.kind
-        {
-            match part {
-                Part::Delta => self.pieces.push_str(text),
-                Part::Whole => {
-                    self.pieces.clear();
-                    if !self.said.is_empty() {
-                        self.said.push_str("\n\n");
-                    }
-                    self.said.push_str(text);
-                }
-            }
-        }
-        let is_piece = matches!(
-            event.kind,
-            EventKind::Text { part: Part::Delta, .. }
-                | EventKind::Thinking { part: Part::Delta, .. }
-        );
-        if is_piece {
-            return;
-        }
-        match serde_json::to_string(event) {
-            Ok(line) if self.lines.len() + line.len() < MOST_EVENT_BYTES => {
-                self.lines.push_str(&line);
-                self.lines.push('\n');
-            }
-            _ => self.left_out += 1,
-        }
-    }
-
-    /// Makes an outcome of what was seen of a turn that nobody waits for any longer.
-    fn outcome(&self, verdict: Verdict) -> Outcome {
-        let mut reply = self.said.clone();
-        if !reply.is_empty() && !self.pieces.is_empty() {
-            reply.push_str("\n\n");
-        }
-        reply.push_str(&self.pieces);
-        Outcome {
-            verdict,
-            reply,
-            usage: None,
-            cost_usd: None,
-            model: None,
-            resume: None,
-            diagnostics: Vec::new(),
-            memory: None,
-        }
-    }
-
-    fn finish(self) -> (String, Option<Diagnostic>) {
-        let cut = (self.left_out > 0).then(|| {
-            let message = format!("{} events of the turn were not stored", self.left_out);
-            Diagnostic::new(Code::EventsTruncated, message).with_count(self.left_out)
-        });
-        (self.lines, cut)
+    async fn report(&self, report: Report) {
+        // The coordinator only stops listening when it is dropped.
+        let _ = self.reports.send((self.turn, report)).await;
     }
 }

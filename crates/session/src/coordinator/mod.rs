@@ -17,6 +17,7 @@ use self::controls::Wish;
 pub use self::crew::{Clock, Crew, Seat};
 use crate::event::{Event, Stop};
 use crate::id::{Head, MemberName, SessionId, TurnId};
+use crate::progress::interrupt;
 use crate::routing::conversation::{Consequences, Conversation, Said};
 use crate::routing::guard::Guard;
 use crate::routing::queue::Pace;
@@ -35,7 +36,7 @@ pub struct Saying {
     pub person: MemberName,
     /// What is said, markers and all.
     pub text: String,
-    /// Who is called when the text itself calls nobody.
+    /// Who is called when the text itself names nobody.
     pub to: Vec<String>,
 }
 
@@ -45,7 +46,7 @@ impl Saying {
         Self { person: person.into(), text: text.into(), to: Vec::new() }
     }
 
-    /// Says who is called when the text itself calls nobody.
+    /// Says who is called when the text itself names nobody.
     #[must_use]
     pub fn to<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.to = names.into_iter().map(Into::into).collect();
@@ -202,6 +203,14 @@ impl<S: Store> Coordinator<S> {
         self.conversation = Conversation::new(session.state, open);
         if !interrupted.is_empty() {
             let mut commit = self.commit_of(&self.conversation);
+            for turn in &interrupted {
+                let attempts = self.store.attempts(self.session, turn.id).await?;
+                for mut attempt in attempts.into_iter().filter(|attempt| attempt.ended.is_none()) {
+                    let (at, contents) = (commit.at, &mut commit.contents);
+                    interrupt(&self.store, self.session, &mut attempt, at, contents).await?;
+                    commit.attempts.push(attempt);
+                }
+            }
             commit.turns = interrupted;
             self.commit(commit).await?;
         }
@@ -234,6 +243,12 @@ impl<S: Store> Coordinator<S> {
         self.conversation.queue.waiting()
     }
 
+    /// Returns the turn of the person who is waited for, if it is a person's turn.
+    pub fn awaited(&self) -> Option<&Turn> {
+        let next = self.conversation.queue.peek()?;
+        self.crew.roster().is_person(&next.member).then_some(next)
+    }
+
     /// Returns what the team is to do.
     pub fn task(&self) -> Option<&str> {
         self.conversation.task()
@@ -252,7 +267,8 @@ impl<S: Store> Coordinator<S> {
         })?;
         let policy = self.crew.team().context.text;
         let mut routed = route(roster, &person, &saying.text, policy);
-        if routed.calls.is_empty() {
+        // A name that nobody has is put right by the person, not answered by somebody else.
+        if routed.calls.is_empty() && !routed.names_somebody {
             call_instead(&mut routed, &saying.to, &self.crew);
         }
         let speaker = roster.speaker(&routed.speaker);
@@ -438,6 +454,7 @@ impl<S: Store> Coordinator<S> {
             messages: Vec::new(),
             turns: Vec::new(),
             attempts: Vec::new(),
+            progress: Vec::new(),
             threads: Vec::new(),
             state: conversation.state(),
         }

@@ -22,6 +22,8 @@ pub struct Routed {
     pub drop: Drop,
     /// Who is called, as written; each member once.
     pub calls: Vec<Call>,
+    /// Whether the text names anybody, be it somebody whom nobody knows.
+    pub names_somebody: bool,
     /// The team task that the message states, inside its limit.
     pub task: Option<String>,
     /// What a user should know.
@@ -68,6 +70,7 @@ pub fn route(roster: &Roster, speaker: &MemberName, text: &str, policy: TextPoli
         Some(from) => speaks_for(roster, speaker, &from, &mut diagnostics),
     };
     let drop = dropped(roster, &drop, &mut diagnostics);
+    let names_somebody = !next.is_empty();
     let mut calls: Vec<Call> = Vec::new();
     for route in next {
         for member in meant(roster, &speaker, &route.name, "NEXT", &mut diagnostics) {
@@ -83,7 +86,7 @@ pub fn route(roster: &Roster, speaker: &MemberName, text: &str, policy: TextPoli
         diagnostics.extend(cut);
         kept.to_owned()
     });
-    Routed { speaker, text, drop, calls, task, diagnostics }
+    Routed { speaker, text, drop, calls, names_somebody, task, diagnostics }
 }
 
 fn speaks_for(

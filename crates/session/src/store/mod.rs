@@ -15,6 +15,7 @@ use convoke_core::name::NameKey;
 use crate::clock::utc;
 use crate::content::{Content, ContentHash};
 use crate::id::{Head, MessageNumber, Millis, SessionId, TurnId};
+use crate::progress::Progress;
 use crate::session::{NewSession, NumberedMessage, Session, State, Summary};
 use crate::thread::{Addition, ThreadLine};
 use crate::turn::{Attempt, Turn};
@@ -93,6 +94,15 @@ pub trait Store: Send + Sync + 'static {
         turn: TurnId,
     ) -> impl Future<Output = Result<Vec<Attempt>, StoreError>> + Send;
 
+    /// Returns what was stored of an attempt that has not ended, all batches in order; nothing of one that
+    /// has.
+    fn progress(
+        &self,
+        session: SessionId,
+        turn: TurnId,
+        attempt: u32,
+    ) -> impl Future<Output = Result<String, StoreError>> + Send;
+
     /// Returns a content, after a check of its hash.
     fn content(&self, hash: ContentHash)
     -> impl Future<Output = Result<String, StoreError>> + Send;
@@ -137,6 +147,8 @@ pub struct Commit {
     pub turns: Vec<Turn>,
     /// New attempts, and attempts that ended. One that has ended cannot change any more.
     pub attempts: Vec<Attempt>,
+    /// What has come of attempts that are under way. It goes when the attempt ends.
+    pub progress: Vec<Progress>,
     /// What members remember. A thread that somebody else has gone on with refuses the whole commit.
     pub threads: Vec<Addition>,
     /// Where the conversation stands after it.

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
 
-use convoke_core::ConversationMessage;
+use convoke_core::{ConversationMessage, MessageId};
+use convoke_team::Team;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -11,7 +12,8 @@ use super::TransferError;
 use super::threads::{self, ArchivedThread, FileLine, ThreadCheck};
 use crate::content::{Content, ContentHash};
 use crate::id::{Head, MessageNumber, Millis, SessionId, TurnId};
-use crate::session::{NewSession, NumberedMessage, Session, State};
+use crate::progress::interrupt;
+use crate::session::{NewSession, NumberedMessage, Rehearsal, Session, State};
 use crate::store::{Commit, Store, StoreError};
 use crate::turn::{Attempt, Turn, TurnState};
 
@@ -61,6 +63,9 @@ struct Header {
     directory: String,
     team: String,
     first_task: Option<String>,
+    /// Absent in files of versions that did not know it.
+    #[serde(default)]
+    rehearsal: Option<Rehearsal>,
     state: State,
 }
 
@@ -136,7 +141,11 @@ impl Archive {
                 break;
             }
             for turn in &page {
-                for attempt in store.attempts(session, turn.id).await? {
+                for mut attempt in store.attempts(session, turn.id).await? {
+                    let (at, contents) = (stored.updated_at, &mut archive.contents);
+                    let known = contents.len();
+                    interrupt(store, session, &mut attempt, at, contents).await?;
+                    seen.extend(contents[known..].iter().map(|content| content.reference().hash));
                     for hash in contents_of(&attempt).filter(|hash| seen.insert(*hash)) {
                         archive.contents.push(Content::new(store.content(hash).await?));
                     }
@@ -164,7 +173,8 @@ impl Archive {
 
     /// Writes the lines of a file: each text stands before the first attempt that names it.
     pub(super) fn write(&self, out: &mut impl Write) -> Result<(), TransferError> {
-        let NewSession { id, created_at, name, directory, team, task } = self.session.clone();
+        let NewSession { id, created_at, name, directory, team, task, rehearsal } =
+            self.session.clone();
         let header = Header {
             format: FORMAT.to_owned(),
             version: VERSION,
@@ -174,6 +184,7 @@ impl Archive {
             directory,
             team,
             first_task: task,
+            rehearsal,
             state: self.state.clone(),
         };
         line(out, &header)?;
@@ -212,6 +223,10 @@ impl Archive {
         }
         let header: Header =
             serde_json::from_value(header).map_err(|error| invalid(first, json_problem(&error)))?;
+        if let Err(error) = Team::parse(&header.team) {
+            let problem = format!("the field `team` is no team file: {error}");
+            return Err(invalid(first, ArchiveProblem::Broken(problem)));
+        }
         let session = NewSession {
             id: header.id,
             created_at: header.created_at,
@@ -219,12 +234,14 @@ impl Archive {
             directory: header.directory,
             team: header.team,
             task: header.first_task,
+            rehearsal: header.rehearsal,
         };
         let mut archive = Self::begin(session, header.state);
         let mut last = first;
+        let mut ids = HashSet::new();
         let mut thread_places = Vec::new();
         for (index, line) in lines {
-            let added = archive.add(line).map_err(|problem| invalid(index, problem))?;
+            let added = archive.add(line, &mut ids).map_err(|problem| invalid(index, problem))?;
             if added == Added::ThreadLine {
                 thread_places.push(index);
             }
@@ -236,7 +253,7 @@ impl Archive {
         Ok(archive)
     }
 
-    fn add(&mut self, line: &str) -> Result<Added, ArchiveProblem> {
+    fn add(&mut self, line: &str, ids: &mut HashSet<MessageId>) -> Result<Added, ArchiveProblem> {
         let mut value: Value = serde_json::from_str(line).map_err(|error| json_problem(&error))?;
         let broken = |what: String| Err(ArchiveProblem::Broken(what));
         if let Some(message) = value.get_mut("message").map(Value::take) {
@@ -250,6 +267,10 @@ impl Archive {
             if answers.is_some_and(|answers| answers.0 == 0 || answers >= number) {
                 return broken(format!("message {number} answers one that comes later"));
             }
+            if !ids.insert(message.id.clone()) {
+                let id = &message.id;
+                return broken(format!("message {number} has the `id` of an earlier one: {id}"));
+            }
             self.messages.push(NumberedMessage { number, answers, message });
         } else if let Some(turn) = value.get_mut("turn").map(Value::take) {
             let turn: Turn = serde_json::from_value(turn).map_err(|error| json_problem(&error))?;
@@ -262,6 +283,11 @@ impl Archive {
                 serde_json::from_value(attempt).map_err(|error| json_problem(&error))?;
             if self.turns.last().is_none_or(|turn| turn.id != attempt.turn) {
                 return broken(format!("an attempt of turn {} does not follow it", attempt.turn));
+            }
+            let before = self.attempts.last().filter(|before| before.turn == attempt.turn);
+            if attempt.number != before.map_or(0, |before| before.number) + 1 {
+                let (turn, number) = (attempt.turn, attempt.number);
+                return broken(format!("attempt {number} of turn {turn} is out of order"));
             }
             self.attempts.push(attempt);
         } else if let Some(Value::String(text)) = value.get_mut("content").map(Value::take) {
@@ -295,7 +321,18 @@ impl Archive {
                 return broken(format!("the text {missing} of turn {} is missing", attempt.turn));
             }
         }
+        let mut begun: HashMap<TurnId, u32> = HashMap::new();
+        for attempt in &self.attempts {
+            begun.insert(attempt.turn, attempt.number);
+        }
         for turn in &self.turns {
+            let attempts = begun.get(&turn.id).copied().unwrap_or(0);
+            if turn.attempts != attempts {
+                return broken(format!(
+                    "turn {} was begun {} times as its `attempts` says, and {attempts} are there",
+                    turn.id, turn.attempts
+                ));
+            }
             let places = [Some(turn.answers), turn.reply];
             if places.into_iter().flatten().any(|place| place.0 == 0 || place.0 > count) {
                 return broken(format!("turn {} is about a message that is missing", turn.id));
@@ -326,6 +363,7 @@ impl Archive {
             messages: self.messages,
             turns: self.turns.into_iter().map(at_rest).collect(),
             attempts: self.attempts,
+            progress: Vec::new(),
             threads: self.threads.into_iter().map(|thread| thread.into_addition(id)).collect(),
             state: self.state,
         };

@@ -92,6 +92,7 @@ async fn talk(directory: &Path) {
             directory: "/project".to_owned(),
             team: TEAM.to_owned(),
             task: None,
+            rehearsal: None,
         };
         Coordinator::create(store.clone(), new, crew, observer).await.unwrap()
     };

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use convoke_agent::adapter::{Script, StandIn, Step};
-use convoke_agent::event::{Event as AgentEvent, EventKind};
+use convoke_agent::event::{Event as AgentEvent, EventKind, Part};
 use convoke_agent::redact::Redactor;
+use convoke_agent::verdict::{Failure, Reason};
 use convoke_session::conformance::new_session;
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::{Coordinator, Crew, Event, MessageNumber, Saying, Seat, Stop, Store, TurnId};
@@ -125,6 +126,30 @@ async fn secrets_in_events_are_neither_shown_nor_stored() {
         )
     };
     assert!(stage.events.lock().unwrap().iter().any(thought));
+}
+
+#[tokio::test]
+async fn a_secret_that_is_cut_over_two_pieces_is_not_shown() {
+    // The stand-in says one word after another.
+    let secret = "correct horse battery";
+    let steps = vec![
+        Step::Say(format!("it is {secret} or correct horse")),
+        Step::Fail(Failure::new(Reason::Server, "overloaded")),
+    ];
+    let mut stage = Stage::new("", &[("max", does(steps))]).await;
+    stage.crew.redactor = Redactor::for_secrets([secret]);
+    let mut coordinator = stage.begin().await;
+    coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();
+    coordinator.run().await.unwrap();
+    let events = stage.events.lock().unwrap();
+    let pieces = events.iter().filter_map(|event| match event {
+        Event::Agent { event: AgentEvent { kind: EventKind::Text { text, part }, .. }, .. } => {
+            (*part == Part::Delta).then_some(&**text)
+        }
+        _ => None,
+    });
+    let pieces: Vec<&str> = pieces.collect();
+    assert_eq!(pieces, ["it ", "is ", "[redacted] ", "or ", "correct horse"]);
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod conversation;
 mod events;
 mod hostile;
 mod memory;
+mod progress;
 mod stage;
 mod store;
 mod threads;

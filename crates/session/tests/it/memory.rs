@@ -130,6 +130,7 @@ fn new_session(id: SessionId) -> NewSession {
         directory: "/work".to_owned(),
         team: TEAM.to_owned(),
         task: None,
+        rehearsal: None,
     }
 }
 

@@ -79,6 +79,8 @@ pub struct Stage {
     pub session: SessionId,
     pub deliveries: HashMap<String, Arc<Mutex<Vec<Delivery>>>>,
     pub crew: Crew,
+    /// The text of the team file.
+    team: String,
     pub events: Arc<Mutex<Vec<Event>>>,
 }
 
@@ -124,7 +126,8 @@ impl Stage {
         let ticks = AtomicI64::new(1_000);
         crew.clock = Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed));
         let session = SessionId::generate();
-        Self { _directory: directory, store, session, deliveries, crew, events: Arc::default() }
+        let events = Arc::default();
+        Self { _directory: directory, store, session, deliveries, crew, team: file, events }
     }
 
     /// Begins the session.
@@ -134,8 +137,9 @@ impl Stage {
             created_at: 1,
             name: Some("stage".to_owned()),
             directory: "/work".to_owned(),
-            team: String::new(),
+            team: self.team.clone(),
             task: self.crew.team().task.clone(),
+            rehearsal: None,
         };
         let observer = self.observer();
         Coordinator::create(self.store.clone(), new, self.crew.clone(), observer).await.unwrap()

@@ -1,12 +1,14 @@
 //! Replay, diff, export, import, fork.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use convoke_agent::adapter::Step;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_session::diff::diff;
 use convoke_session::replay::{ReplayResult, verify};
-use convoke_session::transfer::{export, export_snapshot, fork, import};
+use convoke_session::transfer::{TransferError, export, export_snapshot, fork, import};
 use convoke_session::{
-    MessageNumber, NewSession, Saying, SessionId, SqliteStore, Stop, Store, TurnId,
+    MessageNumber, NewSession, Saying, SessionId, SqliteStore, Stop, Store, StoreError, TurnId,
 };
 use serde_json::Value;
 
@@ -37,6 +39,7 @@ fn new_session() -> NewSession {
         directory: "/elsewhere".to_owned(),
         team: "[[member]]\nname = \"max\"\nagent = \"plain\"\n".to_owned(),
         task: None,
+        rehearsal: None,
     }
 }
 
@@ -134,6 +137,40 @@ async fn a_fork_goes_its_own_way() {
     assert_eq!(beyond.unwrap_err().to_string(), "there is no message 99 to fork at");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_under_way_is_taken_out_as_it_was_at_one_moment() {
+    let stage =
+        Stage::new("", &[("max", does(vec![Step::Say("on [NEXT: max]".to_owned())]))]).await;
+    let mut coordinator = stage.begin().await;
+    let is_over = AtomicBool::new(false);
+    let talk = async {
+        for _ in 0..60 {
+            coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();
+            coordinator.run().await.unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    };
+    let take = async {
+        let mut taken = 0;
+        while !is_over.load(Ordering::Relaxed) {
+            let mut text = Vec::new();
+            match export(&stage.store, stage.session, &mut text).await {
+                Err(TransferError::Store(StoreError::Conflict { .. })) => continue,
+                exported => exported.unwrap(),
+            }
+            let text = String::from_utf8(text).unwrap();
+            import(&stage.store, &text, new_session(), &|_| Ok(())).await.unwrap();
+            match fork(&stage.store, stage.session, None, SessionId::generate(), 7).await {
+                Ok(_) | Err(TransferError::Store(StoreError::Conflict { .. })) => taken += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        taken
+    };
+    let ((), taken) = tokio::join!(talk, take);
+    assert!(taken > 0);
+}
+
 #[tokio::test]
 async fn a_copy_as_it_was_earlier_has_no_prompt_with_what_was_said_later() {
     let fails = Step::Fail(Failure::new(Reason::Server, "overloaded"));
@@ -164,7 +201,24 @@ async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
         left.join("\n")
     };
     let content = lines.iter().position(|line| line.starts_with("{\"content\"")).unwrap();
+    let attempt = lines.iter().position(|line| line.starts_with("{\"attempt\"")).unwrap();
+    let twice = |at: usize| {
+        let mut more = lines.clone();
+        more.insert(at, lines[at]);
+        more.join("\n")
+    };
+    let team = "[[member]]\\nname = \\\"kailai\\\"";
     let cases = [
+        (
+            text.replacen(team, "[[member]]\\nname = 5", 1),
+            "line 1: the field `team` is no team file: ",
+        ),
+        (
+            text.replacen("\"id\":\"msg-2\"", "\"id\":\"msg-1\"", 1),
+            "line 3: message 2 has the `id` of an earlier one: msg-1",
+        ),
+        (twice(attempt), "attempt 1 of turn 1 is out of order"),
+        (without(attempt), "turn 1 was begun 1 times as its `attempts` says, and 0 are there"),
         (text.replacen("\"version\":2", "\"version\":9", 1), "line 1: the file has version 9"),
         (without(2), "line 3: message 3 is out of order"),
         (without(4), "messages, and 4 are announced"),

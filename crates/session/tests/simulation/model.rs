@@ -126,7 +126,8 @@ impl Model {
             self.all[at].reply = Some(number);
         }
         let mut line = line.clone();
-        if self.called(person, &line).is_empty() {
+        // Whoever names somebody whom nobody knows has to say it again.
+        if line.calls.is_empty() {
             let named = to.iter().filter_map(|name| AGENTS.into_iter().find(|a| a == name));
             line.calls.extend(named.map(|name| (name, Intent::P2)));
         }

@@ -117,6 +117,7 @@ impl World {
             directory: String::new(),
             team: String::new(),
             task: None,
+            rehearsal: None,
         };
         let crew = self.crew(&asked);
         let mut coordinator =

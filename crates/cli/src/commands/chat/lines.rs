@@ -29,7 +29,7 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
     let conversation = conversation::open(&arguments.order, &surroundings, observer).await?;
     let mut chat = LineChat {
         speaker: conversation.speaker().await?,
-        to: run::addressees(&arguments.to, &conversation)?,
+        to: run::addressees(&arguments.to, &conversation).await?,
         show: Show::new(arguments, &conversation),
         conversation,
         events,
@@ -37,7 +37,7 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
         form: if arguments.json { Form::Json } else { Form::Text },
         stop: None,
     };
-    chat.show.opening(&chat.conversation)?;
+    chat.show.opening(&chat.conversation).await?;
     chat.listen().await?;
     let LineChat { conversation, mut show, reached, stop, speaker, .. } = chat;
     let stop = stop.unwrap_or(Stop::Idle { person: speaker });
@@ -123,7 +123,11 @@ impl LineChat {
 
     async fn go_on(&mut self) -> anyhow::Result<()> {
         let Self { conversation, events, show, reached, .. } = self;
-        self.stop = Some(drive(conversation, events, show, reached).await?);
+        let stop = drive(conversation, events, show, reached).await?;
+        if let Stop::Addressed { person, .. } = &stop {
+            self.speaker.clone_from(person);
+        }
+        self.stop = Some(stop);
         Ok(())
     }
 

@@ -6,11 +6,12 @@ use std::io::{IsTerminal, Write as _, stdin, stdout};
 
 use clap::Args;
 use convoke_chat::{Company, Setup};
+use convoke_session::{MessageNumber, Store as _};
 
 use crate::commands::run::{Arguments as RunArguments, addressees};
 use crate::commands::sessions::short;
 use crate::conversation::project::Origin;
-use crate::conversation::{self, Conversation, Order, sample};
+use crate::conversation::{self, Conversation, Order, Players, sample};
 use crate::diagnostics::Deny;
 use crate::outcome::Outcome;
 use crate::program;
@@ -61,11 +62,18 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let conversation = conversation::open(&arguments.order, &surroundings, observer).await?;
     let setup = setup(&arguments.to, &conversation).await?;
     let session = short(conversation.coordinator.session());
-    let option = conversation.players.option();
+    let option = conversation.option;
+    let (store, id) =
+        (conversation.coordinator.store().clone(), conversation.coordinator.session());
     // The servers of a rehearsal end with the conversation.
-    let Conversation { coordinator, stage, .. } = conversation;
+    let Conversation { coordinator, stage, is_new, .. } = conversation;
     let closing = Box::pin(convoke_chat::hold(coordinator, reports, setup)).await?;
     drop(stage);
+    if is_new && store.session(id).await?.state.last_message == MessageNumber::default() {
+        store.remove(id).await?;
+        writeln!(stdout(), "nothing was said, and nothing is kept")?;
+        return Ok(arguments.deny.outcome(closing.codes));
+    }
     let program = program::name();
     writeln!(stdout(), "saved; `{program} chat --session {session}{option}` goes on")?;
     Ok(arguments.deny.outcome(closing.codes))
@@ -82,8 +90,9 @@ async fn setup(to: &[String], conversation: &Conversation) -> anyhow::Result<Set
         session: short(coordinator.session()),
         company: company(conversation),
         speaker: conversation.speaker().await?,
-        to: addressees(to, conversation)?,
+        to: addressees(to, conversation).await?,
         suggestion,
+        label: (conversation.players != Players::Agents).then_some("rehearsal"),
         diagnostics: conversation.diagnostics.clone(),
     })
 }

@@ -73,12 +73,18 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
         let _ = sender.send(event);
     });
     let mut conversation = conversation::open(&arguments.order, &surroundings, observer).await?;
-    let saying = saying::what_to_say(arguments, &conversation).await?;
+    let saying = match saying::what_to_say(arguments, &conversation).await {
+        Ok(saying) => saying,
+        Err(error) => {
+            conversation.discard().await?;
+            return Err(error);
+        }
+    };
     if arguments.retry {
         retry(&mut conversation).await?;
     }
     let mut show = Show::new(arguments, &conversation);
-    show.opening(&conversation)?;
+    show.opening(&conversation).await?;
     if let Some(saying) = saying {
         conversation.coordinator.accept(saying).await?;
     }
@@ -111,7 +117,9 @@ pub(in crate::commands) async fn conclude(
     }
     let arrived = reached.iter().filter(|reached| reached.is_unchanged()).count();
     let arrivals = Arrivals { arrived, calls: reached.len() };
-    show.closing(conversation, &stop, arrivals, elapsed)?;
+    // Somebody who comes back to a turn that was not done is told how to have it tried again.
+    let is_undone = show.tally.turns() == 0 && undone(conversation).await?.is_some();
+    show.closing(conversation, &End { stop: &stop, arrivals, elapsed, is_undone })?;
     let denied = deny.outcome(show.tally.given());
     Ok(match (denied, stop) {
         (Outcome::Done, Stop::Idle { .. } | Stop::Addressed { .. }) => Outcome::Done,
@@ -122,18 +130,23 @@ pub(in crate::commands) async fn conclude(
 
 /// Puts the turn that failed or was cancelled last back into the queue.
 pub(in crate::commands) async fn retry(conversation: &mut Conversation) -> anyhow::Result<()> {
-    let coordinator = &mut conversation.coordinator;
-    let session = coordinator.session();
-    let turns = coordinator.store().turns_after(session, TurnId::default(), usize::MAX).await?;
-    let undone = |state| matches!(state, TurnState::Failed | TurnState::Cancelled);
-    let failed = turns.iter().rev().find(|turn| undone(turn.state) && turn.attempts > 0);
-    match failed {
-        Some(turn) => Ok(coordinator.retry(turn.id).await?),
+    match undone(conversation).await? {
+        Some(turn) => Ok(conversation.coordinator.retry(turn).await?),
         None => Err(crate::outcome::UsageError(
-            "--retry: no turn of this session failed or was cancelled".to_owned(),
+            "there is nothing to try again: no turn of this session failed or was cancelled"
+                .to_owned(),
         )
         .into()),
     }
+}
+
+/// Returns the turn that failed or was cancelled last.
+async fn undone(conversation: &Conversation) -> anyhow::Result<Option<TurnId>> {
+    let (store, session) = (conversation.coordinator.store(), conversation.coordinator.session());
+    let turns = store.turns_after(session, TurnId::default(), usize::MAX).await?;
+    let is_undone = |state| matches!(state, TurnState::Failed | TurnState::Cancelled);
+    let undone = turns.iter().rev().find(|turn| is_undone(turn.state) && turn.attempts > 0);
+    Ok(undone.map(|turn| turn.id))
 }
 
 /// Runs the conversation until it stops, and shows what happens meanwhile.
@@ -225,9 +238,17 @@ impl Show {
         Self { audience, tally: Tally::default() }
     }
 
-    pub(in crate::commands) fn opening(&mut self, conversation: &Conversation) -> io::Result<()> {
+    pub(in crate::commands) async fn opening(
+        &mut self,
+        conversation: &Conversation,
+    ) -> anyhow::Result<()> {
         if let Audience::Person(view) = &mut self.audience {
             summary::opening(view, conversation)?;
+            for turn in conversation.coordinator.waiting() {
+                if let Some(author) = conversation.author(turn.answers).await? {
+                    view.knows(turn.answers, author);
+                }
+            }
         }
         for diagnostic in &conversation.diagnostics {
             let event = Event::Diagnostic { turn: None, diagnostic: diagnostic.clone() };
@@ -268,19 +289,10 @@ impl Show {
         }
     }
 
-    fn closing(
-        &mut self,
-        conversation: &Conversation,
-        stop: &Stop,
-        arrivals: Arrivals,
-        elapsed: Duration,
-    ) -> io::Result<()> {
+    fn closing(&mut self, conversation: &Conversation, end: &End<'_>) -> io::Result<()> {
         match &mut self.audience {
-            Audience::Person(view) => {
-                let end = End { stop, arrivals, elapsed };
-                summary::closing(view, &self.tally, conversation, &end)
-            }
-            Audience::Program => json::summary(&self.tally, conversation, elapsed),
+            Audience::Person(view) => summary::closing(view, &self.tally, conversation, end),
+            Audience::Program => json::summary(&self.tally, conversation, end.elapsed),
         }
     }
 }

@@ -46,23 +46,23 @@ pub(super) async fn what_to_say(
     if text.trim().is_empty() {
         return Err(UsageError("the task is empty".to_owned()).into());
     }
-    let to = addressees(&arguments.to, conversation)?;
+    let to = addressees(&arguments.to, conversation).await?;
     Ok(Some(Saying::new(conversation.speaker().await?.as_str(), text).to(to)))
 }
 
-/// Returns who is called when a text calls nobody.
-pub(in crate::commands) fn addressees(
+/// Returns who is called when a text names nobody.
+pub(in crate::commands) async fn addressees(
     to: &[String],
     conversation: &Conversation,
-) -> Result<Vec<String>, UsageError> {
+) -> anyhow::Result<Vec<String>> {
     let roster = conversation.coordinator.crew().roster();
     if to.is_empty() {
-        let first = conversation.first_agent();
-        let first = first.ok_or_else(|| {
+        let listener = conversation.listener().await?;
+        let listener = listener.ok_or_else(|| {
             let file = &conversation.project.file;
             UsageError(format!("{file}: nobody could answer: the team has no agents"))
         })?;
-        return Ok(vec![first.to_string()]);
+        return Ok(vec![listener.to_string()]);
     }
     let mut names = Vec::new();
     for written in to {
@@ -72,7 +72,7 @@ pub(in crate::commands) fn addressees(
             names.push(member.to_string());
         } else {
             let hint = roster.hint(written);
-            return Err(UsageError(format!("--to: nobody is called `{written}`; {hint}")));
+            return Err(UsageError(format!("--to: nobody is called `{written}`; {hint}")).into());
         }
     }
     Ok(names)

@@ -43,8 +43,18 @@ pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation)
     if let Some(players) = players {
         view.line(&paint.faint(players))?;
     }
+    if conversation.stays_rehearsal {
+        let how =
+            "It stays the rehearsal that it began as; --rehearse=no asks the agents themselves.";
+        view.line(&paint.faint(how))?;
+    }
     if let Some(task) = conversation.coordinator.task() {
         view.line(&format!("{} {}", paint.faint("task:"), printable(task)))?;
+    }
+    if conversation.has_own_team() {
+        let how = "It goes on with its own copy of the team file, which is not the convoke.toml there \
+                   now; --team FILE gives it another.";
+        view.line(&paint.faint(how))?;
     }
     let waiting = conversation.coordinator.waiting();
     if !waiting.is_empty() {
@@ -59,6 +69,8 @@ pub(super) struct End<'a> {
     pub(super) stop: &'a Stop,
     pub(super) arrivals: Arrivals,
     pub(super) elapsed: Duration,
+    /// Whether an earlier run left a turn undone, and this one took none.
+    pub(super) is_undone: bool,
 }
 
 /// Says how it ended, what was sent to whom, and what can be done next.
@@ -69,8 +81,13 @@ pub(super) fn closing<W: Write>(
     end: &End<'_>,
 ) -> io::Result<()> {
     let paint = view.paint();
-    let End { stop, arrivals, elapsed } = *end;
-    let (ended, is_good) = ending(stop);
+    let End { stop, arrivals, elapsed, is_undone } = *end;
+    let (ended, is_good) = match stop {
+        Stop::Idle { person } if tally.turns() == 0 && tally.messages > 0 => {
+            (format!("Nobody was called: back to {person}."), false)
+        }
+        stop => ending(stop),
+    };
     let ended = if is_good { paint.good(&ended) } else { paint.warning(&ended) };
     view.line(&format!("\n{ended} {}", paint.faint(&format!("({})", seconds(elapsed)))))?;
     if !tally.members.is_empty() {
@@ -95,10 +112,17 @@ pub(super) fn closing<W: Write>(
     }
     let (program, id) = (program::name(), short(conversation.coordinator.session()));
     let again = match stop {
-        Stop::TurnFailed { .. } | Stop::Cancelled { .. } | Stop::Left => " --retry",
-        _ => "",
+        Stop::TurnFailed { .. } | Stop::Cancelled { .. } | Stop::Left => " --retry".to_owned(),
+        _ if is_undone => " --retry".to_owned(),
+        Stop::Addressed { .. } => " \"…\"".to_owned(),
+        _ => String::new(),
     };
-    let option = conversation.players.option();
+    let go_on = match stop {
+        Stop::Addressed { person, .. } => format!("answer as {person}"),
+        _ if is_undone => "try the last turn again".to_owned(),
+        _ => "go on with this session".to_owned(),
+    };
+    let option = conversation.option;
     view.line("")?;
     let mut advice = |what: &str, command: String| {
         view.line(&format!("{} {}", paint.faint(&format!("{what:<28}")), paint.strong(&command)))
@@ -106,7 +130,7 @@ pub(super) fn closing<W: Write>(
     if tally.turns() > 0 {
         advice("what each member was sent", format!("{program} sessions show {id} --prompt"))?;
     }
-    advice("go on with this session", format!("{program} run{option} --session {id}{again}"))
+    advice(&go_on, format!("{program} run{option} --session {id}{again}"))
 }
 
 /// Says why a conversation stopped, and whether that is as it should be.

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use convoke_chat::printable;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Writes text that arrives in pieces. Words are never split unless they are wider than the screen.
@@ -28,10 +29,10 @@ impl FlowingText {
         self.column == 0 && self.word.is_empty()
     }
 
-    /// Writes a piece; the beginning of a word waits for its end. Control characters are left out, so
-    /// that no reply can draw on the screen.
+    /// Writes a piece; the beginning of a word waits for its end. What would steer the terminal, or hide
+    /// from the reader, becomes a mark.
     pub(super) fn write(&mut self, piece: &str, out: &mut impl Write) -> io::Result<()> {
-        for c in piece.chars() {
+        for c in printable(piece).chars() {
             match c {
                 '\n' => {
                     self.flush_word(out)?;
@@ -43,7 +44,6 @@ impl FlowingText {
                     self.flush_word(out)?;
                     self.spaces += if c == '\t' { 4 } else { 1 };
                 }
-                c if c.is_control() => {}
                 c => self.word.push(c),
             }
         }
@@ -139,6 +139,6 @@ mod tests {
 
     #[test]
     fn no_reply_can_draw_on_the_screen() {
-        assert_eq!(flowed(&["a\u{1b}[2Jb\rc\u{9b}1m"], None), "  a[2Jbc1m\n");
+        assert_eq!(flowed(&["a\u{1b}[2Jb\rc\u{9b}1m"], None), "  a␛[2Jb␍c\u{FFFD}1m\n");
     }
 }

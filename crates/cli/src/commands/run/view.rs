@@ -11,6 +11,8 @@ use convoke_core::Diagnostic;
 use convoke_core::marker::Intent;
 use convoke_session::{Event, MemberName, MessageNumber, TurnId, TurnState};
 
+use unicode_width::UnicodeWidthChar as _;
+
 use super::text::FlowingText;
 use crate::figures::{count, number};
 use crate::terminal::{Paint, printable};
@@ -75,6 +77,11 @@ impl<W: Write> View<W> {
     /// Returns the colours of the screen.
     pub(super) fn paint(&self) -> Paint {
         self.screen.paint
+    }
+
+    /// Takes note of who wrote an earlier message.
+    pub(super) fn knows(&mut self, message: MessageNumber, author: MemberName) {
+        self.speakers.insert(message, author);
     }
 
     /// Shows a line of its own.
@@ -156,7 +163,17 @@ impl<W: Write> View<W> {
                     paint.faint(&format!("{by} set the team task: {}", printable(task)))
                 ))?;
             }
-            Event::Opened { .. } | Event::Stopped(_) => {}
+            Event::Opened { interrupted, .. } => {
+                for turn in interrupted {
+                    let paint = self.screen.paint;
+                    let line = format!(
+                        "turn {turn} was under way when Convoke was ended; it is taken again, and what \
+                         had come of it is kept as its earlier attempt"
+                    );
+                    self.line(&paint.warning(&line))?;
+                }
+            }
+            Event::Stopped(_) => {}
         }
         self.out.flush()
     }
@@ -170,7 +187,12 @@ impl<W: Write> View<W> {
         }
         let parts: Vec<String> = self.at_work.iter().map(AtWork::line).collect();
         let mut line = format!("  {}", parts.join("   "));
-        if let Some((end, _)) = line.char_indices().nth(columns.saturating_sub(1)) {
+        let mut width = 0;
+        let is_over = |c: char| {
+            width += c.width().unwrap_or(0);
+            width >= columns
+        };
+        if let Some(end) = line.find(is_over) {
             line.truncate(end);
         }
         self.live = true;
@@ -435,5 +457,11 @@ mod tests {
         });
         let live = screen.rsplit("ESC[2K").next().unwrap();
         assert_eq!(live.chars().count(), 29);
+        let screen = shown(Some(30), |view| {
+            view.show(&started(1, &"漢".repeat(20))).unwrap();
+            view.tick().unwrap();
+        });
+        let live = screen.rsplit("ESC[2K").next().unwrap();
+        assert_eq!(live, format!("  ⠋ {}", "漢".repeat(12)));
     }
 }

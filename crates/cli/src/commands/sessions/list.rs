@@ -41,7 +41,7 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
 }
 
 fn line(session: &Summary, now: Millis, paint: Paint) -> String {
-    let Summary { id, name, messages, turns, waiting, beginning, .. } = session;
+    let Summary { id, name, rehearsal, messages, turns, waiting, beginning, .. } = session;
     let beginning = beginning.as_deref().unwrap_or_default();
     let beginning: String = printable(beginning).split_whitespace().collect::<Vec<_>>().join(" ");
     let cut: String = beginning.chars().take(BEGINNING).collect();
@@ -50,13 +50,14 @@ fn line(session: &Summary, now: Millis, paint: Paint) -> String {
         0 => String::new(),
         waiting => format!(", {} waiting", number(*waiting)),
     };
+    let rehearsal = if rehearsal.is_some() { ", rehearsal" } else { "" };
     format!(
-        "{}  {:>9}  {}  {}  {}",
+        "{}  {:>10}  {}  {}  {}",
         paint.strong(&short(*id)),
         age(now - session.updated_at),
         printable(name.as_deref().unwrap_or("-")),
         paint.faint(&format!(
-            "{}, {}{waiting}",
+            "{}, {}{waiting}{rehearsal}",
             count(*messages, "message"),
             count(*turns, "turn")
         )),

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::Which;
 use crate::commands::run;
-use crate::conversation::{Order, Rehearsal};
+use crate::conversation::{Order, Rehearse};
 use crate::diagnostics::Deny;
 
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ pub(super) struct Arguments {
     team: Option<PathBuf>,
     /// Needs no account; see `convoke run`
     #[arg(long, value_name = "WITH", num_args = 0..=1, require_equals = true, default_missing_value = "stand-in")]
-    rehearse: Option<Rehearsal>,
+    rehearse: Option<Rehearse>,
     /// Who is called when your text calls nobody; by default the first agent of the team
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     to: Vec<String>,

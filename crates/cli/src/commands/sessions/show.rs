@@ -7,6 +7,7 @@ use std::io::{self, IsTerminal, Write, stderr, stdout};
 use clap::Args;
 use convoke_core::ledger::Style;
 use convoke_core::marker::strip_all_markers;
+use convoke_session::progress::SoFar;
 use convoke_session::{
     Attempt, MessageNumber, NumberedMessage, Session, SessionId, SqliteStore, Store as _, Turn,
     TurnId,
@@ -45,6 +46,9 @@ pub(super) struct Arguments {
     /// Show what came back from the agent, one event a line
     #[arg(long, requires = "turn", conflicts_with_all = ["prompt", "system", "explain"])]
     events: bool,
+    /// Show what there is of a reply that was not finished, to the byte
+    #[arg(long, requires = "turn", conflicts_with_all = ["prompt", "system", "explain", "events"])]
+    partial: bool,
     /// Write JSON
     #[arg(long)]
     json: bool,
@@ -67,13 +71,17 @@ async fn show_turn(
     turn: TurnId,
 ) -> anyhow::Result<()> {
     let sent = SentTurn::read(store, session, turn, arguments.attempt).await?;
-    if arguments.events {
-        let events = sent.attempt.ended.as_ref().and_then(|ended| ended.events);
-        let Some(events) = events else {
-            return Err(UsageError(format!("no event of turn {turn} is stored")).into());
+    if arguments.events || arguments.partial {
+        let SoFar { said, events } = sent.came_back(store, session).await?;
+        let (text, what) = if arguments.events {
+            (events, "no event of the turn is stored")
+        } else {
+            (said, "there is no unfinished reply of the turn; a finished one is a message")
         };
-        stdout().lock().write_all(store.content(events.hash).await?.as_bytes())?;
-        return Ok(());
+        if text.is_empty() {
+            return Err(UsageError(format!("turn {turn}: {what}")).into());
+        }
+        return Ok(write_exactly(&text)?);
     }
     if arguments.json {
         write_json(&turn_json(&sent, store).await?)?;
@@ -132,7 +140,7 @@ fn describe(sent: &SentTurn, paint: Paint) -> String {
                 writeln!(text, "    system  {:>9} bytes  {}", number(system.bytes), system.hash);
         }
         match ended {
-            None => text += "    has not ended\n",
+            None => text += "    has not ended; --partial shows what has come so far\n",
             Some(ended) => {
                 let _ = writeln!(text, "    ended   {}", ended.verdict);
                 if let Some(usage) = &ended.usage {
@@ -140,8 +148,11 @@ fn describe(sent: &SentTurn, paint: Paint) -> String {
                     let _ = writeln!(text, "    counted {input} tokens in, {output} out");
                 }
                 if let Some(partial) = ended.partial {
-                    let _ =
-                        writeln!(text, "    kept    {} bytes of its reply", number(partial.bytes));
+                    let bytes = number(partial.bytes);
+                    let _ = writeln!(
+                        text,
+                        "    kept    {bytes} bytes of its reply; --attempt {attempt} --partial shows them"
+                    );
                 }
             }
         }
@@ -226,9 +237,13 @@ async fn show_conversation(
         if index == 0 {
             writeln!(out)?;
         }
-        let problem =
-            problem.as_ref().map_or(String::new(), |problem| format!(": {}", printable(problem)));
-        writeln!(out, "turn {id}, {member}: {}{problem}", state.word())?;
+        let state = state.word();
+        let became = match problem.as_deref().map(printable) {
+            None => state.to_owned(),
+            Some(problem) if problem.starts_with(state) => problem.into_owned(),
+            Some(problem) => format!("{state}: {problem}"),
+        };
+        writeln!(out, "turn {id}, {member}: {became}")?;
     }
     Ok(())
 }

@@ -144,6 +144,7 @@ fn new_session(arguments: &Import, text: &str) -> anyhow::Result<NewSession> {
         directory: surroundings.cwd.display().to_string(),
         team: String::new(),
         task: None,
+        rehearsal: None,
     };
     match path {
         Some(path) => {

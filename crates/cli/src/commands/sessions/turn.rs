@@ -1,9 +1,10 @@
 //! One turn as it is stored: the turn, an attempt of it, and the texts that were sent.
 
 use convoke_core::ledger::{Style, Table};
+use convoke_session::progress::SoFar;
 use convoke_session::prompt::PromptInput;
 use convoke_session::{
-    Attempt, Content, SessionId, SqliteStore, Store as _, StoreError, Turn, TurnId,
+    Attempt, Content, ContentRef, SessionId, SqliteStore, Store as _, StoreError, Turn, TurnId,
 };
 
 use crate::outcome::UsageError;
@@ -54,6 +55,24 @@ impl SentTurn {
             None => None,
         };
         Ok(Self { turn, attempts, attempt: found, prompt, system })
+    }
+
+    /// Returns what came back in the attempt that is shown: all of it, or what has come so far. A reply
+    /// that was finished is a message, and not here.
+    pub(super) async fn came_back(
+        &self,
+        store: &SqliteStore,
+        session: SessionId,
+    ) -> Result<SoFar, StoreError> {
+        let Attempt { turn, number, ended, .. } = &self.attempt;
+        let Some(ended) = ended else {
+            return Ok(SoFar::read(&store.progress(session, *turn, *number).await?));
+        };
+        let text = async |of: Option<ContentRef>| match of {
+            Some(of) => store.content(of.hash).await,
+            None => Ok(String::new()),
+        };
+        Ok(SoFar { said: text(ended.partial).await?, events: text(ended.events).await? })
     }
 
     /// Returns the ledger as it is stored.

@@ -15,17 +15,20 @@ use crate::store::StoreError;
 /// Says in the file's header whose it is: `Conv`.
 const APPLICATION: u32 = 0x436F_6E76;
 /// The format of the tables. A change of `schema.sql` is a new format, with a migration to it.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 /// The oldest format that can be brought to this one.
 const OLDEST: u32 = 1;
 const SCHEMA: &str = include_str!("schema.sql");
 /// What leads to each format after the oldest.
-const MIGRATIONS: [(u32, &str); 2] =
-    [(2, include_str!("to-format-2.sql")), (3, include_str!("to-format-3.sql"))];
+const MIGRATIONS: [(u32, &str); 3] = [
+    (2, include_str!("to-format-2.sql")),
+    (3, include_str!("to-format-3.sql")),
+    (4, include_str!("to-format-4.sql")),
+];
 /// Written into the header together with the tables. Has to agree with the constants above.
-const HEADER: &str = "PRAGMA application_id = 0x436F6E76; PRAGMA user_version = 3;";
+const HEADER: &str = "PRAGMA application_id = 0x436F6E76; PRAGMA user_version = 4;";
 /// Written when an older file was brought to this format.
-const VERSION: &str = "PRAGMA user_version = 3;";
+const VERSION: &str = "PRAGMA user_version = 4;";
 
 /// Makes the directory and the file as far as they are not there, and checks a file that is.
 pub(super) async fn prepare(directory: &Path) -> Result<PathBuf, StoreError> {

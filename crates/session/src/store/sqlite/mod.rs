@@ -160,6 +160,15 @@ impl Store for SqliteStore {
         read::attempts(&self.pool, session, turn).await
     }
 
+    async fn progress(
+        &self,
+        session: SessionId,
+        turn: TurnId,
+        attempt: u32,
+    ) -> Result<String, StoreError> {
+        read::progress(&self.pool, session, turn, attempt).await
+    }
+
     async fn content(&self, hash: ContentHash) -> Result<String, StoreError> {
         read::content(&self.pool, hash).await
     }

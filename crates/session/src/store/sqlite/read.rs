@@ -13,13 +13,13 @@ use super::packed::unpack;
 use super::sql;
 use crate::content::ContentHash;
 use crate::id::{Head, MemberName, MessageNumber, SessionId, TurnId};
-use crate::session::{NewSession, NumberedMessage, Session, State, Summary};
+use crate::session::{NewSession, NumberedMessage, Rehearsal, Session, State, Summary};
 use crate::store::{Reader, StoreError, Window};
 use crate::turn::{Attempt, Turn, TurnState};
 
 pub(super) async fn session(pool: &SqlitePool, id: SessionId) -> Result<Session, StoreError> {
     let row = sqlx::query(
-        "SELECT created_at, updated_at, name, directory, team, first_task, head, state FROM session \
+        "SELECT created_at, updated_at, name, directory, team, first_task, rehearsal, head, state FROM session \
          WHERE id = $1",
     )
     .bind(id.to_string())
@@ -37,6 +37,7 @@ pub(super) async fn session(pool: &SqlitePool, id: SessionId) -> Result<Session,
             directory: row.try_get("directory")?,
             team: row.try_get("team")?,
             task: row.try_get("first_task")?,
+            rehearsal: rehearsal(&row)?,
         },
         updated_at: row.try_get("updated_at")?,
         head: Head(number(&row, "head")?),
@@ -46,7 +47,7 @@ pub(super) async fn session(pool: &SqlitePool, id: SessionId) -> Result<Session,
 
 pub(super) async fn sessions(pool: &SqlitePool) -> Result<Vec<Summary>, StoreError> {
     let rows = sqlx::query(
-        "SELECT id, created_at, updated_at, name, directory, messages, turns, \
+        "SELECT id, created_at, updated_at, name, directory, rehearsal, messages, turns, \
          (SELECT COUNT(*) FROM turn WHERE turn.session = session.id \
           AND turn.state IN ('queued', 'running')) AS waiting, \
          (SELECT SUBSTR(message.content, 1, 200) FROM message WHERE message.session = session.id \
@@ -58,12 +59,21 @@ pub(super) async fn sessions(pool: &SqlitePool) -> Result<Vec<Summary>, StoreErr
     rows.iter().map(summary).collect()
 }
 
+fn rehearsal(row: &SqliteRow) -> Result<Option<Rehearsal>, StoreError> {
+    let word: Option<&str> = row.try_get("rehearsal")?;
+    let Some(word) = word else { return Ok(None) };
+    let known = Rehearsal::ALL.into_iter().find(|known| known.word() == word);
+    let unknown = || StoreError::Damaged(format!("a session is rehearsed with `{word}`"));
+    known.map(Some).ok_or_else(unknown)
+}
+
 fn summary(row: &SqliteRow) -> Result<Summary, StoreError> {
     let id: String = row.try_get("id")?;
     Ok(Summary {
         id: id.parse().map_err(|error| StoreError::Damaged(format!("{error}")))?,
         name: row.try_get("name")?,
         directory: row.try_get("directory")?,
+        rehearsal: rehearsal(row)?,
         created_at: row.try_get("created_at")?,
         updated_at: row.try_get("updated_at")?,
         messages: number(row, "messages")?,
@@ -269,6 +279,24 @@ pub(super) async fn attempts(
             .map_err(|error| damaged(session, &format!("an attempt of turn {turn}"), &error))
     };
     rows.iter().map(attempt).collect()
+}
+
+pub(super) async fn progress(
+    pool: &SqlitePool,
+    session: SessionId,
+    turn: TurnId,
+    attempt: u32,
+) -> Result<String, StoreError> {
+    let batches: Vec<(String,)> = sqlx::query_as(
+        "SELECT events FROM progress WHERE session = $1 AND turn = $2 AND attempt = $3 \
+         ORDER BY number",
+    )
+    .bind(session.to_string())
+    .bind(sql(turn.0))
+    .bind(i64::from(attempt))
+    .fetch_all(pool)
+    .await?;
+    Ok(batches.into_iter().map(|(events,)| events).collect())
 }
 
 pub(super) async fn content(pool: &SqlitePool, hash: ContentHash) -> Result<String, StoreError> {

@@ -6,6 +6,7 @@ CREATE TABLE session (
     directory   TEXT NOT NULL,
     team        TEXT NOT NULL,
     first_task  TEXT,
+    rehearsal   TEXT,
     head        BIGINT NOT NULL,
     state       TEXT NOT NULL,
     messages    BIGINT NOT NULL,
@@ -55,6 +56,16 @@ CREATE TABLE attempt (
     has_ended   BIGINT NOT NULL,
     record      TEXT NOT NULL,
     PRIMARY KEY (session, turn, number)
+);
+
+-- What has come of attempts that have not ended, in batches.
+CREATE TABLE progress (
+    session     TEXT NOT NULL,
+    turn        BIGINT NOT NULL,
+    attempt     BIGINT NOT NULL,
+    number      BIGINT NOT NULL,
+    events      TEXT NOT NULL,
+    PRIMARY KEY (session, turn, attempt, number)
 );
 
 -- Texts by the SHA-256 of their bytes, each once, compressed.

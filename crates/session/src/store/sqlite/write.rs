@@ -8,7 +8,8 @@ use super::packed::pack;
 use super::{sql, threads as thread_rows};
 use crate::content::Content;
 use crate::id::{Head, SessionId};
-use crate::session::{NewSession, NumberedMessage, State};
+use crate::progress::Progress;
+use crate::session::{NewSession, NumberedMessage, Rehearsal, State};
 use crate::store::failpoint::Failpoint;
 use crate::store::{Commit, StoreError};
 use crate::turn::{Attempt, Turn};
@@ -20,8 +21,8 @@ pub(super) async fn create(pool: &SqlitePool, session: NewSession) -> Result<(),
     let id = session.id;
     let state = State { task: session.task.clone(), next_message_id: 1, ..State::default() };
     let created = sqlx::query(
-        "INSERT INTO session (id, created_at, updated_at, name, directory, team, first_task, head, \
-         state, messages, turns) VALUES ($1, $2, $2, $3, $4, $5, $6, 0, $7, 0, 0) \
+        "INSERT INTO session (id, created_at, updated_at, name, directory, team, first_task, \
+         rehearsal, head, state, messages, turns) VALUES ($1, $2, $2, $3, $4, $5, $6, $7, 0, $8, 0, 0) \
          ON CONFLICT DO NOTHING",
     )
     .bind(id.to_string())
@@ -30,6 +31,7 @@ pub(super) async fn create(pool: &SqlitePool, session: NewSession) -> Result<(),
     .bind(session.directory)
     .bind(session.team)
     .bind(session.task)
+    .bind(session.rehearsal.map(Rehearsal::word))
     .bind(json(&state)?)
     .execute(pool)
     .await?;
@@ -45,7 +47,7 @@ pub(super) async fn commit(
     session: SessionId,
     commit: Commit,
 ) -> Result<Head, StoreError> {
-    let Commit { on, at, contents, messages, turns, attempts, threads, state } = commit;
+    let Commit { on, at, contents, messages, turns, attempts, progress, threads, state } = commit;
     failpoint.reach();
     let mut transaction = pool.begin_with(BEGIN).await?;
     let id = session.to_string();
@@ -90,6 +92,13 @@ pub(super) async fn commit(
         failpoint.reach();
         if !write_attempt(&mut transaction, &id, attempt).await? {
             let what = format!("the end of attempt {} of turn {}", attempt.number, attempt.turn);
+            return Err(recorded(what));
+        }
+    }
+    for batch in &progress {
+        failpoint.reach();
+        if !write_progress(&mut transaction, &id, batch).await? {
+            let what = format!("the end of attempt {} of turn {}", batch.attempt, batch.turn);
             return Err(recorded(what));
         }
     }
@@ -220,6 +229,35 @@ async fn write_attempt(
     .bind(i64::from(attempt.number))
     .bind(i64::from(attempt.ended.is_some()))
     .bind(json(attempt)?)
+    .execute(&mut *connection)
+    .await?;
+    if attempt.ended.is_some() {
+        sqlx::query("DELETE FROM progress WHERE session = $1 AND turn = $2 AND attempt = $3")
+            .bind(session)
+            .bind(sql(attempt.turn.0))
+            .bind(i64::from(attempt.number))
+            .execute(connection)
+            .await?;
+    }
+    Ok(written.rows_affected() == 1)
+}
+
+/// Adds a batch of what has come of an attempt; false when there is no such attempt under way.
+async fn write_progress(
+    connection: &mut SqliteConnection,
+    session: &str,
+    batch: &Progress,
+) -> Result<bool, StoreError> {
+    let written = sqlx::query(
+        "INSERT INTO progress (session, turn, attempt, number, events) SELECT $1, $2, $3, \
+         (SELECT COALESCE(MAX(number), 0) + 1 FROM progress WHERE session = $1 AND turn = $2 \
+          AND attempt = $3), $4 FROM attempt WHERE session = $1 AND turn = $2 AND number = $3 \
+         AND has_ended = 0",
+    )
+    .bind(session)
+    .bind(sql(batch.turn.0))
+    .bind(i64::from(batch.attempt))
+    .bind(&batch.events)
     .execute(connection)
     .await?;
     Ok(written.rows_affected() == 1)
@@ -240,6 +278,7 @@ pub(super) async fn remove(pool: &SqlitePool, session: SessionId) -> Result<(), 
         "DELETE FROM mail WHERE session = $1",
         "DELETE FROM turn WHERE session = $1",
         "DELETE FROM attempt WHERE session = $1",
+        "DELETE FROM progress WHERE session = $1",
         "DELETE FROM content WHERE hash IN (SELECT hash FROM content_use WHERE session = $1) AND NOT \
          EXISTS (SELECT 1 FROM content_use WHERE content_use.hash = content.hash AND session <> $1)",
         "DELETE FROM content_use WHERE session = $1",

@@ -1,0 +1,247 @@
+//! Progress: what has come of an attempt that has not ended.
+//!
+//! An agent may be at work for half an hour. What it does is stored meanwhile, a batch at a time, so that
+//! a crash loses no more than the last batch. When the attempt ends, its end holds everything and the
+//! batches go.
+
+use std::borrow::Cow;
+
+use convoke_agent::event::{Event, EventKind, Part};
+use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::{Outcome, Verdict};
+use convoke_core::{Code, Diagnostic};
+use serde_json::Value;
+
+use crate::content::Content;
+use crate::id::{Millis, SessionId, TurnId};
+use crate::store::{Store, StoreError};
+use crate::turn::{Attempt, Ended};
+
+/// The bytes of a turn's events that are stored.
+const MOST_EVENT_BYTES: usize = 16 << 20;
+
+/// A batch of what has come of an attempt that has not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// The turn.
+    pub turn: TurnId,
+    /// The attempt.
+    pub attempt: u32,
+    /// What came since the batch before: one event a line, as JSON, with the pieces of a text that is not
+    /// whole yet as one.
+    pub events: String,
+}
+
+/// The events of a turn, for storing, and the text that there is so far.
+#[derive(Debug, Default)]
+pub(crate) struct EventLog {
+    lines: String,
+    left_out: u64,
+    said: String,
+    /// Pieces of a text that is not whole yet.
+    pieces: String,
+    /// How much of the lines and of the pieces was handed on for storing.
+    stored_lines: usize,
+    stored_pieces: usize,
+}
+
+impl EventLog {
+    /// Adds an event.
+    pub(crate) fn add(&mut self, event: &Event<'static>) {
+        if event.sub_agent.is_none()
+            && let EventKind::Text { text, part } = &event.kind
+        {
+            match part {
+                Part::Delta => self.pieces.push_str(text),
+                Part::Whole => {
+                    self.pieces.clear();
+                    self.stored_pieces = 0;
+                    add_paragraph(&mut self.said, text);
+                }
+            }
+        }
+        let is_piece = matches!(
+            event.kind,
+            EventKind::Text { part: Part::Delta, .. }
+                | EventKind::Thinking { part: Part::Delta, .. }
+        );
+        if is_piece {
+            return;
+        }
+        match serde_json::to_string(event) {
+            Ok(line) if self.lines.len() + line.len() < MOST_EVENT_BYTES => {
+                self.lines.push_str(&line);
+                self.lines.push('\n');
+            }
+            _ => self.left_out += 1,
+        }
+    }
+
+    /// Returns how many bytes were not handed on for storing yet.
+    pub(crate) fn unstored(&self) -> usize {
+        self.lines.len() - self.stored_lines + self.pieces.len() - self.stored_pieces
+    }
+
+    /// Returns what was not handed on for storing yet.
+    pub(crate) fn next_batch(&mut self) -> String {
+        let mut batch = self.lines[self.stored_lines..].to_owned();
+        let pieces = &self.pieces[self.stored_pieces..];
+        if !pieces.is_empty() {
+            let kind = EventKind::Text { text: Cow::Borrowed(pieces), part: Part::Delta };
+            // An event is strings and numbers: it cannot fail to be JSON.
+            batch.push_str(&serde_json::to_string(&Event::own(kind)).unwrap_or_default());
+            batch.push('\n');
+        }
+        self.stored_lines = self.lines.len();
+        self.stored_pieces = self.pieces.len();
+        batch
+    }
+
+    /// Makes an outcome of what was seen of a turn that nobody waits for any longer.
+    pub(crate) fn outcome(&self, verdict: Verdict) -> Outcome {
+        let mut reply = self.said.clone();
+        add_paragraph(&mut reply, &self.pieces);
+        Outcome {
+            verdict,
+            reply,
+            usage: None,
+            cost_usd: None,
+            model: None,
+            resume: None,
+            diagnostics: Vec::new(),
+            memory: None,
+        }
+    }
+
+    /// Returns the events, and what there is to say about those that were left out.
+    pub(crate) fn finish(self) -> (String, Option<Diagnostic>) {
+        let cut = (self.left_out > 0).then(|| {
+            let message = format!("{} events of the turn were not stored", self.left_out);
+            Diagnostic::new(Code::EventsTruncated, message).with_count(self.left_out)
+        });
+        (self.lines, cut)
+    }
+}
+
+/// What had come of an attempt that nobody works on any more.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct SoFar {
+    /// What there is of a reply.
+    pub said: String,
+    /// The events, one JSON object a line, without the pieces that run ahead of whole texts.
+    pub events: String,
+}
+
+impl SoFar {
+    /// Reads the batches of an attempt.
+    pub fn read(batches: &str) -> Self {
+        let mut so_far = Self::default();
+        let mut pieces = String::new();
+        for line in batches.lines() {
+            let event: Value = serde_json::from_str(line).unwrap_or_default();
+            let kind = &event["event"];
+            let text = kind["text"].as_str().filter(|_| kind["kind"] == "text");
+            if let Some(text) = text.filter(|_| event["subAgent"].is_null()) {
+                if kind["part"] == "delta" {
+                    pieces.push_str(text);
+                    continue;
+                }
+                pieces.clear();
+                add_paragraph(&mut so_far.said, text);
+            }
+            so_far.events.push_str(line);
+            so_far.events.push('\n');
+        }
+        add_paragraph(&mut so_far.said, &pieces);
+        so_far
+    }
+}
+
+/// Ends an attempt that was under way when its process died, with what is stored of it; its texts go to
+/// `contents`. One that has ended is left as it is.
+pub(crate) async fn interrupt(
+    store: &impl Store,
+    session: SessionId,
+    attempt: &mut Attempt,
+    at: Millis,
+    contents: &mut Vec<Content>,
+) -> Result<(), StoreError> {
+    if attempt.ended.is_some() {
+        return Ok(());
+    }
+    let batches = store.progress(session, attempt.turn, attempt.number).await?;
+    let SoFar { said, events } = SoFar::read(&batches);
+    let mut keep = |text: String| {
+        (!text.is_empty()).then(|| {
+            contents.push(Content::new(text));
+            contents.last().map(Content::reference)
+        })?
+    };
+    attempt.ended = Some(Ended {
+        at,
+        verdict: Verdict::Failed(Failure::new(
+            Reason::Incomplete,
+            "Convoke itself was ended during this attempt",
+        )),
+        partial: keep(said),
+        events: keep(events),
+        usage: None,
+        cost_usd: None,
+        model: None,
+        resume: None,
+        diagnostics: Value::Array(Vec::new()),
+    });
+    Ok(())
+}
+
+/// Adds a text as a paragraph of its own.
+fn add_paragraph(to: &mut String, text: &str) {
+    if !to.is_empty() && !text.is_empty() {
+        to.push_str("\n\n");
+    }
+    to.push_str(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &'static str, part: Part) -> Event<'static> {
+        Event::own(EventKind::Text { text: text.into(), part })
+    }
+
+    fn tool() -> Event<'static> {
+        Event::own(EventKind::ToolStarted { id: "1".into(), name: "sh".into(), input: "{}".into() })
+    }
+
+    #[test]
+    fn batches_hold_what_a_log_holds_however_they_are_cut() {
+        let of_sub_agent =
+            Event { sub_agent: Some("call".into()), ..text("not mine", Part::Whole) };
+        let events = [
+            text("one ", Part::Delta),
+            text("two", Part::Delta),
+            text("one two", Part::Whole),
+            tool(),
+            of_sub_agent,
+            text("thr", Part::Delta),
+            text("ee", Part::Delta),
+        ];
+        for pattern in 0..1_u32 << events.len() {
+            let mut log = EventLog::default();
+            let mut batches = String::new();
+            for (index, event) in events.iter().enumerate() {
+                log.add(event);
+                if pattern >> index & 1 == 1 {
+                    batches += &log.next_batch();
+                    assert_eq!(log.unstored(), 0);
+                }
+            }
+            batches += &log.next_batch();
+            let said = log.outcome(Verdict::Cancelled).reply;
+            let (events, _) = log.finish();
+            assert_eq!(SoFar::read(&batches), SoFar { said, events }, "{pattern:b}");
+        }
+        assert_eq!(SoFar::read(""), SoFar::default());
+    }
+}
