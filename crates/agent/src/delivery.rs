@@ -26,6 +26,17 @@ pub struct Delivery {
     pub trust: Trust,
     /// What the turn may use.
     pub limits: Limits,
+    /// Which turn of a session this is, for what an agent of ours keeps of it.
+    pub turn: Option<TurnName>,
+}
+
+/// Names a turn of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TurnName {
+    /// Its number in the session, from 1.
+    pub number: u64,
+    /// Which attempt of it, from 1.
+    pub attempt: u32,
 }
 
 impl Delivery {
@@ -40,6 +51,7 @@ impl Delivery {
             resume: None,
             trust: Trust::Untrusted,
             limits: Limits::default(),
+            turn: None,
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use convoke_agent::delivery::TurnName;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Outcome, Verdict};
 use convoke_core::ledger::estimate_tokens;
@@ -128,7 +129,8 @@ impl<S: Store> Coordinator<S> {
                 self.emit(Event::Diagnostic { turn: Some(turn.id), diagnostic });
             }
             let team = self.crew.team();
-            let delivery = seat.delivery(output.prompt, output.system_flag, team);
+            let mut delivery = seat.delivery(output.prompt, output.system_flag, team);
+            delivery.turn = Some(TurnName { number: turn.id.0, attempt: attempt.number });
             let drive = Drive {
                 turn: turn.id,
                 agent_turn: seat.agent.start(delivery),

@@ -8,7 +8,7 @@ fn history(items: &[serde_json::Value]) -> History {
     let mut history = History::default();
     for item in items {
         let item = ResponseItem::try_from(item.clone()).unwrap();
-        history.record(Entry::new(item, Origin::Restored), POLICY, &mut Vec::new());
+        history.record(Entry::new(item, Origin::Restored("user")), POLICY, &mut Vec::new());
     }
     history
 }

@@ -14,13 +14,15 @@ use crate::store::StoreError;
 /// Says in the file's header whose it is: `Conv`.
 const APPLICATION: u32 = 0x436F_6E76;
 /// The format of the tables. A change of `schema.sql` is a new format, with a migration to it.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 /// The oldest format that can be brought to this one.
 const OLDEST: u32 = 1;
 const SCHEMA: &str = include_str!("schema.sql");
-const TO_FORMAT_2: &str = include_str!("to-format-2.sql");
+/// The steps from each format to the next, the oldest first.
+const STEPS: [(u32, &str); 2] =
+    [(2, include_str!("to-format-2.sql")), (3, include_str!("to-format-3.sql"))];
 /// Written into the header together with the tables. Has to agree with the constants above.
-const HEADER: &str = "PRAGMA application_id = 0x436F6E76; PRAGMA user_version = 2;";
+const HEADER: &str = "PRAGMA application_id = 0x436F6E76; PRAGMA user_version = 3;";
 
 /// Makes the directory and the file as far as they are not there, and checks a file that is.
 pub(super) async fn prepare(directory: &Path) -> Result<PathBuf, StoreError> {
@@ -93,8 +95,8 @@ fn check_header(path: &Path) -> Result<(), StoreError> {
 
 /// Brings an older file to this format. Whoever does it at the same time finds it done.
 pub(super) async fn migrate(pool: &SqlitePool, found: u32) -> Result<(), StoreError> {
-    if found < FORMAT {
-        sqlx::raw_sql(TO_FORMAT_2).execute(pool).await?;
+    for (_, step) in STEPS.iter().filter(|(format, _)| found < *format) {
+        sqlx::raw_sql(*step).execute(pool).await?;
     }
     Ok(())
 }

@@ -242,6 +242,8 @@ pub(super) async fn remove(pool: &SqlitePool, session: SessionId) -> Result<(), 
         "DELETE FROM content_use WHERE session = $1",
         // The threads of its models begin with its name.
         "DELETE FROM thread_line WHERE thread LIKE $1 || '-%'",
+        "DELETE FROM request WHERE thread LIKE $1 || '-%'",
+        "DELETE FROM request_text WHERE thread LIKE $1 || '-%'",
     ] {
         sqlx::query(statement).bind(&id).execute(&mut *transaction).await?;
     }
