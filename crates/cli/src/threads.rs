@@ -1,9 +1,9 @@
 //! The threads of models, in the store of sessions.
 
-use convoke_model::store::{StoreError, Stored};
+use convoke_model::store::{KeptRequest, NewRequest, StoreError, Stored};
 use convoke_model::{ThreadId, ThreadStore};
 use convoke_session::SqliteStore;
-use convoke_session::store::sqlite::Appended;
+use convoke_session::store::sqlite::{self, Appended, Predecessor, RequestTexts};
 
 /// Keeps threads in the store of sessions.
 #[derive(Debug, Clone)]
@@ -13,7 +13,7 @@ impl ThreadStore for StoredThreads {
     fn load<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Vec<String>> {
         Box::pin(async move {
             let lines = self.0.thread_lines(thread.as_str()).await;
-            lines.map_err(|error| StoreError::Failed(error.to_string()))
+            lines.map_err(|it| failed(&it))
         })
     }
 
@@ -27,8 +27,54 @@ impl ThreadStore for StoredThreads {
             match self.0.append_thread_lines(thread.as_str(), known, &lines).await {
                 Ok(Appended::Done) => Ok(()),
                 Ok(Appended::Conflict) => Err(StoreError::Conflict(thread.clone())),
-                Err(error) => Err(StoreError::Failed(error.to_string())),
+                Err(error) => Err(failed(&error)),
             }
         })
     }
+
+    fn last_request<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Option<KeptRequest>> {
+        Box::pin(async move {
+            let last = self.0.last_request(thread.as_str()).await.map_err(|it| failed(&it))?;
+            Ok(last.map(|(number, texts)| {
+                let RequestTexts { body, ledger } = texts;
+                KeptRequest { number, body, ledger }
+            }))
+        })
+    }
+
+    fn keep_request<'s>(
+        &'s self,
+        thread: &'s ThreadId,
+        request: NewRequest<'s>,
+    ) -> Stored<'s, u64> {
+        let NewRequest { turn, about, body, ledger, before } = request;
+        let new = sqlite::NewRequest {
+            turn: turn.map(|turn| (turn.number, turn.attempt)),
+            about,
+            texts: RequestTexts { body, ledger },
+            before: before.map(|before| Predecessor {
+                number: before.number,
+                texts: RequestTexts { body: &before.body, ledger: &before.ledger },
+            }),
+        };
+        Box::pin(
+            async move { self.0.add_request(thread.as_str(), new).await.map_err(|it| failed(&it)) },
+        )
+    }
+
+    fn note_request<'s>(
+        &'s self,
+        thread: &'s ThreadId,
+        number: u64,
+        outcome: String,
+    ) -> Stored<'s, ()> {
+        Box::pin(async move {
+            let noted = self.0.note_request(thread.as_str(), number, &outcome).await;
+            noted.map_err(|it| failed(&it))
+        })
+    }
+}
+
+fn failed(error: &convoke_session::StoreError) -> StoreError {
+    StoreError::Failed(error.to_string())
 }

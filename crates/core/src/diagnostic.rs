@@ -147,6 +147,9 @@ codes! {
     ThreadCompactionUseless = "thread.compaction-useless",
         "A thread was compacted and is still over its limit.",
         "Shorten the instructions, or use a model with a larger context window.";
+    ThreadRequestUnreadable = "thread.request-unreadable",
+        "The last request that a model was sent cannot be read back, so how much has changed since is not known.",
+        "Nothing for the conversation; check the disk that the sessions are on.";
     RecordTorn = "record.torn",
         "The last line of a thread's file was cut off and was left out.",
         "Nothing: the program that wrote it was stopped while writing.";

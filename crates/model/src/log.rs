@@ -1,9 +1,9 @@
 //! What the lines of a stored thread say.
 //!
-//! Most lines are the thread's own record ([`convoke_thread::record`]). Three kinds are ours: what the
-//! model was last told of its situation, a fingerprint of the last request, and the note that a
-//! compaction was undone. Nothing is ever taken out: an undone compaction is passed over when the
-//! lines are read, and what it had replaced is there as before.
+//! Most lines are the thread's own record ([`convoke_thread::record`]). Two kinds are ours: what the
+//! model was last told of its situation, and the note that a compaction was undone. Nothing is ever taken
+//! out: an undone compaction is passed over when the lines are read, and what it had replaced is there as
+//! before.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,6 @@ use convoke_thread::record::{self, Event, Record};
 use convoke_thread::thread::Told;
 use serde_json::{Value, json};
 
-use crate::prefix::Fingerprint;
 use crate::store::{StoreError, ThreadId, ThreadStore};
 
 /// A stored thread.
@@ -23,8 +22,6 @@ pub struct Log {
     pub record: Record,
     /// What its model was last told of its situation.
     pub told: Told,
-    /// The last request.
-    pub sent: Option<Fingerprint>,
     /// The compactions that hold, oldest first.
     pub compactions: Vec<Compaction>,
     /// What the user should know.
@@ -98,8 +95,6 @@ impl Log {
             } else if let Some(told) = value.get_mut("told") {
                 log.told =
                     serde_json::from_value(told.take()).map_err(|error| error.to_string())?;
-            } else if let Some(sent) = value.get_mut("sent") {
-                log.sent = serde_json::from_value(sent.take()).ok();
             }
         }
         let mut text = String::with_capacity(lines.iter().map(|line| line.len() + 1).sum());
@@ -155,15 +150,12 @@ pub async fn undo_compaction(store: &dyn ThreadStore, thread: &ThreadId) -> Resu
     Ok(store.append(thread, log.lines, lines).await?)
 }
 
-/// Tells our lines from the record's without reading them: each line is an object of one key.
+/// Tells our lines from the record's without reading them: each line is an object of one key. Earlier
+/// versions wrote `sent`, which says nothing any more.
 fn own_line(line: &str) -> bool {
     ["{\"told\":", "{\"sent\":", "{\"undone\":"].iter().any(|start| line.starts_with(start))
 }
 
 pub(crate) fn told_line(told: &Told) -> String {
     json!({"told": told}).to_string()
-}
-
-pub(crate) fn sent_line(sent: &Fingerprint) -> String {
-    json!({"sent": sent}).to_string()
 }

@@ -29,6 +29,7 @@ use crate::endpoint::{Endpoint, Proxies};
 use crate::log::{Log, LogError};
 use crate::progress::Progress;
 use crate::secret::Key;
+use crate::sent::{How, Recorder};
 use crate::settings::Settings;
 use crate::store::{ThreadId, ThreadStore};
 use crate::tools::Toolbox;
@@ -61,7 +62,7 @@ pub struct Sent<'r> {
     /// The request.
     pub request: &'r Request,
     /// How many bytes of its beginning are those of the request before.
-    pub unchanged_prefix: u64,
+    pub unchanged_bytes: u64,
 }
 
 /// A model that takes turns.
@@ -241,11 +242,15 @@ impl Prepared<'_> {
             model: Some(self.config.model.clone().into()),
         }))
         .await;
-        let (mut ended, mut progress) = self.attempt(task, &id, log.as_ref(), None, side).await?;
+        let store = &*self.host.store;
+        let mut recorder = Recorder::new(store, &id, self.delivery.turn, self.key.as_ref());
+        let log = log.as_ref();
+        let (mut ended, mut progress) =
+            self.attempt(task, &id, log, None, &mut recorder, side).await?;
         if is_full(&ended) && task == Task::Answer && !progress.has_compacted() && log.is_some() {
             // The server knows its limit better than we do: compact what was there, then ask again.
             let first = Some(Task::Compact);
-            (ended, progress) = self.attempt(task, &id, log.as_ref(), first, side).await?;
+            (ended, progress) = self.attempt(task, &id, log, first, &mut recorder, side).await?;
         }
         let verdict = match ended {
             Ended::Done => match progress.stopped() {
@@ -311,6 +316,7 @@ impl Prepared<'_> {
         id: &ThreadId,
         log: Option<&Log>,
         first: Option<Task>,
+        recorder: &mut Recorder<'_>,
         side: &TurnSide,
     ) -> Result<(Ended, Progress), Failure> {
         let usage = |error: String| Failure::new(Reason::Usage, error);
@@ -337,6 +343,7 @@ impl Prepared<'_> {
                 toolbox: self.toolbox.as_ref(),
                 observer: self.host.observer.as_ref(),
                 side,
+                recorder: &mut *recorder,
                 progress: &mut progress,
             };
             let work = async {
@@ -356,6 +363,14 @@ impl Prepared<'_> {
                 },
             }
         };
+        let noted = match &ended {
+            Ended::Cancelled => recorder.ended(How::Cancelled).await,
+            Ended::TimedOut => recorder.ended(How::TimedOut).await,
+            Ended::Done | Ended::Failed(_) => Ok(()),
+        };
+        if let Err(error) = noted {
+            return Ok((Ended::Failed(log_failure(&error.into())), progress));
+        }
         match (&ended, task) {
             (Ended::Done, _) => {}
             (Ended::Cancelled, Task::Answer) => thread.interrupt(Vec::new()),
@@ -384,7 +399,7 @@ fn is_full(ended: &Ended) -> bool {
     matches!(ended, Ended::Failed(failure) if failure.reason == Reason::ContextFull)
 }
 
-fn log_failure(error: &LogError) -> Failure {
+pub(crate) fn log_failure(error: &LogError) -> Failure {
     let reason = match error {
         LogError::Unknown(_) | LogError::NotCompacted(_) => Reason::Session,
         LogError::Unreadable { .. } | LogError::Store(_) => Reason::Other,

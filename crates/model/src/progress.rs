@@ -7,7 +7,6 @@ use convoke_thread::record::{self, Event as ThreadEvent};
 use convoke_thread::thread::{Thread, Told};
 
 use crate::log::{self, Log};
-use crate::prefix::Fingerprint;
 use crate::secret::Key;
 use crate::store::{StoreError, ThreadId, ThreadStore};
 use crate::wire::Stopped;
@@ -22,7 +21,6 @@ pub(crate) struct Progress {
     pub lines: Vec<String>,
     known_lines: usize,
     told: Told,
-    pub sent: Option<Fingerprint>,
     pub stopped: Option<Stopped>,
     pub compaction: Compactions,
     stored: bool,
@@ -52,7 +50,6 @@ impl Progress {
             lines: start,
             known_lines: log.map_or(0, |log| log.lines),
             told: log.map(|log| log.told.clone()).unwrap_or_default(),
-            sent: log.and_then(|log| log.sent.clone()),
             stopped: None,
             compaction: Compactions::default(),
             stored: false,
@@ -99,7 +96,6 @@ impl Progress {
         if told != self.told {
             self.lines.push(log::told_line(&told));
         }
-        self.lines.extend(self.sent.as_ref().map(log::sent_line));
         let mut lines = std::mem::take(&mut self.lines);
         if let Some(key) = key {
             for line in &mut lines {

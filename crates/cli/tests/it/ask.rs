@@ -1,65 +1,12 @@
 //! `convoke ask` against a rehearsed model.
 
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use convoke_rehearsal::{Answer, End, Rehearsal, Reply, Script, start};
+use convoke_rehearsal::{Answer, End, Reply, Script};
 use serde_json::{Value, json};
-use tokio::runtime::Runtime;
 
 use crate::context::TestContext;
-
-/// A model that answers from a script, in a thread of its own.
-struct Model {
-    runtime: Runtime,
-    server: Option<Rehearsal>,
-}
-
-impl Model {
-    fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
-        let runtime = Runtime::new().expect("a runtime");
-        let server = runtime.block_on(start(Script::new(answers))).expect("a server");
-        Self { runtime, server: Some(server) }
-    }
-
-    fn server(&self) -> &Rehearsal {
-        self.server.as_ref().expect("the server runs")
-    }
-
-    fn bodies(&self) -> Vec<String> {
-        let calls = self.server().model_calls().into_iter();
-        calls.map(|call| String::from_utf8(call.body.to_vec()).expect("UTF-8")).collect()
-    }
-
-    fn wait_for(&self, calls: usize) {
-        let arrived = self.server().has_model_calls(calls, Duration::from_secs(30));
-        assert!(self.runtime.block_on(arrived), "{calls} calls");
-    }
-}
-
-/// A repository with instructions, and a home whose configuration knows the model.
-fn repository(model: &Model) -> TestContext {
-    let agents = format!(
-        "[agent.api]\nbase-url = \"{}/v1\"\nmodel = \"m\"\nkey-env = \"THE_KEY\"\n",
-        model.server().base_url()
-    );
-    let context = TestContext::new();
-    let home = context.path().join("home").display().to_string();
-    let config = context.home().join("config");
-    std::fs::create_dir_all(&config).expect("a directory");
-    std::fs::write(config.join("agents.toml"), agents).expect("a file");
-    context
-        .file("AGENTS.md", "Answer in one word.\n")
-        .file(".git/HEAD", "ref: refs/heads/main\n")
-        .env("HOME", &home)
-        .env("THE_KEY", "correct-horse-battery")
-}
-
-fn answer(context: &TestContext, arguments: &[&str]) -> Value {
-    let output = context.output(&[&["ask", "--json"], arguments].concat(), b"");
-    serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
-}
+use crate::model::{Model, answer, repository};
 
 #[test]
 fn the_answer_is_written_as_it_comes_and_the_thread_goes_on() {
@@ -80,8 +27,15 @@ fn the_answer_is_written_as_it_comes_and_the_thread_goes_on() {
     let shared = bodies[0].find("],\"tools\":").expect("items");
     assert_eq!(bodies[0][..shared], bodies[1][..shared]);
     let account = String::from_utf8(second.stderr).expect("UTF-8");
-    let told = format!("unchanged since the request before: {shared} of {}", bodies[1].len());
+    let grouped = |bytes: usize| format!("{},{:03}", bytes / 1000, bytes % 1000);
+    let (same, all) = (grouped(shared), grouped(bodies[1].len()));
+    let told = format!("unchanged since the request before: {same} of {all} bytes");
     assert!(account.contains("POST /responses") && account.contains(&told), "{account}");
+    let table: Vec<&str> = account.lines().filter(|line| line.ends_with("thread")).collect();
+    let sections = table.iter().map(|line| line.split_whitespace().next().expect("a section"));
+    let expected = ["permissions", "user-instructions", "environment", "user", "model", "model"];
+    assert_eq!(sections.collect::<Vec<_>>(), expected, "{account}");
+    assert!(table[0].ends_with("unchanged, from the thread"), "{account}");
     assert!(!account.contains("correct-horse"));
 }
 

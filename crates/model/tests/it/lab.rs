@@ -114,7 +114,7 @@ impl Lab {
             store,
             observer: Some(Arc::new(move |shown| {
                 let bytes = shown.request.body.len() as u64;
-                sent.lock().unwrap().push((bytes, shown.unchanged_prefix));
+                sent.lock().unwrap().push((bytes, shown.unchanged_bytes));
             })),
         }
     }
@@ -178,6 +178,7 @@ impl Taken {
             Some(match &event.kind {
                 EventKind::Text { part: Part::Delta, .. }
                 | EventKind::Thinking { part: Part::Delta, .. }
+                | EventKind::Request { .. }
                 | EventKind::Usage(_) => return None,
                 EventKind::Started { .. } => "started".to_owned(),
                 EventKind::Text { text, .. } => format!("text {text}"),

@@ -7,7 +7,7 @@ use convoke_agent::config::ApiWire;
 use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, Verdict};
-use convoke_model::store::{StoreError, Stored};
+use convoke_model::store::{KeptRequest, NewRequest, StoreError, Stored};
 use convoke_model::{MemoryStore, ThreadId, ThreadStore};
 use convoke_rehearsal::{Answer, End, Reply, Script};
 
@@ -300,6 +300,18 @@ impl ThreadStore for FullStore {
 
     fn append<'s>(&'s self, _: &'s ThreadId, _: usize, _: Vec<String>) -> Stored<'s, ()> {
         Box::pin(std::future::ready(Err(StoreError::Failed("no space left".to_owned()))))
+    }
+
+    fn last_request<'s>(&'s self, _: &'s ThreadId) -> Stored<'s, Option<KeptRequest>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn keep_request<'s>(&'s self, _: &'s ThreadId, _: NewRequest<'s>) -> Stored<'s, u64> {
+        Box::pin(std::future::ready(Ok(1)))
+    }
+
+    fn note_request<'s>(&'s self, _: &'s ThreadId, _: u64, _: String) -> Stored<'s, ()> {
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 

@@ -29,6 +29,17 @@ pub struct Arguments {
     /// Undo the thread's last compaction instead of asking
     #[arg(long, requires = "thread", conflicts_with = "prompt")]
     pub(super) undo_compaction: bool,
+    /// Show what was sent in the thread instead of asking: every request under its heading, or one of
+    /// them to the byte
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        requires = "thread",
+        conflicts_with_all = ["prompt", "compact", "undo_compaction"]
+    )]
+    pub(super) request: Option<Option<u64>>,
     /// The agent in agents.toml that says where the model is
     #[arg(long, value_name = "NAME", default_value = "api")]
     agent: String,

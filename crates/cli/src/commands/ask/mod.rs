@@ -18,6 +18,7 @@ use convoke_thread::pack::Pack;
 
 pub use self::arguments::Arguments;
 use self::output::{Account, Printer, SentRequest};
+use crate::commands::sessions::sent::{Showing, show_thread};
 use crate::conversation::home::Home;
 use crate::machine;
 use crate::outcome::{Outcome, UsageError};
@@ -26,10 +27,11 @@ use crate::threads::StoredThreads;
 
 /// Asks, and shows the answer as it comes.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let task = match (arguments.undo_compaction, arguments.compact) {
-        (true, _) => Task::Undo,
-        (false, true) => Task::Compact,
-        (false, false) => Task::Ask(arguments.question()?),
+    let task = match arguments {
+        Arguments { request: Some(number), .. } => Task::Show(*number),
+        Arguments { undo_compaction: true, .. } => Task::Undo,
+        Arguments { compact: true, .. } => Task::Compact,
+        _ => Task::Ask(arguments.question()?),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -42,11 +44,18 @@ enum Task {
     Ask(String),
     Compact,
     Undo,
+    /// Show one request, or all.
+    Show(Option<u64>),
 }
 
 async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
     let home = Home::of(&surroundings::of_process()?);
     let store = SqliteStore::open(&home.data).await.context("cannot open the store of threads")?;
+    if let (Task::Show(number), Some(thread)) = (&task, &arguments.thread) {
+        let showing = Showing { json: arguments.json, explain: arguments.explain };
+        show_thread(&store, thread, *number, showing).await?;
+        return Ok(Outcome::Done);
+    }
     let store: Arc<dyn ThreadStore> = Arc::new(StoredThreads(store));
     if let Some(thread) = &arguments.thread {
         let found = Log::load(&*store, thread).await?;
@@ -58,7 +67,9 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
             undo_compaction(&*store, thread).await?;
             return Ok(Outcome::Done);
         }
-        (Task::Undo, None) => return Err(UsageError("--thread is missing".to_owned()).into()),
+        (Task::Undo, None) | (Task::Show(_), _) => {
+            return Err(UsageError("--thread is missing".to_owned()).into());
+        }
         (Task::Compact, thread) => {
             let agent = agent(arguments, &home, store, observer(&requests))?;
             agent.start_compaction(delivery(String::new(), thread.as_ref())?)

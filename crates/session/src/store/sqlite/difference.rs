@@ -76,8 +76,19 @@ mod tests {
 
     #[test]
     fn a_text_comes_back_from_its_differences_or_not_at_all() {
-        let texts =
-            ["", "[1]", "[1,2]", "[1,2]", "[1,2,世界]", "[1,2,世丗]", "[世]", "", "aaa", "aa", "aaaa"];
+        let texts = [
+            "",
+            "[1]",
+            "[1,2]",
+            "[1,2]",
+            "[1,2,世界]",
+            "[1,2,世丗]",
+            "[世]",
+            "",
+            "aaa",
+            "aa",
+            "aaaa",
+        ];
         let mut before = "";
         let mut read = Vec::new();
         for text in texts {

@@ -17,13 +17,13 @@ const MOST_STEPS: i64 = 63;
 /// Takes the write lock at once: a transaction that reads first could not get it later.
 const BEGIN: &str = "BEGIN IMMEDIATE";
 
-/// The texts of a request.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RequestTexts {
+/// The texts of a request, owned or borrowed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RequestTexts<T = String> {
     /// What was sent.
-    pub body: String,
+    pub body: T,
     /// Where it came from.
-    pub ledger: String,
+    pub ledger: T,
 }
 
 /// A request that is about to be sent.
@@ -34,7 +34,7 @@ pub struct NewRequest<'r> {
     /// What its sender says of it.
     pub about: &'r str,
     /// Its texts.
-    pub texts: &'r RequestTexts,
+    pub texts: RequestTexts<&'r str>,
     /// The last request of the thread, as far as the sender knows.
     pub before: Option<Predecessor<'r>>,
 }
@@ -45,7 +45,7 @@ pub struct Predecessor<'r> {
     /// Its number.
     pub number: u64,
     /// Its texts.
-    pub texts: &'r RequestTexts,
+    pub texts: RequestTexts<&'r str>,
 }
 
 /// A request as it is stored, without its texts.
@@ -176,10 +176,10 @@ impl Text {
         }
     }
 
-    fn of(self, texts: &RequestTexts) -> &str {
+    const fn of<'t>(self, texts: RequestTexts<&'t str>) -> &'t str {
         match self {
-            Self::Body => &texts.body,
-            Self::Ledger => &texts.ledger,
+            Self::Body => texts.body,
+            Self::Ledger => texts.ledger,
         }
     }
 }
