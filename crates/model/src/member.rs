@@ -85,7 +85,7 @@ impl ModelAgent {
     }
 
     fn begin(&self, delivery: Delivery, task: Task) -> Turn {
-        let (turn, side, outcome) = Turn::open(Redactor::for_env(&self.host.env));
+        let (turn, side, outcome) = Turn::open(self.redactor());
         let agent = self.clone();
         let runtime = tokio::runtime::Handle::current();
         // A thread reads files as it goes and cannot move between the runtime's workers, so each turn
@@ -102,6 +102,18 @@ impl ModelAgent {
             });
         });
         turn
+    }
+
+    /// Returns what takes secrets out of what is told of a turn: those of the environment, and the key,
+    /// however the variable is called that holds it.
+    pub fn redactor(&self) -> Redactor {
+        let redactor = Redactor::for_env(&self.host.env);
+        let name = self.settings.api.key_env.as_deref();
+        match name.map(|name| Key::from_env(name, &self.host.env)) {
+            Some(Ok(key)) => key.known_to(&redactor),
+            // Without a key, a turn says so.
+            Some(Err(_)) | None => redactor,
+        }
     }
 
     async fn take_turn(&self, delivery: &Delivery, task: Task, side: &TurnSide) -> Outcome {

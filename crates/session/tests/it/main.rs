@@ -5,6 +5,7 @@
 mod conversation;
 mod events;
 mod hostile;
+mod requests;
 mod stage;
 mod store;
 mod threads;

@@ -31,7 +31,8 @@ async fn a_file_of_the_first_format_is_brought_to_this_one() {
     let path = directory.path().join("sessions.db");
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
     let mut first = options.connect().await.unwrap();
-    let back = "DROP TABLE thread_line; PRAGMA user_version = 1;";
+    let back = "DROP TABLE thread_line; DROP TABLE request; DROP TABLE request_text; \
+                PRAGMA user_version = 1;";
     sqlx::raw_sql(back).execute(&mut first).await.unwrap();
     first.close().await.unwrap();
 
@@ -40,4 +41,5 @@ async fn a_file_of_the_first_format_is_brought_to_this_one() {
     let (one, other) = (one.unwrap(), other.unwrap());
     one.append_thread_lines("a", 0, &lines(&["1"])).await.unwrap();
     assert_eq!(other.thread_lines("a").await.unwrap(), lines(&["1"]));
+    assert_eq!(other.last_request("a").await.unwrap(), None);
 }
