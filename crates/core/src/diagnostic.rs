@@ -159,6 +159,9 @@ codes! {
     AgentsMdBlank = "agents-md.blank",
         "A blank file keeps Codex from the other instruction files of its directory.",
         "Remove the blank file, or write the instructions into it.";
+    ProjectFileOutside = "project-file.outside",
+        "A file of a project that is not trusted is a link that leads out of it, and was not read.",
+        "Trust the project with `convoke trust`, or put the file itself in the place of the link.";
     ImportOutside = "import.outside",
         "An import leads out of the directory that the agent allows, and is not loaded.",
         "Start the agent where the imported file lies in or below its directory, or move the file there.";

@@ -17,7 +17,6 @@ use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, Outcome, Turn, Verdict};
 use convoke_core::{Code, Diagnostic};
 use convoke_thread::config::{Config, DeveloperRole, Machine, Overrides, Provider, Wire};
-use convoke_thread::files::Disk;
 use convoke_thread::pack::Pack;
 use convoke_thread::permissions::{ApprovalPolicy, SandboxPolicy};
 use convoke_thread::prompt::Request;
@@ -28,6 +27,7 @@ use crate::client::{CallLimits, Client};
 use crate::endpoint::{Endpoint, Proxies};
 use crate::log::{Log, LogError};
 use crate::progress::Progress;
+use crate::project_files::ProjectFiles;
 use crate::secret::Key;
 use crate::sent::{How, Recorder};
 use crate::settings::Settings;
@@ -104,16 +104,17 @@ impl ModelAgent {
         turn
     }
 
+    /// Returns the key, when there is one that can be used. A turn without it says so.
+    pub fn key(&self) -> Option<Key> {
+        let name = self.settings.api.key_env.as_deref()?;
+        Key::from_env(name, &self.host.env).ok()
+    }
+
     /// Returns what takes secrets out of what is told of a turn: those of the environment, and the key,
-    /// however the variable is called that holds it.
-    pub fn redactor(&self) -> Redactor {
+    /// whatever the variable is called that holds it.
+    fn redactor(&self) -> Redactor {
         let redactor = Redactor::for_env(&self.host.env);
-        let name = self.settings.api.key_env.as_deref();
-        match name.map(|name| Key::from_env(name, &self.host.env)) {
-            Some(Ok(key)) => key.known_to(&redactor),
-            // Without a key, a turn says so.
-            Some(Err(_)) | None => redactor,
-        }
+        self.key().map_or_else(|| redactor.clone(), |key| key.known_to(&redactor))
     }
 
     async fn take_turn(&self, delivery: &Delivery, task: Task, side: &TurnSide) -> Outcome {
@@ -164,9 +165,12 @@ impl ModelAgent {
                 Failure::new(Reason::Start, format!("cannot open the directory {cwd}: {error}"))
             })?),
         };
-        let config = self.config(delivery, &machine, model, base_url, wire)?;
+        let codex_home = machine.codex_home.clone();
+        let files = ProjectFiles::open(&delivery.cwd, delivery.trust, codex_home);
+        let config = self.config(delivery, &files, &machine, model, (base_url, wire))?;
         let thread = self.settings.thread.clone();
-        Ok(Prepared { host: &self.host, delivery, client, key, machine, config, toolbox, thread })
+        let host = &*self.host;
+        Ok(Prepared { host, delivery, client, key, files, machine, config, toolbox, thread })
     }
 
     /// Makes the configuration of a thread: the directory's documents and skills, and for the rest
@@ -174,13 +178,13 @@ impl ModelAgent {
     fn config(
         &self,
         delivery: &Delivery,
+        files: &ProjectFiles,
         machine: &Machine,
         model: &str,
-        base_url: &str,
-        wire: Wire,
+        (base_url, wire): (&str, Wire),
     ) -> Result<Config, Failure> {
         let overrides = Overrides { model: Some(model.to_owned()), ..Overrides::default() };
-        let config = Config::load(&Disk, machine, self.host.pack.shape, &overrides)
+        let config = Config::load(files, machine, self.host.pack.shape, &overrides)
             .map_err(|error| Failure::new(Reason::Usage, error.to_string()))?;
         let mut model_overrides = config.model_overrides;
         let window = self.settings.api.context_window;
@@ -229,6 +233,7 @@ struct Prepared<'t> {
     delivery: &'t Delivery,
     client: Client,
     key: Option<Key>,
+    files: ProjectFiles,
     machine: Machine,
     config: Config,
     toolbox: Option<Toolbox>,
@@ -333,7 +338,7 @@ impl Prepared<'_> {
     ) -> Result<(Ended, Progress), Failure> {
         let usage = |error: String| Failure::new(Reason::Usage, error);
         let setup = Setup {
-            files: &Disk,
+            files: &self.files,
             pack: &self.host.pack,
             machine: &self.machine,
             listed_models: &[],
@@ -348,6 +353,7 @@ impl Prepared<'_> {
             thread.set_tools(Toolbox::specs());
         }
         let mut progress = Progress::new(&thread, log);
+        self.tell_refused(&mut progress, side).await;
         let ended = {
             let mut driver = Driver {
                 client: &self.client,
@@ -375,6 +381,7 @@ impl Prepared<'_> {
                 },
             }
         };
+        self.tell_refused(&mut progress, side).await;
         let noted = match &ended {
             Ended::Cancelled => recorder.ended(How::Cancelled).await,
             Ended::TimedOut => recorder.ended(How::TimedOut).await,
@@ -392,6 +399,14 @@ impl Prepared<'_> {
         match stored {
             Ok(()) => Ok((ended, progress)),
             Err(error) => Ok((Ended::Failed(log_failure(&error.into())), progress)),
+        }
+    }
+
+    /// Tells which files of the project were not read.
+    async fn tell_refused(&self, progress: &mut Progress, side: &TurnSide) {
+        for diagnostic in self.files.take_refused() {
+            side.warn(diagnostic.clone()).await;
+            progress.diagnostics.push(diagnostic);
         }
     }
 

@@ -240,3 +240,32 @@ fn a_turn_that_was_killed_at_any_step_is_as_if_it_had_never_begun() {
         assert_eq!(taken.len(), 3);
     }
 }
+
+#[test]
+fn a_link_out_of_a_project_that_is_not_trusted_is_not_sent() {
+    let model = Model::new([]);
+    let team = "[[member]]\nname = \"mo\"\nagent = \"api\"\nbase-url = \"http://127.0.0.1:9/v1\"\n";
+    let context = repository(&model).file("convoke.toml", team);
+    let outside = TestContext::new().file("secret.md", "The secret.");
+    let link = context.path().join("AGENTS.md");
+    std::fs::remove_file(&link).expect("it was there");
+    std::os::unix::fs::symlink(outside.path().join("secret.md"), &link).expect("a link");
+
+    let asked = context.run(&["ask", "Hello"]);
+    assert!(asked.contains("project-file.outside"), "{asked}");
+    assert!(asked.contains("leads out of a project that is not trusted"), "{asked}");
+    let run = context.run(&["run", "Hello"]);
+    assert!(run.contains("project-file.outside"), "{run}");
+    let expected =
+        "`member.mo.base-url` needs trust and was left out: `convoke trust [DIRECTORY]` gives it";
+    assert!(run.contains(expected), "{run}");
+    assert!(model.bodies().iter().all(|body| !body.contains("The secret.")));
+    // What only prints does as Codex does.
+    let home = context.home().join("config").display().to_string();
+    let shown = context.run(&["request", "--codex-home", &home, "--model", "m", "Hello"]);
+    assert!(shown.contains("The secret."), "{shown}");
+
+    assert!(context.run(&["trust"]).contains("exit code: 0"));
+    context.run(&["ask", "Hello"]);
+    assert!(model.bodies().last().expect("a request").contains("The secret."));
+}

@@ -21,6 +21,8 @@ pub struct Lab {
     pub folder: tempfile::TempDir,
     pub store: Arc<MemoryStore>,
     pub api: Api,
+    /// The environment of the members.
+    pub env: Vec<(OsString, OsString)>,
     /// The thread of the members, when they have one of their own.
     pub thread: Option<ThreadId>,
     /// For each request, its bytes and those that were its predecessor's.
@@ -50,6 +52,7 @@ impl Lab {
             server,
             folder,
             store: Arc::default(),
+            env: vec![("MODEL_KEY".into(), KEY.into())],
             thread: None,
             sent: Arc::default(),
         };
@@ -99,9 +102,8 @@ impl Lab {
     fn host(&self, store: Arc<dyn ThreadStore>) -> Host {
         let below = |name: &str| self.folder.path().join(name);
         let sent = Arc::clone(&self.sent);
-        let env: Vec<(OsString, OsString)> = vec![("MODEL_KEY".into(), KEY.into())];
         Host {
-            env,
+            env: self.env.clone(),
             machine: Machine {
                 home: Some(below("home")),
                 codex_home: below("config"),

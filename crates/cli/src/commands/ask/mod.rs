@@ -3,14 +3,16 @@
 mod arguments;
 mod output;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
+use convoke_agent::delivery::Trust;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, Delivery, Outcome as TurnOutcome, Turn, Verdict};
 use convoke_model::member::Observer;
 use convoke_model::{
-    Host, Log, ModelAgent, Sent, Settings, ThreadId, ThreadStore, undo_compaction,
+    Host, Log, ModelAgent, Sent, Settings, ThreadId, ThreadStore, root_of, undo_compaction,
 };
 use convoke_session::SqliteStore;
 use convoke_thread::files::Disk;
@@ -20,6 +22,7 @@ pub use self::arguments::Arguments;
 use self::output::{Account, Printer, SentRequest};
 use crate::commands::sessions::sent::{Showing, show_thread};
 use crate::conversation::home::Home;
+use crate::conversation::trust::TrustedDirectories;
 use crate::machine;
 use crate::outcome::{Outcome, UsageError};
 use crate::surroundings;
@@ -72,11 +75,11 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
         }
         (Task::Compact, thread) => {
             let agent = agent(arguments, &home, store, observer(&requests))?;
-            agent.start_compaction(delivery(String::new(), thread.as_ref())?)
+            agent.start_compaction(delivery(String::new(), thread.as_ref(), &home)?)
         }
         (Task::Ask(question), thread) => {
             let agent = agent(arguments, &home, store, observer(&requests))?;
-            agent.start(delivery(question, thread.as_ref())?)
+            agent.start(delivery(question, thread.as_ref(), &home)?)
         }
     };
     let ended = follow(turn, arguments).await?;
@@ -123,9 +126,15 @@ fn agent(
     Ok(ModelAgent::new(Settings { api, model, thread: None }, host))
 }
 
-fn delivery(question: String, thread: Option<&ThreadId>) -> anyhow::Result<Delivery> {
+fn delivery(question: String, thread: Option<&ThreadId>, home: &Home) -> anyhow::Result<Delivery> {
     let cwd = std::env::current_dir().context("the working directory is gone")?;
     let mut delivery = Delivery::new(question, cwd.clone());
+    // The documents of a repository are read from its root on, so either may be the one that is trusted.
+    let trusted = TrustedDirectories::load(home)?;
+    let is_trusted = |directory: &Path| trusted.trust_of(directory) == Trust::Trusted;
+    if is_trusted(&cwd) || is_trusted(root_of(&cwd)) {
+        delivery.trust = Trust::Trusted;
+    }
     delivery.resume = thread.map(|thread| convoke_agent::delivery::ResumeHandle {
         session: thread.as_str().to_owned(),
         cwd,
