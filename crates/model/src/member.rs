@@ -15,6 +15,7 @@ use convoke_agent::redact::Redactor;
 use convoke_agent::turn::TurnSide;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, Outcome, Turn, Verdict};
+use convoke_core::ledger::estimate_tokens;
 use convoke_core::{Code, Diagnostic};
 use convoke_thread::config::{Config, DeveloperRole, Machine, Overrides, Provider, Wire};
 use convoke_thread::pack::Pack;
@@ -22,6 +23,7 @@ use convoke_thread::permissions::{ApprovalPolicy, SandboxPolicy};
 use convoke_thread::prompt::Request;
 use convoke_thread::thread::{Setup, Step, Thread, TurnOverrides};
 use convoke_thread::user_input::UserInput;
+use tokio::time::Instant;
 
 use crate::client::{CallLimits, Client};
 use crate::endpoint::{Endpoint, Proxies};
@@ -240,6 +242,26 @@ struct Prepared<'t> {
     thread: Option<ThreadId>,
 }
 
+/// One attempt at the work of a turn.
+#[derive(Clone, Copy)]
+struct Attempt<'t> {
+    task: Task,
+    id: &'t ThreadId,
+    log: Option<&'t Log>,
+    beforehand: Beforehand,
+    /// When the turn has to be over, however often it is attempted.
+    deadline: Instant,
+}
+
+/// What is done before the work itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Beforehand {
+    /// What is wise: a thread that the turn would fill is compacted.
+    Wise,
+    /// The thread is compacted, or the turn fails.
+    Compaction,
+}
+
 /// How the work of a turn came to its end.
 enum Ended {
     Done,
@@ -262,12 +284,15 @@ impl Prepared<'_> {
         let store = &*self.host.store;
         let mut recorder = Recorder::new(store, &id, self.delivery.turn, self.key.as_ref());
         let log = log.as_ref();
-        let (mut ended, mut progress) =
-            self.attempt(task, &id, log, None, &mut recorder, side).await?;
+        let deadline = Instant::now() + self.delivery.limits.turn;
+        let mut attempt = Attempt { task, id: &id, log, beforehand: Beforehand::Wise, deadline };
+        let (mut ended, mut progress) = self.attempt(attempt, &mut recorder, side).await?;
         if is_full(&ended) && task == Task::Answer && !progress.has_compacted() && log.is_some() {
             // The server knows its limit better than we do: compact what was there, then ask again.
-            let first = Some(Task::Compact);
-            (ended, progress) = self.attempt(task, &id, log, first, &mut recorder, side).await?;
+            attempt.beforehand = Beforehand::Compaction;
+            let spent = progress.usage;
+            (ended, progress) = self.attempt(attempt, &mut recorder, side).await?;
+            progress.spend(spent);
         }
         let verdict = match ended {
             Ended::Done => match progress.stopped() {
@@ -291,7 +316,10 @@ impl Prepared<'_> {
                 model: Some(self.config.model.clone()),
                 used: None,
             }),
-            reply: std::mem::take(&mut progress.reply),
+            reply: match task {
+                Task::Answer => progress.reply,
+                Task::Compact => progress.summary,
+            },
             diagnostics,
         })
     }
@@ -329,13 +357,11 @@ impl Prepared<'_> {
     /// Does the work once, from the thread as it is stored, and stores what came of it.
     async fn attempt(
         &self,
-        task: Task,
-        id: &ThreadId,
-        log: Option<&Log>,
-        first: Option<Task>,
+        attempt: Attempt<'_>,
         recorder: &mut Recorder<'_>,
         side: &TurnSide,
     ) -> Result<(Ended, Progress), Failure> {
+        let Attempt { task, id, log, beforehand, deadline } = attempt;
         let usage = |error: String| Failure::new(Reason::Usage, error);
         let setup = Setup {
             files: &self.files,
@@ -365,16 +391,22 @@ impl Prepared<'_> {
                 progress: &mut progress,
             };
             let work = async {
-                for task in first.into_iter().chain([task]) {
-                    let step = self.first_step(task, &mut thread)?;
-                    driver.drive(&mut thread, step).await?;
+                let wanted = beforehand == Beforehand::Compaction;
+                if wanted || (task == Task::Answer && self.would_fill(&thread)) {
+                    let step = self.first_step(Task::Compact, &mut thread)?;
+                    let compacted = driver.drive(&mut thread, step).await;
+                    // One that was only wise has been told of when it failed, and the turn may still fit.
+                    if wanted || !driver.progress.has_compacted() {
+                        compacted?;
+                    }
                 }
-                Ok(())
+                let step = self.first_step(task, &mut thread)?;
+                driver.drive(&mut thread, step).await
             };
             tokio::select! {
                 biased;
                 () = side.cancelled() => Ended::Cancelled,
-                () = tokio::time::sleep(self.delivery.limits.turn) => Ended::TimedOut,
+                () = tokio::time::sleep_until(deadline) => Ended::TimedOut,
                 worked = work => match worked {
                     Ok(()) => Ended::Done,
                     Err(failure) => Ended::Failed(failure),
@@ -400,6 +432,14 @@ impl Prepared<'_> {
             Ok(()) => Ok((ended, progress)),
             Err(error) => Ok((Ended::Failed(log_failure(&error.into())), progress)),
         }
+    }
+
+    /// Says whether a thread that is not full would be with this turn's text, and a summary could help.
+    fn would_fill(&self, thread: &Thread<'_>) -> bool {
+        let Some(limit) = thread.compaction_limit() else { return false };
+        let (held, text) =
+            (thread.token_usage(), estimate_tokens(self.delivery.prompt.len() as u64));
+        held > 0 && held < limit && text < limit && held + text >= limit
     }
 
     /// Tells which files of the project were not read.

@@ -17,6 +17,8 @@ pub(crate) struct Progress {
     pub usage: Option<Usage>,
     pub model: Option<String>,
     pub reply: String,
+    /// The last summary that was written.
+    pub summary: String,
     pub diagnostics: Vec<Diagnostic>,
     pub lines: Vec<String>,
     known_lines: usize,
@@ -46,6 +48,7 @@ impl Progress {
             usage: None,
             model: None,
             reply: String::new(),
+            summary: String::new(),
             diagnostics: Vec::new(),
             lines: start,
             known_lines: log.map_or(0, |log| log.lines),
@@ -56,6 +59,20 @@ impl Progress {
         }
     }
 
+    /// Adds tokens that were used.
+    pub fn spend(&mut self, usage: Option<Usage>) {
+        let Some(usage) = usage else { return };
+        let sum = self.usage.unwrap_or_default();
+        self.usage = Some(Usage {
+            input: sum.input + usage.input,
+            cached: sum.cached + usage.cached,
+            cache_write: sum.cache_write + usage.cache_write,
+            output: sum.output + usage.output,
+            reasoning: sum.reasoning + usage.reasoning,
+        });
+    }
+
+    /// Says whether a compaction was tried in this turn.
     pub fn has_compacted(&self) -> bool {
         self.compaction.done > 0 || self.compaction.futile.is_some()
     }

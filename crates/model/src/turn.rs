@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use convoke_agent::event::{Event, EventKind, Part};
 use convoke_agent::turn::TurnSide;
-use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_core::ledger::estimate_tokens;
 use convoke_core::{Code, Diagnostic};
@@ -164,18 +163,27 @@ impl Driver<'_, '_> {
         answer: Answer,
     ) -> Result<ThreadAnswer, CallError> {
         let is_compaction = request.purpose == Purpose::Compaction;
+        let tokens = self.count(request, &answer).await;
         let said = answer.items.iter().any(|item| item.role().is_some() || item.is_tool_call());
         if !said && answer.stopped.is_none() {
             return Err(CallError::Cut("the model answered with nothing".to_owned()));
         }
-        let tokens = self.count(request, &answer).await;
+        if is_compaction {
+            // What stands for everything that was said has to be whole, and has to say something.
+            if answer.stopped.is_some() {
+                return Err(CallError::Cut("the summary is not whole".to_owned()));
+            }
+            if texts(&answer.items).trim().is_empty() {
+                return Err(CallError::Cut("the summary is empty".to_owned()));
+            }
+        }
         if answer.cut_bytes > 0 {
             let bytes = answer.cut_bytes;
             let message = format!("{bytes} bytes of the reply were over the limit and left out");
             self.warn(Diagnostic::new(Code::AgentReplyTruncated, message).with_bytes(bytes)).await;
         }
         if is_compaction {
-            self.progress.reply = texts(&answer.items);
+            self.progress.summary = texts(&answer.items);
         } else {
             self.tell_items(&answer.items).await;
             self.progress.reply = texts(&answer.items);
@@ -191,16 +199,8 @@ impl Driver<'_, '_> {
             let output: u64 = answer.items.iter().map(ResponseItem::text_bytes).sum();
             return estimate_tokens(request.body.len() as u64 + output);
         };
-        let sum = self.progress.usage.unwrap_or_default();
-        let sum = Usage {
-            input: sum.input + usage.input,
-            cached: sum.cached + usage.cached,
-            cache_write: sum.cache_write + usage.cache_write,
-            output: sum.output + usage.output,
-            reasoning: sum.reasoning + usage.reasoning,
-        };
-        self.progress.usage = Some(sum);
-        self.tell(EventKind::Usage(sum)).await;
+        self.progress.spend(Some(usage));
+        self.tell(EventKind::Usage(self.progress.usage.unwrap_or_default())).await;
         usage.input + usage.output
     }
 

@@ -1,6 +1,6 @@
 //! `convoke ask` against a rehearsed model.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use convoke_rehearsal::{Answer, End, Reply, Script};
 use serde_json::{Value, json};
@@ -217,14 +217,8 @@ fn a_turn_that_was_killed_at_any_step_is_as_if_it_had_never_begun() {
         let context = repository(&model);
         let thread = answer(&context, &["Ready?"])["thread"].as_str().expect("one").to_owned();
         let arguments = ["ask", "--json", "--tools", "read", "--thread", &thread, "Look"];
-        let mut child = Command::new(env!("CARGO_BIN_EXE_convoke"))
-            .args(arguments)
-            .current_dir(context.path())
-            .env_clear()
-            .env("HOME", context.path().join("home"))
-            .env("CONVOKE_DATA_DIR", context.home().join("data"))
-            .env("CONVOKE_CONFIG_DIR", context.home().join("config"))
-            .env("THE_KEY", "correct-horse-battery")
+        let mut child = context
+            .command(&arguments)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -238,6 +232,54 @@ fn a_turn_that_was_killed_at_any_step_is_as_if_it_had_never_begun() {
         let (killed, taken) = (&bodies[1..2 + step], &bodies[2 + step..]);
         assert_eq!(killed[0], taken[0], "killed at request {step}");
         assert_eq!(taken.len(), 3);
+    }
+}
+
+/// The same for a summary that was under way: before a turn that would fill the thread, and in the middle
+/// of one that did.
+#[test]
+fn a_compaction_that_was_killed_is_as_if_it_had_never_begun() {
+    let look = || Answer::call("read_file", json!({"path": "big.txt"}));
+    let hang = || Answer::from(Reply::default().say("What was sai").end(End::Hang));
+    let ends = || [Answer::say("SUMMARY"), Answer::say("Done.")];
+    let long = format!("Look at this: {}", "a line of mine\n".repeat(600));
+    let cases: [(&str, Vec<Answer>); 2] = [
+        (&long, vec![hang()].into_iter().chain(ends()).collect()),
+        ("Look", vec![look(), hang(), look()].into_iter().chain(ends()).collect()),
+    ];
+    for wire in ["responses", "chat"] {
+        for (question, script) in &cases {
+            let model = Model::new(std::iter::once(Answer::say("Ready.")).chain(script.clone()));
+            let big = "A line of a rather big file.\n".repeat(400);
+            let context = repository(&model).file("big.txt", big);
+            let thread = answer(&context, &["--wire", wire, "Ready?"])["thread"]
+                .as_str()
+                .unwrap()
+                .to_owned();
+            let options = ["--tools", "read", "--context-window", "4000", "--wire", wire];
+            let arguments = [&options[..], &["--thread", &thread, question]].concat();
+            let mut child = context
+                .command(&[&["ask"], &arguments[..]].concat())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("the command starts");
+            let steps = script.len() - 3;
+            let until_killed = if steps == 0 { 2 } else { 3 };
+            model.wait_for(until_killed);
+            child.kill().expect("it is killed");
+            child.wait().expect("it ends");
+            let again = answer(&context, &arguments);
+            assert_eq!(again["reply"], "Done.", "{wire}: {again}");
+            let bodies = model.bodies();
+            let (killed, taken) = (&bodies[1..until_killed], &bodies[until_killed..]);
+            assert_eq!(killed[0], taken[0], "{wire}");
+            let last = bodies.last().expect("a request");
+            assert!(last.contains("SUMMARY") && !last.contains("Ready.\""), "{wire}: {last}");
+            let shown = context.output(&["ask", "--thread", &thread, "--request", "--json"], b"");
+            let shown = String::from_utf8(shown.stdout).expect("UTF-8");
+            assert_eq!(shown.lines().count(), bodies.len(), "{wire}");
+        }
     }
 }
 
