@@ -1,6 +1,7 @@
 //! What models were sent, as it is stored: read, and shown to people and programs.
 
 use std::fmt::Write as _;
+use std::str::FromStr;
 
 use convoke_core::ledger::{Ledger, Style, Table};
 use convoke_model::sent::{About, Ending, How, read_ledger};
@@ -10,6 +11,27 @@ use serde_json::{Value, json};
 
 use crate::figures::number;
 use crate::terminal::printable;
+
+/// Which requests are meant, on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// All that there are.
+    All,
+    /// The one of this number.
+    One(u64),
+}
+
+impl FromStr for Wanted {
+    type Err = String;
+
+    fn from_str(written: &str) -> Result<Self, String> {
+        match (written, written.parse()) {
+            ("all", _) => Ok(Self::All),
+            (_, Ok(number)) if number > 0 => Ok(Self::One(number)),
+            _ => Err("a request is a number, from 1".to_owned()),
+        }
+    }
+}
 
 /// A request as it is stored, without its texts.
 #[derive(Debug)]

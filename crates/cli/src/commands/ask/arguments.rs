@@ -11,6 +11,7 @@ use convoke_model::ThreadId;
 use crate::conversation::home::Home;
 use crate::diagnostics::Deny;
 use crate::outcome::UsageError;
+use crate::requests::Wanted;
 
 /// Asks one model one question, with this repository's instructions.
 ///
@@ -36,10 +37,11 @@ pub struct Arguments {
         value_name = "N",
         num_args = 0..=1,
         require_equals = true,
+        default_missing_value = "all",
         requires = "thread",
         conflicts_with_all = ["prompt", "compact", "undo_compaction"]
     )]
-    pub(super) request: Option<Option<u64>>,
+    pub(super) request: Option<Wanted>,
     /// The agent in agents.toml that says where the model is
     #[arg(long, value_name = "NAME", default_value = "api")]
     agent: String,

@@ -25,13 +25,14 @@ use crate::conversation::home::Home;
 use crate::conversation::trust::TrustedDirectories;
 use crate::machine;
 use crate::outcome::{Outcome, UsageError};
+use crate::requests::Wanted;
 use crate::surroundings;
 use crate::threads::StoredThreads;
 
 /// Asks, and shows the answer as it comes.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let task = match arguments {
-        Arguments { request: Some(number), .. } => Task::Show(*number),
+        Arguments { request: Some(wanted), .. } => Task::Show(*wanted),
         Arguments { undo_compaction: true, .. } => Task::Undo,
         Arguments { compact: true, .. } => Task::Compact,
         _ => Task::Ask(arguments.question()?),
@@ -48,15 +49,15 @@ enum Task {
     Compact,
     Undo,
     /// Show one request, or all.
-    Show(Option<u64>),
+    Show(Wanted),
 }
 
 async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
     let home = Home::of(&surroundings::of_process()?);
     let store = SqliteStore::open(&home.data).await.context("cannot open the store of threads")?;
-    if let (Task::Show(number), Some(thread)) = (&task, &arguments.thread) {
+    if let (Task::Show(wanted), Some(thread)) = (&task, &arguments.thread) {
         let showing = Showing { json: arguments.json, explain: arguments.explain };
-        show_thread(&store, thread, *number, showing).await?;
+        show_thread(&store, thread, *wanted, showing).await?;
         return Ok(Outcome::Done);
     }
     let store: Arc<dyn ThreadStore> = Arc::new(StoredThreads(store));

@@ -78,7 +78,9 @@ pub(super) fn closing<W: Write>(
         let mut members = tally.members.clone();
         if conversation.players == Players::StandIns {
             // A stand-in has no model whose tokens it could count.
-            members.iter_mut().for_each(|member| member.counted_tokens = None);
+            for member in &mut members {
+                member.counted_tokens = None;
+            }
         }
         for line in table(&members) {
             view.line(&line)?;

@@ -10,7 +10,7 @@ use convoke_team::Team;
 use super::show::{heading, turns, write_exactly};
 use super::write_json;
 use crate::outcome::UsageError;
-use crate::requests::StoredRequest;
+use crate::requests::{StoredRequest, Wanted};
 use crate::terminal::Paint;
 
 /// How requests are shown.
@@ -41,10 +41,9 @@ pub(super) async fn show_turn(
     store: &SqliteStore,
     session: SessionId,
     turn: &Turn,
-    which: (Option<u32>, Option<u64>),
+    (attempt, wanted): (Option<u32>, Wanted),
     showing: Showing,
 ) -> anyhow::Result<()> {
-    let (attempt, number) = which;
     let mut requests = of_turn(store, session, turn, attempt).await?;
     let Turn { id, member, .. } = turn;
     if requests.is_empty() {
@@ -54,7 +53,7 @@ pub(super) async fn show_turn(
         ))
         .into());
     }
-    choose(&mut requests, number, &format!("turn {id}"))?;
+    choose(&mut requests, wanted, &format!("turn {id}"))?;
     let requests: Vec<_> =
         requests.into_iter().map(|it| (format!("turn {id}, {member}"), it)).collect();
     show(store, &requests, showing).await
@@ -64,25 +63,21 @@ pub(super) async fn show_turn(
 pub(in crate::commands) async fn show_thread(
     store: &SqliteStore,
     thread: &ThreadId,
-    number: Option<u64>,
+    wanted: Wanted,
     showing: Showing,
 ) -> anyhow::Result<()> {
     let mut requests = StoredRequest::of_thread(store, thread.as_str()).await?;
     if requests.is_empty() {
         return Err(UsageError(format!("no request of a thread {thread} is stored")).into());
     }
-    choose(&mut requests, number, "the thread")?;
+    choose(&mut requests, wanted, "the thread")?;
     let requests: Vec<_> = requests.into_iter().map(|it| ("thread".to_owned(), it)).collect();
     show(store, &requests, showing).await
 }
 
 /// Leaves the request of a number, when one is asked for.
-fn choose(
-    requests: &mut Vec<StoredRequest>,
-    number: Option<u64>,
-    of: &str,
-) -> Result<(), UsageError> {
-    let Some(number) = number else { return Ok(()) };
+fn choose(requests: &mut Vec<StoredRequest>, wanted: Wanted, of: &str) -> Result<(), UsageError> {
+    let Wanted::One(number) = wanted else { return Ok(()) };
     let there: Vec<String> = requests.iter().map(|it| it.number().to_string()).collect();
     requests.retain(|request| request.number() == number);
     if requests.is_empty() {

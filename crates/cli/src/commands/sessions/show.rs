@@ -19,7 +19,7 @@ use super::turn::{SentTurn, find_turn};
 use super::{Which, parse_turn, write_json};
 use crate::figures::number;
 use crate::outcome::{Outcome, UsageError};
-use crate::requests::{StoredRequest, tokens};
+use crate::requests::{StoredRequest, Wanted, tokens};
 use crate::terminal::{Paint, printable};
 
 /// How many rows are read at once.
@@ -44,9 +44,10 @@ pub(super) struct Arguments {
         value_name = "N",
         num_args = 0..=1,
         require_equals = true,
+        default_missing_value = "all",
         conflicts_with_all = ["prompt", "system", "events"]
     )]
-    request: Option<Option<u64>>,
+    request: Option<Wanted>,
     /// Show the system text that travelled beside the prompt
     #[arg(long, conflicts_with = "prompt", requires = "turn")]
     system: bool,
@@ -65,13 +66,13 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
     let id = arguments.which.find(store).await?;
     let Arguments { json, explain, .. } = *arguments;
     match (arguments.turn, arguments.request) {
-        (Some(turn), Some(number)) => {
+        (Some(turn), Some(wanted)) => {
             let turn = find_turn(store, id, turn).await?;
-            let which = (arguments.attempt, number);
+            let which = (arguments.attempt, wanted);
             sent::show_turn(store, id, &turn, which, Showing { json, explain }).await?;
         }
-        (None, Some(None)) => sent::show_all(store, id, Showing { json, explain }).await?,
-        (None, Some(Some(_))) => {
+        (None, Some(Wanted::All)) => sent::show_all(store, id, Showing { json, explain }).await?,
+        (None, Some(Wanted::One(_))) => {
             return Err(UsageError("--request=N needs --turn N: which turn's?".to_owned()).into());
         }
         (None, None) if explain => {

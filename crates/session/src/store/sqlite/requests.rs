@@ -176,7 +176,7 @@ impl Text {
         }
     }
 
-    const fn of<'t>(self, texts: RequestTexts<&'t str>) -> &'t str {
+    const fn of(self, texts: RequestTexts<&str>) -> &str {
         match self {
             Self::Body => texts.body,
             Self::Ledger => texts.ledger,
