@@ -150,6 +150,12 @@ codes! {
     ThreadRequestUnreadable = "thread.request-unreadable",
         "The last request that a model was sent cannot be read back, so how much has changed since is not known.",
         "Nothing for the conversation; check the disk that the sessions are on.";
+    ThreadTurnRetried = "thread.turn-retried",
+        "A turn was taken once more; what an earlier attempt at it had left in the thread is passed over.",
+        "Nothing: the lines of the earlier attempt stay in the store.";
+    ThreadForgotten = "thread.forgotten",
+        "A model begins a new thread in the copy of a session, because nobody knows how much of the old one the copy may have.",
+        "Copy the whole session, without --after, to keep the thread.";
     RecordTorn = "record.torn",
         "The last line of a thread's file was cut off and was left out.",
         "Nothing: the program that wrote it was stopped while writing.";

@@ -284,6 +284,7 @@ async fn outcome(
         model: account.model,
         resume,
         diagnostics,
+        memory: None,
     }
 }
 

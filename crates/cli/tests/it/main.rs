@@ -18,6 +18,7 @@ mod init;
 mod mask;
 mod model;
 mod prompt;
+mod remembered;
 mod request;
 mod requests;
 mod rpc;

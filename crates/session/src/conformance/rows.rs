@@ -69,6 +69,7 @@ pub(super) fn commit(on: Head) -> Commit {
         messages: Vec::new(),
         turns: Vec::new(),
         attempts: Vec::new(),
+        threads: Vec::new(),
         state: State { next_message_id: 9, ..State::default() },
     }
 }
