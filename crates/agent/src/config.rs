@@ -218,6 +218,13 @@ impl Catalog {
                 return Err(ConfigError::NoKind { path: path.to_owned(), name });
             }
         };
+        if let Some(model) = entry.model.as_deref().filter(|model| is_option(model)) {
+            let message = format!(
+                "`agent.{name}.model` must not begin with `-`, which programs take for an option, not \
+                 `{model}`"
+            );
+            return Err(ConfigError::Invalid { path: path.to_owned(), message });
+        }
         let mut env = base.env;
         env.extend(entry.env.unwrap_or_default());
         let changed = Definition {
@@ -241,6 +248,11 @@ impl Catalog {
         self.agents.insert(name, changed);
         Ok(())
     }
+}
+
+/// Tells whether a program would take a value for an option.
+pub(crate) fn is_option(value: &str) -> bool {
+    value.starts_with('-')
 }
 
 /// A file of agents could not be used.
@@ -356,6 +368,18 @@ mod tests {
         assert_eq!(catalog.get("claude").unwrap().model.as_deref(), Some("opus"));
         assert_eq!(catalog.get("claude").unwrap().kind, Kind::Claude);
         assert_eq!(catalog.get("reviewer").unwrap().program(), "/bin/evil");
+    }
+
+    #[test]
+    fn a_model_that_programs_would_take_for_an_option_is_refused() {
+        let mut catalog = Catalog::built_in();
+        let text = "[agent.claude]\nmodel = \"--debug\"\n";
+        let refused = catalog.add_user_file(Path::new("agents.toml"), text).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "agents.toml: `agent.claude.model` must not begin with `-`, which programs take for an \
+             option, not `--debug`"
+        );
     }
 
     #[test]

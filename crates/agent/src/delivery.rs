@@ -28,6 +28,17 @@ pub struct Delivery {
     pub limits: Limits,
     /// Who keeps what the agent remembers of the turn.
     pub keeper: Keeper,
+    /// Which turn of a session this is, for what an agent of ours keeps of it.
+    pub turn: Option<TurnName>,
+}
+
+/// Names a turn of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TurnName {
+    /// Its number in the session, from 1.
+    pub number: u64,
+    /// Which attempt of it, from 1.
+    pub attempt: u32,
 }
 
 impl Delivery {
@@ -42,6 +53,7 @@ impl Delivery {
             resume: None,
             trust: Trust::Untrusted,
             limits: Limits::default(),
+            turn: None,
             keeper: Keeper::Agent,
         }
     }

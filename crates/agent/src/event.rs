@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use convoke_core::Diagnostic;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::usage::Usage;
 use crate::verdict::Verdict;
@@ -75,6 +75,18 @@ pub enum EventKind<'a> {
         /// The things, in order.
         items: Vec<TodoItem<'a>>,
     },
+    /// A request to the model is about to be sent. Only agents of ours can tell.
+    Request {
+        /// Its number in the thread, from 1.
+        number: u64,
+        /// What it is for.
+        purpose: Purpose,
+        /// The bytes of its body.
+        bytes: u64,
+        /// How many of them, from the beginning, are those of the request before: a provider can take
+        /// these from its cache.
+        unchanged_bytes: u64,
+    },
     /// Tokens counted so far.
     Usage(Usage),
     /// A request to the model failed and is tried again.
@@ -102,6 +114,26 @@ pub enum EventKind<'a> {
         /// How it ended.
         verdict: Verdict,
     },
+}
+
+/// What a request to a model is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Purpose {
+    /// An answer.
+    Answer,
+    /// A summary, which will stand for what was said.
+    Compaction,
+}
+
+impl Purpose {
+    /// Returns the word for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Answer => "answer",
+            Self::Compaction => "compaction",
+        }
+    }
 }
 
 /// How much of a text an event carries.
@@ -204,6 +236,9 @@ impl EventKind<'_> {
                     .map(|item| TodoItem { text: owned(item.text), state: item.state })
                     .collect(),
             },
+            Self::Request { number, purpose, bytes, unchanged_bytes } => {
+                EventKind::Request { number, purpose, bytes, unchanged_bytes }
+            }
             Self::Usage(usage) => EventKind::Usage(usage),
             Self::Retry { attempt, max, status, reason } => {
                 EventKind::Retry { attempt, max, status, reason: owned(reason) }

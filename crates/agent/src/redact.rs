@@ -18,8 +18,29 @@ use crate::verdict::{Failure, Verdict};
 
 /// What stands in a secret's place.
 const MARK: &str = "[redacted]";
-/// Values shorter than this are words, not secrets.
+/// Values of variables that are shorter than this are words, not secrets.
 const SHORTEST: usize = 8;
+/// A key that is shorter than this stands in too many words to be taken out of them.
+const SHORTEST_KEY: usize = 4;
+/// What servers that want no key are given in its place. It is no secret, and people write of it.
+const PLACEHOLDERS: [&str; 16] = [
+    "anything",
+    "apikey",
+    "api-key",
+    "default",
+    "dummy",
+    "empty",
+    "fake",
+    "key",
+    "lm-studio",
+    "local",
+    "no-key",
+    "none",
+    "null",
+    "ollama",
+    "test",
+    "unused",
+];
 
 /// Beginnings that only secrets have, and the fewest characters that follow.
 const FORMS: &[(&str, usize)] = &[
@@ -77,14 +98,25 @@ impl Redactor {
         Self::knowing(secrets.collect())
     }
 
-    /// Creates a redactor that knows these secrets.
-    pub fn for_secrets<'s>(secrets: impl IntoIterator<Item = &'s str>) -> Self {
-        let long_enough = secrets.into_iter().filter(|secret| secret.len() >= SHORTEST);
-        Self::knowing(long_enough.map(str::to_owned).collect())
+    /// Returns a redactor that knows a key, too.
+    ///
+    /// A key of fewer than eight characters is taken out where it stands as a word of its own. One of
+    /// fewer than four, and what is given in place of a key (`none`, `ollama`), is left alone.
+    #[must_use]
+    pub fn and_key(&self, key: &str) -> Self {
+        let lower = key.to_ascii_lowercase();
+        if key.len() < SHORTEST_KEY || PLACEHOLDERS.contains(&&*lower) {
+            return self.clone();
+        }
+        let mut known = self.known.to_vec();
+        // In JSON it may be spelt in another way.
+        let escaped = serde_json::to_string(key).unwrap_or_default();
+        known.extend([key.to_owned(), escaped.trim_matches('"').to_owned()]);
+        Self::knowing(known)
     }
 
     fn knowing(mut known: Vec<String>) -> Self {
-        known.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        known.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
         known.dedup();
         Self { known: known.into() }
     }
@@ -96,14 +128,18 @@ impl Redactor {
         masked(text, &self.spans(text, None))
     }
 
+    /// Returns the text without the secrets that are known; everything else stays as it is.
+    ///
+    /// Costs one pass over the text for each known secret.
+    pub fn redact_known<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut spans = self.known_in(text, None);
+        spans.sort_unstable();
+        masked(text, &spans)
+    }
+
     /// Returns where the secrets of a text are, in order. They may overlap.
     fn spans(&self, text: &str, before: Option<u8>) -> Vec<(usize, usize)> {
-        let mut spans: Vec<(usize, usize)> = Vec::new();
-        for secret in self.known.iter() {
-            for start in memmem::find_iter(text.as_bytes(), secret.as_bytes()) {
-                spans.push((start, start + secret.len()));
-            }
-        }
+        let mut spans = self.known_in(text, before);
         for &(beginning, fewest) in FORMS {
             for start in memmem::find_iter(text.as_bytes(), beginning.as_bytes()) {
                 if begins_a_word(text, start, before) {
@@ -123,6 +159,18 @@ impl Redactor {
             }
         }
         spans.sort_unstable();
+        spans
+    }
+
+    fn known_in(&self, text: &str, before: Option<u8>) -> Vec<(usize, usize)> {
+        let mut spans = Vec::new();
+        for secret in self.known.iter() {
+            let found = memmem::find_iter(text.as_bytes(), secret.as_bytes());
+            let found = found.map(|start| (start, start + secret.len()));
+            spans.extend(
+                found.filter(|span| secret.len() >= SHORTEST || is_word(text, *span, before)),
+            );
+        }
         spans
     }
 }
@@ -211,6 +259,15 @@ fn begins_a_word(text: &str, at: usize, before: Option<u8>) -> bool {
     before.is_none_or(|byte| !byte.is_ascii_alphanumeric())
 }
 
+/// Tells whether a span is a word of its own. In JSON, `\n` before it is a line break and no letter.
+fn is_word(text: &str, (start, end): (usize, usize), before: Option<u8>) -> bool {
+    let is_letter = |c: char| c.is_alphanumeric();
+    let so_far = &text[..start];
+    let escape = so_far.len() >= 2 && so_far.as_bytes()[so_far.len() - 2] == b'\\';
+    let begins = escape || !so_far.ends_with(is_letter) && begins_a_word(text, start, before);
+    begins && !text[end..].starts_with(is_letter)
+}
+
 fn is_body(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
@@ -251,6 +308,25 @@ mod tests {
             redactor.redact("at /home/somebody: correct-horse, short"),
             "at /home/somebody: [redacted], short"
         );
+    }
+
+    #[test]
+    fn a_short_key_is_taken_out_where_it_is_a_word_and_a_placeholder_is_not() {
+        let redacted =
+            |key: &str, text: &str| Redactor::default().and_key(key).redact(text).into_owned();
+        assert_eq!(
+            redacted("hunter2", "is it hunter2? {\"k\":\"hunter2\"}"),
+            "is it [redacted]? {\"k\":\"[redacted]\"}"
+        );
+        assert_eq!(
+            redacted("pass", "pass a password:\\npass"),
+            "[redacted] a password:\\n[redacted]"
+        );
+        assert_eq!(redacted("a\"b\\c1", "{\"x\":\"a\\\"b\\\\c1\"}"), "{\"x\":\"[redacted]\"}");
+        for key in ["x", "abc", "none", "ollama", "EMPTY"] {
+            let text = format!("the key is {key}");
+            assert_eq!(redacted(key, &text), text);
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use convoke_agent::event::{Event, EventKind, Part};
+use convoke_agent::event::{Event, EventKind, Part, Purpose};
 use convoke_agent::usage::Usage;
 use convoke_core::ledger::estimate_tokens;
 use convoke_session::{MemberName, TurnId};
@@ -104,11 +104,15 @@ impl Work {
                 let paths: Vec<&str> = changes.iter().map(|change| &*change.path).collect();
                 self.activity = format!("changed {}", brief(&paths.join(", ")));
             }
+            EventKind::Request { purpose: Purpose::Compaction, .. } => {
+                "compacts its thread".clone_into(&mut self.activity);
+            }
             EventKind::Usage(usage) => self.usage = Some(*usage),
             EventKind::Retry { reason, .. } => {
                 self.activity = format!("tries again: {}", brief(reason));
             }
             EventKind::Started { .. }
+            | EventKind::Request { .. }
             | EventKind::ToolFinished { .. }
             | EventKind::Todo { .. }
             | EventKind::Warning(_)

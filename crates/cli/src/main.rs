@@ -12,6 +12,7 @@ mod logging;
 mod machine;
 mod outcome;
 mod program;
+mod requests;
 mod surroundings;
 mod terminal;
 mod threads;

@@ -1,8 +1,9 @@
 //! The threads of models, in the store of sessions.
 
-use convoke_model::store::{StoreError, Stored};
+use convoke_model::store::{KeptRequest, NewRequest, StoreError, Stored};
 use convoke_model::{ThreadId, ThreadStore, log};
 use convoke_session::SqliteStore;
+use convoke_session::store::sqlite::{self, Predecessor, RequestTexts};
 use convoke_session::store::{Store as _, StoreError as SessionStoreError};
 use convoke_session::transfer::BadThread;
 
@@ -13,8 +14,7 @@ pub struct StoredThreads(pub SqliteStore);
 impl ThreadStore for StoredThreads {
     fn load<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Vec<String>> {
         Box::pin(async move {
-            let lines = self.0.thread(thread.as_str()).await;
-            let lines = lines.map_err(|error| StoreError::Failed(error.to_string()))?;
+            let lines = self.0.thread(thread.as_str()).await.map_err(|it| failed(&it))?;
             Ok(lines.into_iter().map(|line| line.text).collect())
         })
     }
@@ -29,10 +29,56 @@ impl ThreadStore for StoredThreads {
             let added = self.0.extend_thread(thread.as_str(), known, &lines).await;
             added.map_err(|error| match error {
                 SessionStoreError::ThreadChanged(_) => StoreError::Conflict(thread.clone()),
-                error => StoreError::Failed(error.to_string()),
+                error => failed(&error),
             })
         })
     }
+
+    fn last_request<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Option<KeptRequest>> {
+        Box::pin(async move {
+            let last = self.0.last_request(thread.as_str()).await.map_err(|it| failed(&it))?;
+            Ok(last.map(|(number, texts)| {
+                let RequestTexts { body, ledger } = texts;
+                KeptRequest { number, body, ledger }
+            }))
+        })
+    }
+
+    fn keep_request<'s>(
+        &'s self,
+        thread: &'s ThreadId,
+        request: NewRequest<'s>,
+    ) -> Stored<'s, u64> {
+        let NewRequest { turn, about, body, ledger, before } = request;
+        let new = sqlite::NewRequest {
+            turn: turn.map(|turn| (turn.number, turn.attempt)),
+            about,
+            texts: RequestTexts { body, ledger },
+            before: before.map(|before| Predecessor {
+                number: before.number,
+                texts: RequestTexts { body: &before.body, ledger: &before.ledger },
+            }),
+        };
+        Box::pin(
+            async move { self.0.add_request(thread.as_str(), new).await.map_err(|it| failed(&it)) },
+        )
+    }
+
+    fn note_request<'s>(
+        &'s self,
+        thread: &'s ThreadId,
+        number: u64,
+        outcome: String,
+    ) -> Stored<'s, ()> {
+        Box::pin(async move {
+            let noted = self.0.note_request(thread.as_str(), number, &outcome).await;
+            noted.map_err(|it| failed(&it))
+        })
+    }
+}
+
+fn failed(error: &SessionStoreError) -> StoreError {
+    StoreError::Failed(error.to_string())
 }
 
 /// Refuses what an imported session brings as a thread and is none.

@@ -147,6 +147,9 @@ codes! {
     ThreadCompactionUseless = "thread.compaction-useless",
         "A thread was compacted and is still over its limit.",
         "Shorten the instructions, or use a model with a larger context window.";
+    ThreadRequestUnreadable = "thread.request-unreadable",
+        "The last request that a model was sent cannot be read back, so how much has changed since is not known.",
+        "Nothing for the conversation; check the disk that the sessions are on.";
     ThreadTurnRetried = "thread.turn-retried",
         "A turn was taken once more; what an earlier attempt at it had left in the thread is passed over.",
         "Nothing: the lines of the earlier attempt stay in the store.";
@@ -162,6 +165,9 @@ codes! {
     AgentsMdBlank = "agents-md.blank",
         "A blank file keeps Codex from the other instruction files of its directory.",
         "Remove the blank file, or write the instructions into it.";
+    ProjectFileOutside = "project-file.outside",
+        "A file of a project that is not trusted is a link that leads out of it, and was not read.",
+        "Trust the project with `convoke trust`, or put the file itself in the place of the link.";
     ImportOutside = "import.outside",
         "An import leads out of the directory that the agent allows, and is not loaded.",
         "Start the agent where the imported file lies in or below its directory, or move the file there.";

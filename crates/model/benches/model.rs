@@ -1,7 +1,7 @@
 //! What a call costs: `cargo bench -p convoke-model`.
 //!
-//! Two figures: the time from the start of a turn to its request on the wire, with a thread of 1 MiB, and
-//! the memory that a stream of 100 MiB takes.
+//! Three figures: the time from the start of a turn to its request on the wire, with a thread of 1 MiB, the
+//! memory that a stream of 100 MiB takes, and what it costs to keep every request of a growing thread.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
@@ -16,6 +16,8 @@ use convoke_model::{
     CallEvent, CallLimits, Client, Endpoint, Host, MemoryStore, ModelAgent, Proxies, Settings,
 };
 use convoke_rehearsal::{Script, start};
+use convoke_session::SqliteStore;
+use convoke_session::store::sqlite::{NewRequest, Predecessor, RequestTexts};
 use convoke_thread::config::{Machine, Wire};
 
 const STREAM_BYTES: usize = 100 << 20;
@@ -26,6 +28,71 @@ fn main() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(memory_of_a_long_stream());
     runtime.block_on(time_to_the_wire());
+    runtime.block_on(cost_of_keeping_requests());
+}
+
+/// Keeps the requests of a thread that grows to a mebibyte, in the store of sessions.
+async fn cost_of_keeping_requests() {
+    const TURNS: usize = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path()).await.unwrap();
+    let mut items = String::new();
+    let (mut sent, mut added, mut read) = (0, Vec::new(), Vec::new());
+    let mut before: Option<(u64, RequestTexts)> = None;
+    for turn in 0..TURNS {
+        items.push_str(&prose(turn as u64, THREAD_BYTES / TURNS));
+        let body = format!("{{\"input\":[{items}],\"tools\":[]}}");
+        let ledger = format!("{{\"section\":\"user\",\"keptBytes\":{turn}}}\n").repeat(turn);
+        sent += body.len();
+        let texts = RequestTexts { body, ledger };
+        let predecessor = before
+            .as_ref()
+            .map(|(number, it)| Predecessor { number: *number, texts: borrowed(it) });
+        let request =
+            NewRequest { turn: None, about: "{}", texts: borrowed(&texts), before: predecessor };
+        let begun = Instant::now();
+        let number = store.add_request("t", request).await.unwrap();
+        added.push(begun.elapsed());
+        let begun = Instant::now();
+        assert_eq!(store.request_texts("t", number).await.unwrap(), texts);
+        read.push(begun.elapsed());
+        before = Some((number, texts));
+    }
+    store.close().await;
+    let file = std::fs::metadata(folder.path().join("sessions.db")).unwrap().len();
+    added.sort();
+    read.sort();
+    println!(
+        "kept: {TURNS} requests, {sent} bytes in all, take {file} bytes; the last has {}",
+        before.map_or(0, |(_, it)| it.body.len())
+    );
+    println!(
+        "kept: adding one takes {:?}, reading one back {:?} (medians), at the most {:?} and {:?}",
+        added[TURNS / 2],
+        read[TURNS / 2],
+        added[TURNS - 1],
+        read[TURNS - 1]
+    );
+}
+
+fn borrowed(texts: &RequestTexts) -> RequestTexts<&str> {
+    RequestTexts { body: &texts.body, ledger: &texts.ledger }
+}
+
+/// Returns a text that packs about as well as prose does.
+fn prose(seed: u64, bytes: usize) -> String {
+    let mut state = seed.wrapping_add(1);
+    let mut text = String::with_capacity(bytes + 16);
+    while text.len() < bytes {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let length = 2 + (state >> 61) as usize;
+        for index in 0..length {
+            text.push(char::from(b'a' + ((state >> (8 + 6 * index)) % 24) as u8));
+        }
+        text.push(' ');
+    }
+    text
 }
 
 /// Reads a stream of many small events whose text is kept up to the usual limit.

@@ -3,15 +3,16 @@
 //! The way of a turn: [`member`] prepares it and stores what came of it, `turn` goes from request to
 //! answer to tool and back, [`client`] sends a request and repeats it where that can help, [`wire`]
 //! reads what the model says, [`tools`] look into the working directory, [`log`] says what a stored
-//! thread is, and [`store`] keeps it. What a request says is decided by `convoke-thread` alone.
+//! thread is, [`sent`] what was sent, and [`store`] keeps both. What a request says is decided by `convoke-thread` alone.
 
 pub mod client;
 pub mod endpoint;
 pub mod log;
 pub mod member;
-pub mod prefix;
 mod progress;
+mod project_files;
 pub mod secret;
+pub mod sent;
 pub mod settings;
 mod sse;
 pub mod store;
@@ -23,6 +24,7 @@ pub use client::{Call, CallError, CallEvent, CallLimits, Client};
 pub use endpoint::{Endpoint, Proxies};
 pub use log::{Log, undo_compaction};
 pub use member::{Host, ModelAgent, Sent};
+pub use project_files::root_of;
 pub use secret::Key;
 pub use settings::Settings;
 pub use store::{MemoryStore, ThreadId, ThreadStore};

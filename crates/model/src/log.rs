@@ -1,8 +1,7 @@
 //! What the lines of a stored thread say.
 //!
-//! Most lines are the thread's own record ([`convoke_thread::record`]). Five kinds are ours: what the
-//! model was last told of its situation, a fingerprint of the last request, the note that a compaction
-//! was undone, which turn of its session an attempt was made at, and the note that an attempt was taken
+//! Most lines are the thread's own record ([`convoke_thread::record`]). Four kinds are ours: what the
+//! model was last told of its situation, the note that a compaction was undone, which turn of its session an attempt was made at, and the note that an attempt was taken
 //! back because its turn is taken once more. Nothing is ever taken out: an undone compaction and an
 //! attempt that was taken back are passed over when the lines are read, and what they had replaced is
 //! there as before.
@@ -21,9 +20,8 @@ use serde_json::json;
 
 pub use self::check::{BadLine, check};
 pub(crate) use self::found::Found;
+pub(crate) use self::own::told_line;
 use self::own::{OwnLine, taken_back};
-pub(crate) use self::own::{sent_line, told_line};
-use crate::prefix::Fingerprint;
 use crate::store::{StoreError, ThreadId, ThreadStore};
 
 /// A stored thread.
@@ -33,8 +31,6 @@ pub struct Log {
     pub record: Record,
     /// What its model was last told of its situation.
     pub told: Told,
-    /// The last request.
-    pub sent: Option<Fingerprint>,
     /// The turns of its session that it holds, by the names that their deliveries gave them, oldest
     /// first.
     pub turns: Vec<String>,
@@ -100,9 +96,8 @@ impl Log {
                     undone.insert(line);
                 }
                 Some(OwnLine::Told(told)) => log.told = told,
-                Some(OwnLine::Sent(sent)) => log.sent = sent,
                 Some(OwnLine::Attempt(attempt)) => log.turns.push(attempt.turn),
-                Some(OwnLine::TakenBack(_)) | None => {}
+                Some(OwnLine::Sent | OwnLine::TakenBack(_)) | None => {}
             }
         }
         let mut text = String::with_capacity(lines.iter().map(|it| it.as_ref().len() + 1).sum());

@@ -16,20 +16,23 @@ use convoke_agent::redact::Redactor;
 use convoke_agent::turn::TurnSide;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, Outcome, Turn, Verdict};
+use convoke_core::ledger::estimate_tokens;
 use convoke_core::{Code, Diagnostic};
 use convoke_thread::config::{Config, DeveloperRole, Machine, Overrides, Provider, Wire};
-use convoke_thread::files::Disk;
 use convoke_thread::pack::Pack;
 use convoke_thread::permissions::{ApprovalPolicy, SandboxPolicy};
 use convoke_thread::prompt::Request;
 use convoke_thread::thread::{Setup, Step, Thread, TurnOverrides};
 use convoke_thread::user_input::UserInput;
+use tokio::time::Instant;
 
 use crate::client::{CallLimits, Client};
 use crate::endpoint::{Endpoint, Proxies};
 use crate::log::{Found, LogError};
 use crate::progress::Progress;
+use crate::project_files::ProjectFiles;
 use crate::secret::Key;
+use crate::sent::{How, Recorder};
 use crate::settings::Settings;
 use crate::store::{ThreadId, ThreadStore};
 use crate::tools::Toolbox;
@@ -62,7 +65,7 @@ pub struct Sent<'r> {
     /// The request.
     pub request: &'r Request,
     /// How many bytes of its beginning are those of the request before.
-    pub unchanged_prefix: u64,
+    pub unchanged_bytes: u64,
 }
 
 /// A model that takes turns.
@@ -85,7 +88,7 @@ impl ModelAgent {
     }
 
     fn begin(&self, delivery: Delivery, task: Task) -> Turn {
-        let (turn, side, outcome) = Turn::open(Redactor::for_env(&self.host.env));
+        let (turn, side, outcome) = Turn::open(self.redactor());
         let agent = self.clone();
         let runtime = tokio::runtime::Handle::current();
         // A thread reads files as it goes and cannot move between the runtime's workers, so each turn
@@ -102,6 +105,19 @@ impl ModelAgent {
             });
         });
         turn
+    }
+
+    /// Returns the key, when there is one that can be used. A turn without it says so.
+    pub fn key(&self) -> Option<Key> {
+        let name = self.settings.api.key_env.as_deref()?;
+        Key::from_env(name, &self.host.env).ok()
+    }
+
+    /// Returns what takes secrets out of what is told of a turn: those of the environment, and the key,
+    /// whatever the variable is called that holds it.
+    fn redactor(&self) -> Redactor {
+        let redactor = Redactor::for_env(&self.host.env);
+        self.key().map_or_else(|| redactor.clone(), |key| key.known_to(&redactor))
     }
 
     async fn take_turn(&self, delivery: &Delivery, task: Task, side: &TurnSide) -> Outcome {
@@ -152,9 +168,12 @@ impl ModelAgent {
                 Failure::new(Reason::Start, format!("cannot open the directory {cwd}: {error}"))
             })?),
         };
-        let config = self.config(delivery, &machine, model, base_url, wire)?;
+        let codex_home = machine.codex_home.clone();
+        let files = ProjectFiles::open(&delivery.cwd, delivery.trust, codex_home);
+        let config = self.config(delivery, &files, &machine, model, (base_url, wire))?;
         let thread = self.settings.thread.clone();
-        Ok(Prepared { host: &self.host, delivery, client, key, machine, config, toolbox, thread })
+        let host = &*self.host;
+        Ok(Prepared { host, delivery, client, key, files, machine, config, toolbox, thread })
     }
 
     /// Makes the configuration of a thread: the directory's documents and skills, and for the rest
@@ -162,13 +181,13 @@ impl ModelAgent {
     fn config(
         &self,
         delivery: &Delivery,
+        files: &ProjectFiles,
         machine: &Machine,
         model: &str,
-        base_url: &str,
-        wire: Wire,
+        (base_url, wire): (&str, Wire),
     ) -> Result<Config, Failure> {
         let overrides = Overrides { model: Some(model.to_owned()), ..Overrides::default() };
-        let config = Config::load(&Disk, machine, self.host.pack.shape, &overrides)
+        let config = Config::load(files, machine, self.host.pack.shape, &overrides)
             .map_err(|error| Failure::new(Reason::Usage, error.to_string()))?;
         let mut model_overrides = config.model_overrides;
         let window = self.settings.api.context_window;
@@ -217,10 +236,30 @@ struct Prepared<'t> {
     delivery: &'t Delivery,
     client: Client,
     key: Option<Key>,
+    files: ProjectFiles,
     machine: Machine,
     config: Config,
     toolbox: Option<Toolbox>,
     thread: Option<ThreadId>,
+}
+
+/// One attempt at the work of a turn.
+#[derive(Clone, Copy)]
+struct Attempt<'t> {
+    task: Task,
+    found: &'t Found,
+    beforehand: Beforehand,
+    /// When the turn has to be over, however often it is attempted.
+    deadline: Instant,
+}
+
+/// What is done before the work itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Beforehand {
+    /// What is wise: a thread that the turn would fill is compacted.
+    Wise,
+    /// The thread is compacted, or the turn fails.
+    Compaction,
 }
 
 /// How the work of a turn came to its end.
@@ -242,12 +281,18 @@ impl Prepared<'_> {
             model: Some(self.config.model.clone().into()),
         }))
         .await;
-        let (mut ended, mut progress) = self.attempt(task, &found, None, side).await?;
+        let store = &*self.host.store;
+        let mut recorder = Recorder::new(store, &found.id, self.delivery.turn, self.key.as_ref());
+        let deadline = Instant::now() + self.delivery.limits.turn;
+        let mut attempt = Attempt { task, found: &found, beforehand: Beforehand::Wise, deadline };
+        let (mut ended, mut progress) = self.attempt(attempt, &mut recorder, side).await?;
         let has_begun = found.log.is_some();
         if is_full(&ended) && task == Task::Answer && !progress.has_compacted() && has_begun {
             // The server knows its limit better than we do: compact what was there, then ask again.
-            let first = Some(Task::Compact);
-            (ended, progress) = self.attempt(task, &found, first, side).await?;
+            attempt.beforehand = Beforehand::Compaction;
+            let spent = progress.usage;
+            (ended, progress) = self.attempt(attempt, &mut recorder, side).await?;
+            progress.spend(spent);
         }
         let verdict = match ended {
             Ended::Done => match progress.stopped() {
@@ -271,7 +316,10 @@ impl Prepared<'_> {
                 model: Some(self.config.model.clone()),
                 used: None,
             }),
-            reply: std::mem::take(&mut progress.reply),
+            reply: match task {
+                Task::Answer => progress.reply,
+                Task::Compact => progress.summary,
+            },
             diagnostics,
             memory: progress.memory.take(),
         })
@@ -315,14 +363,14 @@ impl Prepared<'_> {
     /// Does the work once, from the thread as it is stored, and stores what came of it.
     async fn attempt(
         &self,
-        task: Task,
-        found: &Found,
-        first: Option<Task>,
+        attempt: Attempt<'_>,
+        recorder: &mut Recorder<'_>,
         side: &TurnSide,
     ) -> Result<(Ended, Progress), Failure> {
+        let Attempt { task, found, beforehand, deadline } = attempt;
         let usage = |error: String| Failure::new(Reason::Usage, error);
         let setup = Setup {
-            files: &Disk,
+            files: &self.files,
             pack: &self.host.pack,
             machine: &self.machine,
             listed_models: &[],
@@ -338,6 +386,7 @@ impl Prepared<'_> {
             thread.set_tools(Toolbox::specs());
         }
         let mut progress = Progress::new(&thread, log);
+        self.tell_refused(&mut progress, side).await;
         let ended = {
             let mut driver = Driver {
                 client: &self.client,
@@ -345,25 +394,41 @@ impl Prepared<'_> {
                 toolbox: self.toolbox.as_ref(),
                 observer: self.host.observer.as_ref(),
                 side,
+                recorder: &mut *recorder,
                 progress: &mut progress,
             };
             let work = async {
-                for task in first.into_iter().chain([task]) {
-                    let step = self.first_step(task, &mut thread)?;
-                    driver.drive(&mut thread, step).await?;
+                let wanted = beforehand == Beforehand::Compaction;
+                if wanted || (task == Task::Answer && self.would_fill(&thread)) {
+                    let step = self.first_step(Task::Compact, &mut thread)?;
+                    let compacted = driver.drive(&mut thread, step).await;
+                    // One that was only wise has been told of when it failed, and the turn may still fit.
+                    if wanted || !driver.progress.has_compacted() {
+                        compacted?;
+                    }
                 }
-                Ok(())
+                let step = self.first_step(task, &mut thread)?;
+                driver.drive(&mut thread, step).await
             };
             tokio::select! {
                 biased;
                 () = side.cancelled() => Ended::Cancelled,
-                () = tokio::time::sleep(self.delivery.limits.turn) => Ended::TimedOut,
+                () = tokio::time::sleep_until(deadline) => Ended::TimedOut,
                 worked = work => match worked {
                     Ok(()) => Ended::Done,
                     Err(failure) => Ended::Failed(failure),
                 },
             }
         };
+        self.tell_refused(&mut progress, side).await;
+        let noted = match &ended {
+            Ended::Cancelled => recorder.ended(How::Cancelled).await,
+            Ended::TimedOut => recorder.ended(How::TimedOut).await,
+            Ended::Done | Ended::Failed(_) => Ok(()),
+        };
+        if let Err(error) = noted {
+            return Ok((Ended::Failed(log_failure(&error.into())), progress));
+        }
         match (&ended, task) {
             (Ended::Done, _) => {}
             (Ended::Cancelled, Task::Answer) => thread.interrupt(Vec::new()),
@@ -374,6 +439,22 @@ impl Prepared<'_> {
         match stored {
             Ok(()) => Ok((ended, progress)),
             Err(error) => Ok((Ended::Failed(log_failure(&error.into())), progress)),
+        }
+    }
+
+    /// Says whether a thread that is not full would be with this turn's text, and a summary could help.
+    fn would_fill(&self, thread: &Thread<'_>) -> bool {
+        let Some(limit) = thread.compaction_limit() else { return false };
+        let (held, text) =
+            (thread.token_usage(), estimate_tokens(self.delivery.prompt.len() as u64));
+        held > 0 && held < limit && text < limit && held + text >= limit
+    }
+
+    /// Tells which files of the project were not read.
+    async fn tell_refused(&self, progress: &mut Progress, side: &TurnSide) {
+        for diagnostic in self.files.take_refused() {
+            side.warn(diagnostic.clone()).await;
+            progress.diagnostics.push(diagnostic);
         }
     }
 
@@ -393,7 +474,7 @@ fn is_full(ended: &Ended) -> bool {
     matches!(ended, Ended::Failed(failure) if failure.reason == Reason::ContextFull)
 }
 
-fn log_failure(error: &LogError) -> Failure {
+pub(crate) fn log_failure(error: &LogError) -> Failure {
     let reason = match error {
         LogError::Unknown(_) | LogError::NotCompacted(_) => Reason::Session,
         LogError::Unreadable { .. } | LogError::Store(_) => Reason::Other,

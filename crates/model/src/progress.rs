@@ -9,7 +9,6 @@ use convoke_thread::record::{self, Event as ThreadEvent};
 use convoke_thread::thread::{Thread, Told};
 
 use crate::log::{self, Found, Log};
-use crate::prefix::Fingerprint;
 use crate::secret::Key;
 use crate::store::{StoreError, ThreadStore};
 use crate::wire::Stopped;
@@ -20,10 +19,11 @@ pub(crate) struct Progress {
     pub usage: Option<Usage>,
     pub model: Option<String>,
     pub reply: String,
+    /// The last summary that was written.
+    pub summary: String,
     pub diagnostics: Vec<Diagnostic>,
     pub lines: Vec<String>,
     told: Told,
-    pub sent: Option<Fingerprint>,
     pub stopped: Option<Stopped>,
     pub compaction: Compactions,
     /// What a caller is to store.
@@ -51,10 +51,10 @@ impl Progress {
             usage: None,
             model: None,
             reply: String::new(),
+            summary: String::new(),
             diagnostics: Vec::new(),
             lines: start,
             told: log.map(|log| log.told.clone()).unwrap_or_default(),
-            sent: log.and_then(|log| log.sent.clone()),
             stopped: None,
             compaction: Compactions::default(),
             memory: None,
@@ -62,6 +62,20 @@ impl Progress {
         }
     }
 
+    /// Adds tokens that were used.
+    pub fn spend(&mut self, usage: Option<Usage>) {
+        let Some(usage) = usage else { return };
+        let sum = self.usage.unwrap_or_default();
+        self.usage = Some(Usage {
+            input: sum.input + usage.input,
+            cached: sum.cached + usage.cached,
+            cache_write: sum.cache_write + usage.cache_write,
+            output: sum.output + usage.output,
+            reasoning: sum.reasoning + usage.reasoning,
+        });
+    }
+
+    /// Says whether a compaction was tried in this turn.
     pub fn has_compacted(&self) -> bool {
         self.compaction.done > 0 || self.compaction.futile.is_some()
     }
@@ -103,7 +117,6 @@ impl Progress {
         if told != self.told {
             self.lines.push(log::told_line(&told));
         }
-        self.lines.extend(self.sent.as_ref().map(log::sent_line));
         let turn = match keeper {
             Keeper::Agent => None,
             Keeper::Caller { turn } => Some(turn.as_str()),

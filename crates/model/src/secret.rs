@@ -1,5 +1,6 @@
 //! The key to an endpoint. It comes from a variable and goes into one header, and nowhere else.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 
@@ -44,7 +45,7 @@ impl Key {
         let mut header =
             HeaderValue::from_str(&format!("Bearer {value}")).map_err(|_| unusable())?;
         header.set_sensitive(true);
-        Ok(Self { header, redactor: Redactor::for_secrets([value]) })
+        Ok(Self { header, redactor: Redactor::default().and_key(value) })
     }
 
     pub(crate) fn header(&self) -> HeaderValue {
@@ -53,14 +54,16 @@ impl Key {
 
     /// Takes the key out of a text, should it stand there.
     pub(crate) fn take_out_of(&self, text: &mut String) {
-        if memchr::memmem::find(text.as_bytes(), self.value().as_bytes()).is_some() {
-            *text = self.redactor.redact(text).into_owned();
+        if let Cow::Owned(clean) = self.redactor.redact_known(text) {
+            *text = clean;
         }
     }
 
-    fn value(&self) -> &str {
+    /// Returns a redactor that knows this key, too.
+    #[must_use]
+    pub fn known_to(&self, redactor: &Redactor) -> Redactor {
         let header = self.header.to_str().unwrap_or_default();
-        header.strip_prefix("Bearer ").unwrap_or(header)
+        redactor.and_key(header.strip_prefix("Bearer ").unwrap_or(header))
     }
 
     /// Returns what takes this key out of texts.

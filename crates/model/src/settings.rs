@@ -2,7 +2,6 @@
 
 use convoke_agent::config::{Api, ApiDeveloperRole, ApiTools, ApiWire, Definition};
 use convoke_agent::delivery::Trust;
-use convoke_core::{Code, Diagnostic};
 use convoke_team::AgentSettings;
 
 use crate::store::ThreadId;
@@ -22,19 +21,18 @@ pub struct Settings {
 impl Settings {
     /// Joins what the user has configured for an agent with what a team file says of a member.
     ///
-    /// Until the user trusts the directory, a team file may not say where the model is or which
-    /// variable holds the key: both are left out, with a diagnostic for each.
+    /// Until the user trusts the directory, a team file may not say where the model is, which variable
+    /// holds the key, or that the model may read files: these are left out, and returned by their names.
     pub fn for_member(
         member: &AgentSettings,
         configured: &Definition,
         trust: Trust,
         thread: Option<ThreadId>,
-    ) -> (Self, Vec<Diagnostic>) {
+    ) -> (Self, Vec<&'static str>) {
         let mut refused = Vec::new();
-        let mut trusted = |setting: &str, value: &Option<String>| match (value, trust) {
+        let mut trusted = |setting: &'static str, value: &Option<String>| match (value, trust) {
             (Some(_), Trust::Untrusted) => {
-                let message = format!("`{setting}` needs trust and was left out");
-                refused.push(Diagnostic::new(Code::AgentSettingRefused, message));
+                refused.push(setting);
                 None
             }
             (value, _) => value.clone(),
@@ -96,9 +94,7 @@ mod tests {
         assert_eq!(settings.api.key_env, None);
         assert_eq!((settings.api.wire, settings.api.tools), (ApiWire::Chat, ApiTools::None));
         assert_eq!(settings.model.as_deref(), Some("small"));
-        let refused: Vec<_> = refused.iter().map(|it| it.message.as_str()).collect();
-        let left_out = |setting: &str| format!("`{setting}` needs trust and was left out");
-        assert_eq!(refused, [left_out("base-url"), left_out("key-env"), left_out("tools")]);
+        assert_eq!(refused, ["base-url", "key-env", "tools"]);
 
         let (settings, refused) =
             Settings::for_member(&member(), &configured, Trust::Trusted, None);

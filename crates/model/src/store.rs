@@ -1,12 +1,14 @@
-//! Where threads are kept: each is a log of lines that only grows.
+//! Where threads are kept: each is a log of lines that only grows, and the requests that it made.
 //!
-//! A store knows nothing of what the lines say ([`crate::log`] does). Whoever adds lines says how many
+//! A store knows nothing of what the lines and the requests say ([`crate::log`] and [`crate::sent`] do). Whoever adds lines says how many
 //! it has read, so that two programs that go on with the same thread cannot mix their turns.
 
 mod memory;
 
 use std::fmt::{self, Write as _};
 use std::pin::Pin;
+
+use convoke_agent::delivery::TurnName;
 
 pub use self::memory::MemoryStore;
 
@@ -78,6 +80,48 @@ pub trait ThreadStore: Send + Sync {
         known: usize,
         lines: Vec<String>,
     ) -> Stored<'s, ()>;
+
+    /// Returns the last request that was kept of a thread.
+    fn last_request<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Option<KeptRequest>>;
+
+    /// Keeps a request that is about to be sent, for good when it returns. Returns its number in the
+    /// thread, from 1.
+    fn keep_request<'s>(&'s self, thread: &'s ThreadId, request: NewRequest<'s>)
+    -> Stored<'s, u64>;
+
+    /// Notes what came of a request, in place of what was noted before.
+    fn note_request<'s>(
+        &'s self,
+        thread: &'s ThreadId,
+        number: u64,
+        outcome: String,
+    ) -> Stored<'s, ()>;
+}
+
+/// A request that is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptRequest {
+    /// Its number in the thread.
+    pub number: u64,
+    /// What was sent.
+    pub body: String,
+    /// Where it came from.
+    pub ledger: String,
+}
+
+/// A request that is about to be sent. It has much in common with the one before.
+#[derive(Debug, Clone, Copy)]
+pub struct NewRequest<'r> {
+    /// The turn of a session that it belongs to.
+    pub turn: Option<TurnName>,
+    /// What is known of it.
+    pub about: &'r str,
+    /// What is sent.
+    pub body: &'r str,
+    /// Where it came from.
+    pub ledger: &'r str,
+    /// The request before it.
+    pub before: Option<&'r KeptRequest>,
 }
 
 /// A store could not do what it was asked to.

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use convoke_agent::event::{Event, EventKind, Part};
 use convoke_agent::turn::TurnSide;
-use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_core::ledger::estimate_tokens;
 use convoke_core::{Code, Diagnostic};
@@ -15,10 +14,11 @@ use convoke_thread::thread::{
 };
 
 use crate::client::{CallError, CallEvent, Client};
-use crate::member::{Observer, Sent};
-use crate::prefix::Fingerprint;
+use crate::member::{Observer, Sent, log_failure};
 use crate::progress::Progress;
 use crate::secret::Key;
+use crate::sent::{Recorded, Recorder};
+use crate::store::StoreError;
 use crate::tools::{self, ToolOutput, Toolbox};
 use crate::wire::Answer;
 
@@ -28,16 +28,17 @@ const MOST_ROUNDS: usize = 50;
 const MOST_COMPACTION_REQUESTS: usize = 64;
 
 /// Does the work of a turn.
-pub(crate) struct Driver<'d> {
+pub(crate) struct Driver<'d, 'r> {
     pub client: &'d Client,
     pub key: Option<&'d Key>,
     pub toolbox: Option<&'d Toolbox>,
     pub observer: Option<&'d Observer>,
     pub side: &'d TurnSide,
+    pub recorder: &'d mut Recorder<'r>,
     pub progress: &'d mut Progress,
 }
 
-impl Driver<'_> {
+impl Driver<'_, '_> {
     /// Goes from step to step until the thread is done.
     pub async fn drive(&mut self, thread: &mut Thread<'_>, first: Step) -> Result<(), Failure> {
         let mut step = first;
@@ -105,14 +106,7 @@ impl Driver<'_> {
         for diagnostic in &request.diagnostics {
             self.warn(diagnostic.clone()).await;
         }
-        let fingerprint = Fingerprint::of(&request.body, self.progress.sent.as_ref());
-        if let Some(observer) = self.observer {
-            observer(&Sent { request, unchanged_prefix: fingerprint.unchanged });
-        }
-        // What a summary is asked for with is not how the next request begins.
-        if !is_compaction {
-            self.progress.sent = Some(fingerprint);
-        }
+        self.record(request).await?;
         let headers = [("session_id", thread.id())];
         let mut call = self.client.call(request.path, request.body.clone(), &headers);
         while let Some(event) = call.next().await {
@@ -125,6 +119,7 @@ impl Driver<'_> {
                     self.tell(EventKind::Thinking { text: text.into(), part: Part::Delta }).await;
                 }
                 CallEvent::Retry { attempt, max, error, .. } => {
+                    self.recorder.attempt_failed(error.to_string()).await.map_err(unstored)?;
                     self.tell(EventKind::Retry {
                         attempt: attempt.into(),
                         max: Some(max.into()),
@@ -133,13 +128,33 @@ impl Driver<'_> {
                     })
                     .await;
                 }
-                CallEvent::Failed(error) => return Ok(Err(error)),
+                CallEvent::Failed(error) => {
+                    self.recorder.failed(error.to_string()).await.map_err(unstored)?;
+                    return Ok(Err(error));
+                }
                 CallEvent::Answered(answer) => {
+                    let (usage, model) = (answer.usage, answer.model.clone());
+                    self.recorder.answered(usage, model).await.map_err(unstored)?;
                     return Ok(self.answered(request, answer).await);
                 }
             }
         }
         Ok(Err(CallError::Cut("the call ended without a word".to_owned())))
+    }
+
+    /// Keeps a request that is about to be sent, and tells of it.
+    async fn record(&mut self, request: &Request) -> Result<(), Failure> {
+        let recorded = self.recorder.sending(request).await.map_err(unstored)?;
+        let Recorded { number, purpose, unchanged_bytes, diagnostic } = recorded;
+        if let Some(diagnostic) = diagnostic {
+            self.warn(diagnostic).await;
+        }
+        if let Some(observer) = self.observer {
+            observer(&Sent { request, unchanged_bytes });
+        }
+        let bytes = request.body.len() as u64;
+        self.tell(EventKind::Request { number, purpose, bytes, unchanged_bytes }).await;
+        Ok(())
     }
 
     async fn answered(
@@ -148,18 +163,27 @@ impl Driver<'_> {
         answer: Answer,
     ) -> Result<ThreadAnswer, CallError> {
         let is_compaction = request.purpose == Purpose::Compaction;
+        let tokens = self.count(request, &answer).await;
         let said = answer.items.iter().any(|item| item.role().is_some() || item.is_tool_call());
         if !said && answer.stopped.is_none() {
             return Err(CallError::Cut("the model answered with nothing".to_owned()));
         }
-        let tokens = self.count(request, &answer).await;
+        if is_compaction {
+            // What stands for everything that was said has to be whole, and has to say something.
+            if answer.stopped.is_some() {
+                return Err(CallError::Cut("the summary is not whole".to_owned()));
+            }
+            if texts(&answer.items).trim().is_empty() {
+                return Err(CallError::Cut("the summary is empty".to_owned()));
+            }
+        }
         if answer.cut_bytes > 0 {
             let bytes = answer.cut_bytes;
             let message = format!("{bytes} bytes of the reply were over the limit and left out");
             self.warn(Diagnostic::new(Code::AgentReplyTruncated, message).with_bytes(bytes)).await;
         }
         if is_compaction {
-            self.progress.reply = texts(&answer.items);
+            self.progress.summary = texts(&answer.items);
         } else {
             self.tell_items(&answer.items).await;
             self.progress.reply = texts(&answer.items);
@@ -175,16 +199,8 @@ impl Driver<'_> {
             let output: u64 = answer.items.iter().map(ResponseItem::text_bytes).sum();
             return estimate_tokens(request.body.len() as u64 + output);
         };
-        let sum = self.progress.usage.unwrap_or_default();
-        let sum = Usage {
-            input: sum.input + usage.input,
-            cached: sum.cached + usage.cached,
-            cache_write: sum.cache_write + usage.cache_write,
-            output: sum.output + usage.output,
-            reasoning: sum.reasoning + usage.reasoning,
-        };
-        self.progress.usage = Some(sum);
-        self.tell(EventKind::Usage(sum)).await;
+        self.progress.spend(Some(usage));
+        self.tell(EventKind::Usage(self.progress.usage.unwrap_or_default())).await;
         usage.input + usage.output
     }
 
@@ -320,6 +336,11 @@ impl Driver<'_> {
     async fn tell(&self, kind: EventKind<'static>) {
         self.side.send(Event::own(kind)).await;
     }
+}
+
+/// What was not kept is not sent.
+fn unstored(error: StoreError) -> Failure {
+    log_failure(&error.into())
 }
 
 /// Returns what the model said in an answer, its messages one after the other.

@@ -130,12 +130,12 @@ fn read_member(section: &mut Section<'_>, start: usize) -> Result<Member, TeamFi
     let name = section.string("name")?;
     let name = name.ok_or_else(|| section.error(start, "name", "is missing"))?;
     if let Some(problem) = problem_with_name(&name) {
-        return Err(section.error(start, "name", problem));
+        return Err(section.error(start, "name", &problem));
     }
     section.call(format!("member.{name}"));
     let display_name = section.string("display-name")?;
     if let Some(problem) = display_name.as_deref().and_then(problem_with_name) {
-        return Err(section.error(start, "display-name", problem));
+        return Err(section.error(start, "display-name", &problem));
     }
     let window = read_window(section)?;
     let max_bytes = read_max_bytes(section)?;
@@ -161,7 +161,7 @@ fn read_agent(section: &mut Section<'_>, agent: String) -> Result<AgentSettings,
         role_summary: section.string("role-summary")?,
         instructions: section.string("instructions")?,
         instructions_file: section.string("instructions-file")?,
-        model: section.string("model")?,
+        model: read_argument(section, "model")?,
         command: section.string("command")?,
         args: section.strings("args")?,
         env: section.string_table("env")?,
@@ -187,17 +187,51 @@ fn read_key_env(section: &mut Section<'_>) -> Result<Option<String>, TeamFileErr
 }
 
 /// Says why nobody could be addressed by a name.
-fn problem_with_name(name: &str) -> Option<&'static str> {
-    if NameKey::new(name) == NameKey::new("") {
-        return Some("must not be blank");
+fn problem_with_name(name: &str) -> Option<String> {
+    if let Some(unseen) = name.chars().find(|c| is_unseen(*c)) {
+        let code = u32::from(unseen);
+        return Some(format!(
+            "must not contain U+{code:04X}, a character that cannot be seen: one name could look like \
+             another"
+        ));
     }
-    if NameKey::new(name).is_all() {
-        return Some("cannot be `all`: that means everyone");
-    }
-    if name.contains(['[', ']', ',', '，', '!', '！', ':']) || name.contains(char::is_control) {
-        return Some("must not contain brackets, commas, colons, exclamation marks or line breaks");
-    }
-    None
+    let problem = if NameKey::new(name) == NameKey::new("") {
+        "must not be blank"
+    } else if NameKey::new(name).is_all() {
+        "cannot be `all`: that means everyone"
+    } else if name.contains(['[', ']', ',', '，', '!', '！', ':']) {
+        "must not contain brackets, commas, colons or exclamation marks"
+    } else {
+        return None;
+    };
+    Some(problem.to_owned())
+}
+
+/// Tells whether a character shows nothing, or changes how others are shown: controls, line breaks,
+/// directions of writing, and everything of no width.
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Reads a value that programs are given as an argument.
+fn read_argument(
+    section: &mut Section<'_>,
+    key: &'static str,
+) -> Result<Option<String>, TeamFileError> {
+    section.read(
+        key,
+        "a name that does not begin with `-`, which programs take for an option",
+        |value| {
+            let name = value.as_str()?;
+            (!name.starts_with('-')).then(|| name.to_owned())
+        },
+    )
 }
 
 fn read_window(section: &mut Section<'_>) -> Result<Option<usize>, TeamFileError> {

@@ -86,6 +86,17 @@ fn what_cannot_be_used_is_named_with_its_line() {
         ("[[member]]\nname = \"ALL\"\nhuman = true\n".to_owned(), "everyone"),
         ("[[member]]\nname = \"a, b\"\nhuman = true\n".to_owned(), "a list"),
         ("[[member]]\nname = \"x\"\nhuman = true\nmodel = \"m\"\n".to_owned(), "a person's model"),
+        ("[[member]]\nname = \"m\\u202Eax\"\nhuman = true\n".to_owned(), "a name that runs back"),
+        (
+            "[[member]]\nname = \"m\\u200Bax\"\nhuman = true\n".to_owned(),
+            "a name with nothing in it",
+        ),
+        ("[[member]]\nname = \"m\\tax\"\nhuman = true\n".to_owned(), "a name with a control"),
+        (
+            member.to_owned() + "display-name = \"\\uFEFFMax\"\n",
+            "a display name with nothing in it",
+        ),
+        (member.to_owned() + "model = \"--yolo\"\n", "a model that is an option"),
         (member.to_owned() + "instructons = \"x\"\n", "misspelt in a member"),
         (member.to_owned() + "env = { A = 1 }\n", "no string"),
         (member.to_owned() + "wire = \"soap\"\n", "no wire"),

@@ -23,7 +23,7 @@ use convoke_core::{Code, Diagnostic};
 pub use self::claude::TAIL as CLAUDE_TAIL;
 pub(crate) use self::gemini::without_comments;
 pub use self::stand_in::{Script, StandIn, Step};
-use crate::config::{Definition, Kind};
+use crate::config::{Definition, Kind, is_option};
 use crate::delivery::{Delivery, Permissions, ResumeHandle};
 use crate::event::{Event, EventKind};
 use crate::process::guardian::Guardian;
@@ -142,6 +142,28 @@ fn start_failure(message: impl Into<String>) -> Failure {
     Failure::new(Reason::Start, message)
 }
 
+/// Prepares the call of a program.
+fn prepare(context: &Context<'_>) -> Result<Call, Failure> {
+    let given = [("model", context.model()), ("session", context.resume())];
+    for (name, value) in given.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+        if is_option(value) {
+            return Err(Failure::new(
+                Reason::Usage,
+                format!(
+                    "the {name} `{value}` begins with `-`, and programs would take it for an option"
+                ),
+            ));
+        }
+    }
+    match context.definition.kind {
+        Kind::Claude => claude::call(context),
+        Kind::Codex => codex::call(context),
+        Kind::Gemini => gemini::call(context),
+        Kind::Plain | Kind::StandIn => Ok(plain::call(context)),
+        Kind::Api => Err(start_failure("an api agent has no program: convoke-model makes it")),
+    }
+}
+
 impl Agent for CliAgent {
     fn start(&self, delivery: Delivery) -> Turn {
         let agent = self.clone();
@@ -174,15 +196,7 @@ impl CliAgent {
             private_dir: private.path(),
         };
         let program = program::find(&context)?;
-        let mut call = match self.definition.kind {
-            Kind::Claude => claude::call(&context)?,
-            Kind::Codex => codex::call(&context)?,
-            Kind::Gemini => gemini::call(&context)?,
-            Kind::Plain | Kind::StandIn => plain::call(&context),
-            Kind::Api => {
-                return Err(start_failure("an api agent has no program: convoke-model makes it"));
-            }
-        };
+        let mut call = prepare(&context)?;
         for diagnostic in &call.diagnostics {
             side.warn(diagnostic.clone()).await;
         }

@@ -37,6 +37,36 @@ fn prepare(
     (args, format!("{:?}", call.env))
 }
 
+#[test]
+fn nothing_that_is_given_is_taken_for_an_option() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Host {
+        guardian: Guardian::from_program("/none"),
+        env: Vec::new(),
+        temp_root: dir.path().to_owned(),
+        state_dir: dir.path().join("state"),
+    };
+    for definition in definitions() {
+        let refusal = |delivery: &Delivery| {
+            let (definition, host) = (&definition, &host);
+            let context = Context { delivery, definition, host, private_dir: dir.path() };
+            super::prepare(&context).err().map(|failure| (failure.reason, failure.message))
+        };
+        let mut delivery = Delivery::new(PROMPT, dir.path());
+        delivery.model = Some("--dangerously-skip-permissions".to_owned());
+        let (reason, message) = refusal(&delivery).unwrap();
+        assert!(reason == Reason::Usage && message.contains("for an option"), "{message}");
+        delivery.model = None;
+        delivery.resume = Some(ResumeHandle {
+            session: "-c".to_owned(),
+            cwd: dir.path().to_owned(),
+            model: None,
+            used: None,
+        });
+        assert!(refusal(&delivery).unwrap().1.contains("`-c`"));
+    }
+}
+
 fn definitions() -> Vec<Definition> {
     let exec = Definition { protocol: Protocol::Exec, ..Definition::built_in(Kind::Codex) };
     [Kind::Claude, Kind::Codex, Kind::Gemini, Kind::Plain]

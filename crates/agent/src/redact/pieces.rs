@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use memchr::memmem;
 
-use super::{FORMS, KEY_BEGINS, KEY_TITLE, Redactor, begins_a_word, is_body, masked};
+use super::{FORMS, KEY_BEGINS, KEY_TITLE, Redactor, SHORTEST, begins_a_word, is_body, masked};
 
 /// How much is held back at the most, beside what could be a known secret; what is longer is a secret
 /// whose middle nobody needs.
@@ -33,7 +33,11 @@ impl Redactor {
 
     /// Returns how much of a text is settled: no text after it can make a secret of it, or a secret longer.
     fn settled(&self, text: &str, before: Option<u8>) -> usize {
-        let known = self.known.iter().filter_map(|secret| overlap(text, secret));
+        let known = self.known.iter().filter_map(|secret| {
+            // A short one is a secret only when no letter follows.
+            let is_open = secret.len() < SHORTEST && text.ends_with(&**secret);
+            if is_open { Some(text.len() - secret.len()) } else { overlap(text, secret) }
+        });
         // A form is made of nothing but the characters of a secret's body, and so is what it may become.
         let run = text.bytes().rev().take_while(|&byte| is_body(byte)).count();
         let run = text.len() - run;
@@ -143,7 +147,8 @@ mod tests {
     }
 
     fn redactor() -> Redactor {
-        Redactor::for_secrets(["correct-horse-battery", "horse-battery/staple", "ünïcödé-secret"])
+        let keys = ["correct-horse-battery", "horse-battery/staple", "ünïcödé-secret", "pass"];
+        keys.into_iter().fold(Redactor::default(), |redactor, key| redactor.and_key(key))
     }
 
     #[test]
@@ -152,6 +157,7 @@ mod tests {
         let texts = [
             "the key is correct-horse-battery, or not".to_owned(),
             "correct-horse-battery/staple and correct-horse-batterie".to_owned(),
+            "pass the password to bypass pass, and then pass".to_owned(),
             "an ünïcödé-secret and an ünïcödé-secre".to_owned(),
             format!("key sk-{body}. And sk-short, task-{body}, _sk-{body}"),
             format!("ask-{body} s sk sk- sk-{body}correct-horse-battery/x"),
@@ -214,7 +220,7 @@ mod tests {
         }
         let long = format!("a long secret {}", "y ".repeat(MOST_HELD));
         let (beginning, end) = long.split_at(long.len() - 1);
-        let shown = in_pieces(&Redactor::for_secrets([&*long]), &["it is ", beginning, end]);
+        let shown = in_pieces(&Redactor::default().and_key(&long), &["it is ", beginning, end]);
         assert_eq!(shown.concat(), "it is [redacted]");
         let mut stream = redactor().pieces();
         let dots = format!("sk-{}", ".".repeat(2 * MOST_HELD));

@@ -59,6 +59,7 @@ impl Casting<'_> {
         let mut diagnostics = Vec::new();
         let mut seats = HashMap::new();
         let mut secrets: Vec<_> = self.environment();
+        let mut keys = Vec::new();
         for member in &self.project.team.members {
             let Some(settings) = member.agent() else { continue };
             let name = MemberName::new(&*member.name);
@@ -75,7 +76,9 @@ impl Casting<'_> {
             }
             let agent: Arc<dyn Agent> = match (self.players, &engaged) {
                 (Players::Agents, Some(engaged)) if engaged.definition.kind == Kind::Api => {
-                    Arc::new(self.model(&name, settings, engaged, &mut diagnostics)?)
+                    let model = self.model(&name, settings, engaged, &mut diagnostics)?;
+                    keys.extend(model.key());
+                    Arc::new(model)
                 }
                 (Players::Agents, Some(engaged)) => {
                     agent(engaged.definition.clone(), self.host()?).into()
@@ -88,7 +91,8 @@ impl Casting<'_> {
             seats.insert(name, self.seat(agent, settings, engaged)?);
         }
         let mut crew = Crew::new(team, seats);
-        crew.redactor = Redactor::for_env(&secrets);
+        let redactor = Redactor::for_env(&secrets);
+        crew.redactor = keys.iter().fold(redactor, |redactor, key| key.known_to(&redactor));
         Ok(Cast { crew, stage, diagnostics })
     }
 
@@ -157,6 +161,7 @@ impl Casting<'_> {
         let thread = self.thread_of(name);
         let (settings, refused) =
             Settings::for_member(settings, &engaged.definition, self.project.trust, Some(thread));
+        let refused = refused.into_iter().map(|it| self.project.left_out(name.as_str(), it));
         diagnostics.extend(refused);
         let host = convoke_model::Host {
             env: self.environment(),

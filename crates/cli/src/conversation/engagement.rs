@@ -3,8 +3,8 @@
 
 use convoke_agent::config::{Catalog, Definition};
 use convoke_agent::delivery::{Permissions, Trust};
+use convoke_core::Diagnostic;
 use convoke_core::name::nearest;
-use convoke_core::{Code, Diagnostic};
 use convoke_team::AgentSettings;
 
 use super::project::Project;
@@ -50,12 +50,7 @@ pub(super) fn engage(
     let mut definition = known.clone();
     let mut may = |name: &str, is_set: bool| {
         if is_set && project.trust == Trust::Untrusted {
-            let message = format!(
-                "`member.{member}.{name}` needs trust and was left out: {}",
-                project.how_to_trust()
-            );
-            let diagnostic = Diagnostic::new(Code::AgentSettingRefused, message);
-            refused.push(diagnostic.at_path(project.file.clone()));
+            refused.push(project.left_out(member, name));
             return false;
         }
         is_set

@@ -256,6 +256,8 @@ pub struct ModelMember {
     pub thread: ThreadId,
     /// The directory that it works in.
     pub directory: PathBuf,
+    /// Whether the user trusts it.
+    pub trust: Trust,
     /// What the user should know.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -281,7 +283,8 @@ pub fn model_member(
     let mut diagnostics = Vec::new();
     let (agent, name) = casting.model_called(name, &mut diagnostics)?;
     let thread = casting.thread_of(&name);
-    Ok(ModelMember { agent, thread, directory: project.directory.clone(), diagnostics })
+    let (directory, trust) = (project.directory.clone(), project.trust);
+    Ok(ModelMember { agent, thread, directory, trust, diagnostics })
 }
 
 /// Returns the project of a stored session.

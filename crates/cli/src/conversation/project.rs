@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use convoke_agent::delivery::Trust;
+use convoke_core::{Code, Diagnostic};
 use convoke_team::{AgentSettings, Team};
 
 use super::trust::TrustedDirectories;
@@ -71,6 +72,13 @@ impl Project {
                 "it counts only while it stands in {directory}/{TEAM_FILE} and that directory is trusted"
             ),
         }
+    }
+
+    /// Says that a setting of a member needs trust, and was left out.
+    pub fn left_out(&self, member: &str, setting: &str) -> Diagnostic {
+        let how = self.how_to_trust();
+        let message = format!("`member.{member}.{setting}` needs trust and was left out: {how}");
+        Diagnostic::new(Code::AgentSettingRefused, message).at_path(self.file.clone())
     }
 
     /// Reads a team file's text.

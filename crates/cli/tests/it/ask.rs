@@ -1,65 +1,12 @@
 //! `convoke ask` against a rehearsed model.
 
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Stdio;
 
-use convoke_rehearsal::{Answer, End, Rehearsal, Reply, Script, start};
+use convoke_rehearsal::{Answer, End, Reply, Script};
 use serde_json::{Value, json};
-use tokio::runtime::Runtime;
 
 use crate::context::TestContext;
-
-/// A model that answers from a script, in a thread of its own.
-pub struct Model {
-    runtime: Runtime,
-    server: Option<Rehearsal>,
-}
-
-impl Model {
-    pub fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
-        let runtime = Runtime::new().expect("a runtime");
-        let server = runtime.block_on(start(Script::new(answers))).expect("a server");
-        Self { runtime, server: Some(server) }
-    }
-
-    fn server(&self) -> &Rehearsal {
-        self.server.as_ref().expect("the server runs")
-    }
-
-    pub fn bodies(&self) -> Vec<String> {
-        let calls = self.server().model_calls().into_iter();
-        calls.map(|call| String::from_utf8(call.body.to_vec()).expect("UTF-8")).collect()
-    }
-
-    pub fn wait_for(&self, calls: usize) {
-        let arrived = self.server().has_model_calls(calls, Duration::from_mins(2));
-        assert!(self.runtime.block_on(arrived), "{calls} calls");
-    }
-}
-
-/// A repository with instructions, and a home whose configuration knows the model.
-pub fn repository(model: &Model) -> TestContext {
-    let agents = format!(
-        "[agent.api]\nbase-url = \"{}/v1\"\nmodel = \"m\"\nkey-env = \"THE_KEY\"\n",
-        model.server().base_url()
-    );
-    let context = TestContext::new();
-    let home = context.path().join("home").display().to_string();
-    let config = context.home().join("config");
-    std::fs::create_dir_all(&config).expect("a directory");
-    std::fs::write(config.join("agents.toml"), agents).expect("a file");
-    context
-        .file("AGENTS.md", "Answer in one word.\n")
-        .file(".git/HEAD", "ref: refs/heads/main\n")
-        .env("HOME", &home)
-        .env("THE_KEY", "correct-horse-battery")
-}
-
-fn answer(context: &TestContext, arguments: &[&str]) -> Value {
-    let output = context.output(&[&["ask", "--json"], arguments].concat(), b"");
-    serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
-}
+use crate::model::{Model, answer, repository};
 
 #[test]
 fn the_answer_is_written_as_it_comes_and_the_thread_goes_on() {
@@ -80,8 +27,15 @@ fn the_answer_is_written_as_it_comes_and_the_thread_goes_on() {
     let shared = bodies[0].find("],\"tools\":").expect("items");
     assert_eq!(bodies[0][..shared], bodies[1][..shared]);
     let account = String::from_utf8(second.stderr).expect("UTF-8");
-    let told = format!("unchanged since the request before: {shared} of {}", bodies[1].len());
+    let grouped = |bytes: usize| format!("{},{:03}", bytes / 1000, bytes % 1000);
+    let (same, all) = (grouped(shared), grouped(bodies[1].len()));
+    let told = format!("unchanged since the request before: {same} of {all} bytes");
     assert!(account.contains("POST /responses") && account.contains(&told), "{account}");
+    let table: Vec<&str> = account.lines().filter(|line| line.ends_with("thread")).collect();
+    let sections = table.iter().map(|line| line.split_whitespace().next().expect("a section"));
+    let expected = ["permissions", "user-instructions", "environment", "user", "model", "model"];
+    assert_eq!(sections.collect::<Vec<_>>(), expected, "{account}");
+    assert!(table[0].ends_with("unchanged, from the thread"), "{account}");
     assert!(!account.contains("correct-horse"));
 }
 
@@ -263,14 +217,8 @@ fn a_turn_that_was_killed_at_any_step_is_as_if_it_had_never_begun() {
         let context = repository(&model);
         let thread = answer(&context, &["Ready?"])["thread"].as_str().expect("one").to_owned();
         let arguments = ["ask", "--json", "--tools", "read", "--thread", &thread, "Look"];
-        let mut child = Command::new(env!("CARGO_BIN_EXE_convoke"))
-            .args(arguments)
-            .current_dir(context.path())
-            .env_clear()
-            .env("HOME", context.path().join("home"))
-            .env("CONVOKE_DATA_DIR", context.home().join("data"))
-            .env("CONVOKE_CONFIG_DIR", context.home().join("config"))
-            .env("THE_KEY", "correct-horse-battery")
+        let mut child = context
+            .command(&arguments)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -285,4 +233,81 @@ fn a_turn_that_was_killed_at_any_step_is_as_if_it_had_never_begun() {
         assert_eq!(killed[0], taken[0], "killed at request {step}");
         assert_eq!(taken.len(), 3);
     }
+}
+
+/// The same for a summary that was under way: before a turn that would fill the thread, and in the middle
+/// of one that did.
+#[test]
+fn a_compaction_that_was_killed_is_as_if_it_had_never_begun() {
+    let look = || Answer::call("read_file", json!({"path": "big.txt"}));
+    let hang = || Answer::from(Reply::default().say("What was sai").end(End::Hang));
+    let ends = || [Answer::say("SUMMARY"), Answer::say("Done.")];
+    let long = format!("Look at this: {}", "a line of mine\n".repeat(600));
+    let cases: [(&str, Vec<Answer>); 2] = [
+        (&long, vec![hang()].into_iter().chain(ends()).collect()),
+        ("Look", vec![look(), hang(), look()].into_iter().chain(ends()).collect()),
+    ];
+    for wire in ["responses", "chat"] {
+        for (question, script) in &cases {
+            let model = Model::new(std::iter::once(Answer::say("Ready.")).chain(script.clone()));
+            let big = "A line of a rather big file.\n".repeat(400);
+            let context = repository(&model).file("big.txt", big);
+            let thread = answer(&context, &["--wire", wire, "Ready?"])["thread"]
+                .as_str()
+                .unwrap()
+                .to_owned();
+            let options = ["--tools", "read", "--context-window", "4000", "--wire", wire];
+            let arguments = [&options[..], &["--thread", &thread, question]].concat();
+            let mut child = context
+                .command(&[&["ask"], &arguments[..]].concat())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("the command starts");
+            let steps = script.len() - 3;
+            let until_killed = if steps == 0 { 2 } else { 3 };
+            model.wait_for(until_killed);
+            child.kill().expect("it is killed");
+            child.wait().expect("it ends");
+            let again = answer(&context, &arguments);
+            assert_eq!(again["reply"], "Done.", "{wire}: {again}");
+            let bodies = model.bodies();
+            let (killed, taken) = (&bodies[1..until_killed], &bodies[until_killed..]);
+            assert_eq!(killed[0], taken[0], "{wire}");
+            let last = bodies.last().expect("a request");
+            assert!(last.contains("SUMMARY") && !last.contains("Ready.\""), "{wire}: {last}");
+            let shown = context.output(&["ask", "--thread", &thread, "--request", "--json"], b"");
+            let shown = String::from_utf8(shown.stdout).expect("UTF-8");
+            assert_eq!(shown.lines().count(), bodies.len(), "{wire}");
+        }
+    }
+}
+
+#[test]
+fn a_link_out_of_a_project_that_is_not_trusted_is_not_sent() {
+    let model = Model::new([]);
+    let team = "[[member]]\nname = \"mo\"\nagent = \"api\"\nbase-url = \"http://127.0.0.1:9/v1\"\n";
+    let context = repository(&model).file("convoke.toml", team);
+    let outside = TestContext::new().file("secret.md", "The secret.");
+    let link = context.path().join("AGENTS.md");
+    std::fs::remove_file(&link).expect("it was there");
+    std::os::unix::fs::symlink(outside.path().join("secret.md"), &link).expect("a link");
+
+    let asked = context.run(&["ask", "Hello"]);
+    assert!(asked.contains("project-file.outside"), "{asked}");
+    assert!(asked.contains("leads out of a project that is not trusted"), "{asked}");
+    let run = context.run(&["run", "Hello"]);
+    assert!(run.contains("project-file.outside"), "{run}");
+    let expected =
+        "`member.mo.base-url` needs trust and was left out: `convoke trust [DIRECTORY]` gives it";
+    assert!(run.contains(expected), "{run}");
+    assert!(model.bodies().iter().all(|body| !body.contains("The secret.")));
+    // What only prints does as Codex does.
+    let home = context.home().join("config").display().to_string();
+    let shown = context.run(&["request", "--codex-home", &home, "--model", "m", "Hello"]);
+    assert!(shown.contains("The secret."), "{shown}");
+
+    assert!(context.run(&["trust"]).contains("exit code: 0"));
+    context.run(&["ask", "Hello"]);
+    assert!(model.bodies().last().expect("a request").contains("The secret."));
 }

@@ -5,8 +5,8 @@ use std::process::Stdio;
 use convoke_rehearsal::{Answer, End, Reply};
 use serde_json::Value;
 
-use crate::ask::{Model, repository};
 use crate::context::TestContext;
+use crate::model::{Model, repository};
 
 const TEAM: &str = "briefing = false\n[context]\nwindow = 0\n\n[[member]]\nname = \"kim\"\n\
     human = true\n\n[[member]]\nname = \"mo\"\nagent = \"api\"\n";

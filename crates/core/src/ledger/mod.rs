@@ -90,6 +90,8 @@ pub enum Rule<'a> {
     Fits,
     /// It was written by Convoke around other text.
     Frame,
+    /// It stands in the thread since an earlier turn, and is sent again as it was.
+    FromThread,
     /// Older context goes first: with it the text would have needed more than there was.
     OldestFirst {
         /// The bytes that this message and all newer text need.
@@ -115,11 +117,15 @@ pub enum Rule<'a> {
     Other(Cow<'a, str>),
 }
 
+/// The words of [`Rule::FromThread`].
+const FROM_THREAD: &str = "unchanged, from the thread";
+
 impl Rule<'_> {
     fn into_owned(self) -> Rule<'static> {
         match self {
             Self::Fits => Rule::Fits,
             Self::Frame => Rule::Frame,
+            Self::FromThread => Rule::FromThread,
             Self::OldestFirst { needed, available } => Rule::OldestFirst { needed, available },
             Self::EndCut { needed, available } => Rule::EndCut { needed, available },
             Self::MiddleCut { needed, available } => Rule::MiddleCut { needed, available },
@@ -133,6 +139,7 @@ impl fmt::Display for Rule<'_> {
         match self {
             Rule::Fits => f.write_str("fits"),
             Rule::Frame => f.write_str("frame"),
+            Rule::FromThread => f.write_str(FROM_THREAD),
             Rule::OldestFirst { needed, available } => {
                 write!(f, "oldest context first: {needed} bytes needed, {available} available")
             }
@@ -218,6 +225,9 @@ impl Serialize for Entry<'_> {
 pub struct Ledger<'a> {
     /// The budget, when there was one.
     pub max_bytes: Option<u64>,
+    /// How many bytes of a request, from its beginning, are those of the request before it, when there
+    /// was one: a provider can take these from its cache.
+    pub unchanged_bytes: Option<u64>,
     rows: Vec<Row<'a>>,
 }
 
@@ -232,7 +242,7 @@ enum Row<'a> {
 impl<'a> Ledger<'a> {
     /// Creates an empty ledger for a budget.
     pub fn new(max_bytes: Option<u64>) -> Self {
-        Self { max_bytes, rows: Vec::new() }
+        Self { max_bytes, ..Self::default() }
     }
 
     /// Adds the entry that comes next in the text.
@@ -256,7 +266,7 @@ impl<'a> Ledger<'a> {
     /// Returns the same ledger, borrowing nothing.
     pub fn into_owned(self) -> Ledger<'static> {
         let rows = self.entries().map(|entry| Row::One(entry.into_owned())).collect();
-        Ledger { max_bytes: self.max_bytes, rows }
+        Ledger { max_bytes: self.max_bytes, unchanged_bytes: self.unchanged_bytes, rows }
     }
 
     /// Returns the bytes of everything that is sent.
@@ -287,10 +297,13 @@ impl<T, A: Iterator<Item = T>, B: Iterator<Item = T>> Iterator for Either<A, B> 
 
 impl Serialize for Ledger<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut ledger = serializer.serialize_struct("Ledger", 4)?;
+        let mut ledger = serializer.serialize_struct("Ledger", 5)?;
         ledger.serialize_field("version", &1)?;
         ledger.serialize_field("maxBytes", &self.max_bytes)?;
         ledger.serialize_field("usedBytes", &self.used_bytes())?;
+        if let Some(unchanged) = self.unchanged_bytes {
+            ledger.serialize_field("unchangedBytes", &unchanged)?;
+        }
         ledger.serialize_field("entries", &EntryList(self))?;
         ledger.end()
     }

@@ -4,12 +4,13 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer};
 
-use super::{Entry, Ledger, Row, Rule, Source, Target};
+use super::{Entry, FROM_THREAD, Ledger, Row, Rule, Source, Target};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct StoredLedger {
     max_bytes: Option<u64>,
+    unchanged_bytes: Option<u64>,
     entries: Vec<StoredEntry>,
 }
 
@@ -26,9 +27,10 @@ struct StoredEntry {
 
 impl<'de> Deserialize<'de> for Ledger<'static> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let StoredLedger { max_bytes, entries } = StoredLedger::deserialize(deserializer)?;
+        let StoredLedger { max_bytes, unchanged_bytes, entries } =
+            StoredLedger::deserialize(deserializer)?;
         let rows = entries.into_iter().map(|entry| Row::One(entry.into())).collect();
-        Ok(Self { max_bytes, rows })
+        Ok(Self { max_bytes, unchanged_bytes, rows })
     }
 }
 
@@ -37,6 +39,7 @@ impl From<StoredEntry> for Entry<'static> {
         let rule = match &*stored.rule {
             "fits" => Rule::Fits,
             "frame" => Rule::Frame,
+            FROM_THREAD => Rule::FromThread,
             _ => Rule::Other(Cow::Owned(stored.rule)),
         };
         Self {

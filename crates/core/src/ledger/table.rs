@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Entry, Ledger, Source, State, Target, estimate_tokens};
+use super::{Entry, Ledger, Rule, Source, State, Target, estimate_tokens};
 
 /// Whether the table is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,8 @@ struct Line {
     state: State,
     kept: u64,
     cut: u64,
-    rule: String,
+    /// What there is to say beside the figures.
+    remark: String,
 }
 
 /// How many dropped messages are listed one by one.
@@ -67,6 +68,10 @@ impl fmt::Display for Table<'_, '_> {
                 self.line(f, line, section_width, what_width)?;
             }
         }
+        if let Some(unchanged) = self.ledger.unchanged_bytes {
+            let (unchanged, used) = (grouped(unchanged), grouped(used));
+            writeln!(f, "unchanged since the request before: {unchanged} of {used} bytes")?;
+        }
         Ok(())
     }
 }
@@ -87,7 +92,7 @@ impl Table<'_, '_> {
             grouped(line.kept),
             grouped(estimate_tokens(line.kept)),
             if line.cut == 0 { String::new() } else { grouped(line.cut) },
-            if line.state == State::Kept { "" } else { &line.rule },
+            line.remark,
         );
         writeln!(f, "{on}{}{off}", row.trim_end())
     }
@@ -223,7 +228,12 @@ fn line(entry: &Entry<'_>, what: String) -> Line {
         state: entry.state(),
         kept: entry.kept_bytes,
         cut: entry.cut_bytes,
-        rule: entry.rule.to_string(),
+        remark: match (entry.state(), &entry.rule) {
+            (State::Kept, Rule::FromThread) | (State::Cut | State::Dropped, _) => {
+                entry.rule.to_string()
+            }
+            (State::Kept, _) => String::new(),
+        },
     }
 }
 

@@ -37,9 +37,6 @@ pub fn check<L: AsRef<str>>(lines: &[L]) -> Result<(), BadLine> {
             Some(OwnLine::Attempt(attempt)) if attempt.lines >= lines.len() - index => {
                 return Err(bad("it announces more lines than there are".to_owned()));
             }
-            Some(OwnLine::Sent(None)) => {
-                return Err(bad("it is no account of a request".to_owned()));
-            }
             Some(OwnLine::Attempt(_)) => attempts.push(index),
             Some(_) => {}
             None if line.starts_with("{\"thread\":") => {}

@@ -4,15 +4,13 @@ use convoke_thread::thread::Told;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::prefix::Fingerprint;
-
 /// A line that is not of the thread's record.
 #[derive(Debug)]
 pub(super) enum OwnLine {
     /// What the model was last told of its situation.
     Told(Told),
-    /// The last request; nothing when another version wrote it.
-    Sent(Option<Fingerprint>),
+    /// What earlier versions kept of the last request, which says nothing any more.
+    Sent,
     /// The compaction on this line does not hold any more.
     Undone(usize),
     /// An attempt at a turn begins.
@@ -49,8 +47,8 @@ impl OwnLine {
         let mut field = |key: &str| value.get_mut(key).map(Value::take);
         Ok(Some(if let Some(told) = field("told") {
             Self::Told(serde_json::from_value(told).map_err(why)?)
-        } else if let Some(sent) = field("sent") {
-            Self::Sent(serde_json::from_value(sent).ok())
+        } else if field("sent").is_some() {
+            Self::Sent
         } else if let Some(line) = field("undone") {
             Self::Undone(serde_json::from_value(line).map_err(why)?)
         } else if let Some(attempt) = field("attempt") {
@@ -78,8 +76,4 @@ pub(super) fn taken_back<L: AsRef<str>>(lines: &[L]) -> Result<Vec<bool>, String
 
 pub(crate) fn told_line(told: &Told) -> String {
     json!({"told": told}).to_string()
-}
-
-pub(crate) fn sent_line(sent: &Fingerprint) -> String {
-    json!({"sent": sent}).to_string()
 }

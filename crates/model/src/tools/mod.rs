@@ -80,7 +80,8 @@ impl Toolbox {
             ),
             spec(
                 "search_text",
-                "Finds the lines that contain a text, in the text files below a directory.",
+                "Finds the lines that contain a text, in the text files below a directory. What .gitignore \
+                 leaves out is not searched, unless `path` names it.",
                 &json!({
                     "text": path("The text to find, as it is written; upper and lower case differ."),
                     "path": path("The directory or file to search. Default the whole working directory."),

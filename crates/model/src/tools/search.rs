@@ -1,7 +1,7 @@
 //! `search_text`.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use memchr::memmem::Finder;
@@ -52,7 +52,7 @@ pub(super) fn run(root: &Root, given: &Arguments, deadline: Instant) -> Result<S
         cut_short: None,
     };
     if path.is_dir() {
-        found.directory(&path, 0);
+        found.directory(&path);
     } else {
         let shown = root.shown(&path);
         let text = confine::read_text(&path, &shown)?;
@@ -69,26 +69,29 @@ pub(super) fn run(root: &Root, given: &Arguments, deadline: Instant) -> Result<S
 }
 
 impl Found<'_> {
-    /// Searches a directory, links passed over, in the order of names.
-    fn directory(&mut self, directory: &Path, depth: usize) {
-        let Ok(entries) = std::fs::read_dir(directory) else { return };
-        let mut entries: Vec<_> = entries.flatten().collect();
-        entries.sort_unstable_by_key(std::fs::DirEntry::file_name);
-        for entry in entries {
+    /// Searches a directory in the order of names. Links are passed over, and so is what the project
+    /// says is no work of its own (`.gitignore`), unless the directory itself was asked for.
+    fn directory(&mut self, directory: &Path) {
+        let walk = ignore::WalkBuilder::new(directory)
+            .hidden(false)
+            // What counts is what the project says: not what a user says of all projects.
+            .git_global(false)
+            .max_depth(Some(MOST_DEPTH))
+            .sort_by_file_name(std::ffi::OsStr::cmp)
+            .filter_entry(|entry| {
+                let name = entry.file_name();
+                entry.depth() == 0 || !PASSED_OVER.iter().any(|passed| name == *passed)
+            })
+            .build();
+        // What cannot be read holds no line to show.
+        for entry in walk.flatten() {
             if self.is_over() {
                 return;
             }
-            let Ok(kind) = entry.file_type() else { continue };
-            let path: PathBuf = entry.path();
-            if kind.is_dir() {
-                let name = entry.file_name();
-                if depth < MOST_DEPTH && !PASSED_OVER.iter().any(|passed| name == *passed) {
-                    self.directory(&path, depth + 1);
-                }
-            } else if kind.is_file() {
-                let shown = self.root.shown(&path);
-                // What is no text holds no line to show.
-                if let Ok(text) = confine::read_text(&path, &shown) {
+            if entry.file_type().is_some_and(|kind| kind.is_file()) {
+                let shown = self.root.shown(entry.path());
+                // Nor does what is no text.
+                if let Ok(text) = confine::read_text(entry.path(), &shown) {
                     self.file(&shown, &text);
                 }
             }

@@ -123,6 +123,28 @@ fn searching_finds_lines_in_text_and_passes_over_the_rest() {
 }
 
 #[test]
+fn what_the_project_ignores_is_not_searched_unless_it_is_asked_for() {
+    let (folder, toolbox) = lab();
+    let work = folder.path().join("work");
+    for directory in ["target/debug", "src/generated", ".config"] {
+        fs::create_dir_all(work.join(directory)).unwrap();
+    }
+    fs::write(work.join(".gitignore"), "/target/\n*.log\n!kept.log\n").unwrap();
+    fs::write(work.join("src/.gitignore"), "generated\n").unwrap();
+    for file in ["target/debug/out", "src/generated/c.rs", "a.log", "kept.log", ".config/x"] {
+        fs::write(work.join(file), "a hay\n").unwrap();
+    }
+    let search = |path: &str| call(&toolbox, "search_text", json!({"text": "hay", "path": path})).1;
+    assert_eq!(search("."), ".config/x:1: a hay\nkept.log:1: a hay\n");
+    assert_eq!(search("target"), "target/debug/out:1: a hay\n");
+    assert_eq!(search("a.log"), "a.log:1: a hay\n");
+    // Whoever looks into a part of the project is under the rules of the whole.
+    let part = Toolbox::open(&work.join("src")).unwrap();
+    assert!(call(&part, "search_text", json!({"text": "hay"})).1.starts_with("no line"));
+    assert!(call(&toolbox, "read_file", json!({"path": "a.log"})).0);
+}
+
+#[test]
 fn a_call_that_makes_no_sense_is_answered_in_words() {
     let (_folder, toolbox) = lab();
     assert_eq!(toolbox.run("shell", "{}").text, "there is no tool `shell`");

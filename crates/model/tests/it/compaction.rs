@@ -1,8 +1,10 @@
 //! Compaction: when it happens, what it leaves, and that it always ends.
 
-use convoke_agent::Verdict;
+use std::time::Duration;
+
 use convoke_agent::config::ApiWire;
 use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::{Agent, Verdict};
 use convoke_model::undo_compaction;
 use convoke_rehearsal::script::{Content, HttpError};
 use convoke_rehearsal::{Answer, Reply, Script, Usage};
@@ -15,11 +17,15 @@ const WINDOW: u64 = 100_000;
 
 /// An answer after which the thread is full, as far as its server counts.
 fn filling(text: &str) -> Answer {
-    Reply::default().say(text).with_usage(Usage { input: 95_000, output: 10, cached: 0 }).into()
+    Reply::default().say(text).with_usage(usage(95_000)).into()
 }
 
 fn small(text: &str) -> Answer {
-    Reply::default().say(text).with_usage(Usage { input: 500, output: 10, cached: 0 }).into()
+    Reply::default().say(text).with_usage(usage(500)).into()
+}
+
+fn usage(input: u64) -> Usage {
+    Usage { input, output: 10, cached: 0 }
 }
 
 fn full() -> Answer {
@@ -88,7 +94,7 @@ async fn a_thread_that_fills_up_in_the_middle_of_a_turn_is_compacted_there() {
     for wire in WIRES {
         let filling = Reply::default()
             .call("read_file", json!({"path": "big.txt"}))
-            .with_usage(Usage { input: 95_000, output: 10, cached: 0 });
+            .with_usage(usage(95_000));
         let script = Script::new([filling.into(), small("SUMMARY"), small("Done.")]);
         let mut lab = Lab::new(wire, script).await.with_window(WINDOW).with_tools();
         if wire == ApiWire::Chat {
@@ -125,7 +131,7 @@ async fn a_compaction_that_fails_is_told_and_the_turn_goes_on() {
 async fn a_compaction_that_fails_again_in_the_same_turn_ends_it() {
     let call = || {
         let reply = Reply::default().call("list_files", json!({"path": "."}));
-        Answer::from(reply.with_usage(Usage { input: 95_000, output: 10, cached: 0 }))
+        Answer::from(reply.with_usage(usage(95_000)))
     };
     let script = Script::new([call(), Answer::error(400), call(), Answer::error(400)]);
     let lab = Lab::new(ApiWire::Responses, script).await.with_window(WINDOW).with_tools();
@@ -140,7 +146,7 @@ async fn a_compaction_that_fails_again_in_the_same_turn_ends_it() {
 async fn a_compaction_that_does_not_help_is_told_and_never_repeated_in_a_loop() {
     let call = || {
         let reply = Reply::default().call("list_files", json!({"path": "."}));
-        Answer::from(reply.with_usage(Usage { input: 5_000, output: 10, cached: 0 }))
+        Answer::from(reply.with_usage(usage(5_000)))
     };
     let script = Script::new([call(), small("SUMMARY"), call()]).with_default(small("SUMMARY"));
     // The instructions alone are longer than this.
@@ -193,4 +199,107 @@ async fn a_compaction_that_is_cancelled_leaves_the_thread_as_it_was() {
     turn.canceller().cancel();
     assert_eq!(take(turn).await.outcome.verdict, Verdict::Cancelled);
     assert_eq!(lab.lines(&first).await, lines);
+}
+
+/// Tokens of which the instructions take about a third.
+const NARROW: u64 = 4_000;
+
+fn long(question: &str) -> String {
+    format!("{question} {}", "Here is what I mean. ".repeat(480))
+}
+
+#[tokio::test]
+async fn a_turn_that_would_pass_the_limit_is_preceded_by_a_compaction() {
+    for wire in WIRES {
+        let first = Reply::default().say("One.").with_usage(usage(2_000));
+        let script = Script::new([first.into(), small("SUMMARY"), small("Two.")]);
+        let lab = Lab::new(wire, script).await.with_window(NARROW);
+        let first = lab.say("First question", None).await;
+        let second = lab.say(&long("Second question"), Some(&first)).await;
+        let expected = ["started", "warning thread.compacted", "text Two.", "finished done"];
+        assert_eq!(second.story(), expected, "{wire:?}");
+        let body = &lab.bodies()[2];
+        assert!(body.contains("SUMMARY") && body.contains("First question"), "{wire:?}");
+        assert!(body.contains("Second question") && !body.contains("One."), "{wire:?}");
+        assert!(!lab.bodies()[1].contains("Second question"), "{wire:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_compaction_that_would_only_have_been_wise_may_fail() {
+    for wire in WIRES {
+        let first = Reply::default().say("One.").with_usage(usage(2_000));
+        let script = Script::new([first.into(), Answer::error(400), small("Two.")]);
+        let lab = Lab::new(wire, script).await.with_window(NARROW);
+        let first = lab.say("First question", None).await;
+        let second = lab.say(&long("Second question"), Some(&first)).await;
+        assert_eq!(second.reply(), "Two.", "{wire:?}");
+        assert_eq!(second.story()[1], "warning thread.compaction-failed", "{wire:?}");
+        assert!(lab.bodies()[2].contains("One."), "{wire:?}");
+        assert_eq!(lab.bodies().len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_fills_a_thread_by_itself_is_not_helped_by_a_compaction() {
+    let script = Script::new([small("One."), small("Two.")]);
+    let lab = Lab::new(ApiWire::Chat, script).await.with_window(NARROW);
+    let first = lab.say("First question", None).await;
+    let second = lab.say(&long("Second question").repeat(3), Some(&first)).await;
+    assert_eq!(second.reply(), "Two.");
+    assert_eq!(lab.bodies().len(), 2);
+}
+
+#[tokio::test]
+async fn what_is_no_whole_summary_stands_for_nothing() {
+    let cut = || Reply::default().say("What was sai").end(convoke_rehearsal::End::MaxTokens);
+    let refused = || Reply::default().say("I cannot").end(convoke_rehearsal::End::Refused);
+    let calls = || Reply::default().call("list_files", json!({"path": "."}));
+    let blank = || Reply::default().say(" \n");
+    for wire in WIRES {
+        for broken in [cut(), refused(), calls(), blank()] {
+            let script = Script::new([small("One."), broken.into(), small("Two.")]);
+            let lab = Lab::new(wire, script).await;
+            let first = lab.say("First question", None).await;
+            let lines = lab.lines(&first).await;
+            let turn = lab.agent().start_compaction(lab.delivery("", Some(&first)));
+            let compacted = take(turn).await;
+            let (reason, message) = failure(&compacted);
+            assert_eq!(reason, Reason::Incomplete, "{wire:?}: {message}");
+            assert!(message.contains("the summary is"), "{wire:?}: {message}");
+            assert_eq!(lab.lines(&first).await, lines);
+            assert!(lab.say("Second question", Some(&first)).await.reply() == "Two.");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_summary_is_no_reply_of_a_turn_that_fails_after_it() {
+    let script = Script::new([filling("One."), small("SUMMARY"), Answer::error(400)]);
+    let lab = Lab::new(ApiWire::Responses, script).await.with_window(WINDOW);
+    let first = lab.say("First question", None).await;
+    let second = lab.say("Second question", Some(&first)).await;
+    assert_eq!((failure(&second).0, second.outcome.reply.as_str()), (Reason::Request, ""));
+    // What was used is told all the same.
+    assert!(second.outcome.usage.is_some());
+}
+
+#[tokio::test]
+async fn a_turn_has_no_more_time_for_being_tried_again() {
+    let hang = Reply::default().end(convoke_rehearsal::End::Hang);
+    let script = Script::new([small("One."), full(), small("SUMMARY"), hang.into()]);
+    let lab = Lab::new(ApiWire::Chat, script).await;
+    let first = lab.say("First question", None).await;
+    let lines = lab.lines(&first).await;
+    let mut delivery = lab.delivery("Second question", Some(&first));
+    delivery.limits.turn = Duration::from_secs(3);
+    let begun = std::time::Instant::now();
+    let second = take(lab.agent().start(delivery)).await;
+    assert_eq!(second.outcome.verdict, Verdict::TimedOut);
+    assert!(begun.elapsed() >= Duration::from_millis(2_900));
+    assert_eq!(lab.lines(&first).await, lines);
+    let sent = lab.store.requests(&first.thread());
+    let ends: Vec<_> = sent.iter().map(|it| it.outcome.as_deref().unwrap_or_default()).collect();
+    assert!(ends[3].contains("timedOut") && ends[1].contains("\"failed\""), "{ends:?}");
+    assert!(sent[2].about.contains("compaction"), "{}", sent[2].about);
 }

@@ -24,6 +24,8 @@ pub struct Lab {
     pub folder: tempfile::TempDir,
     pub store: Arc<MemoryStore>,
     pub api: Api,
+    /// The environment of the members.
+    pub env: Vec<(OsString, OsString)>,
     /// The thread of the members, when they have one of their own.
     pub thread: Option<ThreadId>,
     /// For each request, its bytes and those that were its predecessor's.
@@ -53,6 +55,7 @@ impl Lab {
             server,
             folder,
             store: Arc::default(),
+            env: vec![("MODEL_KEY".into(), KEY.into())],
             thread: None,
             sent: Arc::default(),
         };
@@ -102,9 +105,8 @@ impl Lab {
     fn host(&self, store: Arc<dyn ThreadStore>) -> Host {
         let below = |name: &str| self.folder.path().join(name);
         let sent = Arc::clone(&self.sent);
-        let env: Vec<(OsString, OsString)> = vec![("MODEL_KEY".into(), KEY.into())];
         Host {
-            env,
+            env: self.env.clone(),
             machine: Machine {
                 home: Some(below("home")),
                 codex_home: below("config"),
@@ -117,7 +119,7 @@ impl Lab {
             store,
             observer: Some(Arc::new(move |shown| {
                 let bytes = shown.request.body.len() as u64;
-                sent.lock().unwrap().push((bytes, shown.unchanged_prefix));
+                sent.lock().unwrap().push((bytes, shown.unchanged_bytes));
             })),
         }
     }
@@ -181,6 +183,7 @@ impl Taken {
             Some(match &event.kind {
                 EventKind::Text { part: Part::Delta, .. }
                 | EventKind::Thinking { part: Part::Delta, .. }
+                | EventKind::Request { .. }
                 | EventKind::Usage(_) => return None,
                 EventKind::Started { .. } => "started".to_owned(),
                 EventKind::Text { text, .. } => format!("text {text}"),

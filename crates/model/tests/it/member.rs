@@ -7,7 +7,7 @@ use convoke_agent::config::ApiWire;
 use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, Verdict};
-use convoke_model::store::{StoreError, Stored};
+use convoke_model::store::{KeptRequest, NewRequest, StoreError, Stored};
 use convoke_model::{MemoryStore, ThreadId, ThreadStore};
 use convoke_rehearsal::{Answer, End, Reply, Script};
 use tokio::sync::Semaphore;
@@ -288,6 +288,68 @@ async fn settings_that_cannot_work_are_told_before_anything_is_sent() {
     assert!(lab.server.requests().is_empty());
 }
 
+#[tokio::test]
+async fn a_project_that_is_not_trusted_cannot_have_other_files_read() {
+    let lab = Lab::new(ApiWire::Responses, Script::default()).await;
+    let link = |to: &str, name: &str| {
+        let path = lab.work().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let _ = std::fs::remove_file(&path);
+        std::os::unix::fs::symlink(to, path).unwrap();
+    };
+    std::fs::create_dir_all(lab.folder.path().join("outside/stolen")).unwrap();
+    std::fs::write(lab.folder.path().join("outside/secret.md"), "The secret.\n").unwrap();
+    let skill = "---\nname: stolen\ndescription: stolen words\n---\n";
+    std::fs::write(lab.folder.path().join("outside/stolen/SKILL.md"), skill).unwrap();
+    lab.write("docs/inside.md", "From inside.\n");
+    lab.write("deep/er/x", "");
+    link("../outside/secret.md", "AGENTS.md");
+    link("../../docs/inside.md", "deep/er/AGENTS.md");
+    link("../../outside", ".agents/skills");
+    link("../../outside/stolen", ".codex/skills/stolen");
+
+    let mut delivery = lab.delivery("Hello", None);
+    delivery.cwd = lab.work().join("deep/er");
+    let taken = take(lab.agent().start(delivery.clone())).await;
+    let body = &lab.bodies()[0];
+    assert!(body.contains("From inside.") && !body.contains("The secret."));
+    assert!(!body.contains("stolen words"), "{body}");
+    let told: Vec<_> = taken.outcome.diagnostics.iter().map(|it| it.message.as_str()).collect();
+    let refused = told.iter().filter(|it| it.contains("not trusted"));
+    assert!(refused.clone().any(|it| it.contains("work/AGENTS.md leads out")), "{told:?}");
+    assert!(taken.story().contains(&"warning project-file.outside".to_owned()));
+
+    // Nor can it when it is entered by another name, or is no repository.
+    std::fs::remove_dir(lab.work().join(".git")).unwrap();
+    std::os::unix::fs::symlink("work", lab.folder.path().join("alias")).unwrap();
+    for name in ["work", "alias"] {
+        let mut delivery = lab.delivery("Hello", None);
+        delivery.cwd = lab.folder.path().join(name);
+        take(lab.agent().start(delivery)).await;
+        let body = lab.bodies().pop().unwrap();
+        assert!(!body.contains("The secret.") && !body.contains("stolen words"), "{name}: {body}");
+    }
+    std::fs::create_dir(lab.work().join(".git")).unwrap();
+
+    delivery.trust = convoke_agent::delivery::Trust::Trusted;
+    let taken = take(lab.agent().start(delivery)).await;
+    assert!(lab.bodies().pop().unwrap().contains("The secret."));
+    assert!(taken.outcome.diagnostics.is_empty(), "{:?}", taken.outcome.diagnostics);
+}
+
+#[tokio::test]
+async fn the_key_is_in_no_event_whatever_its_variable_is_called() {
+    let said = Reply::default().say("You use s3cr3t, I see.");
+    let mut lab = Lab::new(ApiWire::Chat, Script::new([said.into()])).await;
+    lab.env.push(("PLAIN_NAME".into(), "s3cr3t".into()));
+    lab.api.key_env = Some("PLAIN_NAME".to_owned());
+    let failing = lab.say("Is s3cr3t my key?", None).await;
+    let kept = lab.store.requests(&failing.thread());
+    assert!(kept[0].about.contains("\"redacted\":true"));
+    let all = format!("{kept:?} {:?}", lab.lines(&failing).await);
+    assert!(!all.contains("s3cr3t") && all.contains("Is [redacted] my key?"), "{all}");
+}
+
 /// A disk that is full.
 struct FullStore;
 
@@ -298,6 +360,18 @@ impl ThreadStore for FullStore {
 
     fn append<'s>(&'s self, _: &'s ThreadId, _: usize, _: Vec<String>) -> Stored<'s, ()> {
         Box::pin(std::future::ready(Err(StoreError::Failed("no space left".to_owned()))))
+    }
+
+    fn last_request<'s>(&'s self, _: &'s ThreadId) -> Stored<'s, Option<KeptRequest>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn keep_request<'s>(&'s self, _: &'s ThreadId, _: NewRequest<'s>) -> Stored<'s, u64> {
+        Box::pin(std::future::ready(Ok(1)))
+    }
+
+    fn note_request<'s>(&'s self, _: &'s ThreadId, _: u64, _: String) -> Stored<'s, ()> {
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 
@@ -332,6 +406,27 @@ impl ThreadStore for SlowStore {
             let _leave = self.leave.acquire().await.unwrap();
             self.store.append(thread, known, lines).await
         })
+    }
+
+    fn last_request<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Option<KeptRequest>> {
+        self.store.last_request(thread)
+    }
+
+    fn keep_request<'s>(
+        &'s self,
+        thread: &'s ThreadId,
+        request: NewRequest<'s>,
+    ) -> Stored<'s, u64> {
+        self.store.keep_request(thread, request)
+    }
+
+    fn note_request<'s>(
+        &'s self,
+        thread: &'s ThreadId,
+        number: u64,
+        outcome: String,
+    ) -> Stored<'s, ()> {
+        self.store.note_request(thread, number, outcome)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use convoke_agent::delivery::Keeper;
+use convoke_agent::delivery::{Keeper, TurnName};
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Outcome, Verdict};
 use convoke_core::ledger::estimate_tokens;
@@ -132,6 +132,7 @@ impl<S: Store> Coordinator<S> {
             }
             let team = self.crew.team();
             let mut delivery = seat.delivery(output.prompt, output.system_flag, team);
+            delivery.turn = Some(TurnName { number: turn.id.0, attempt: attempt.number });
             delivery.keeper = Keeper::Caller { turn: name_of(&turn) };
             let drive = Drive {
                 turn: turn.id,

@@ -108,7 +108,7 @@ fn redact(mut event: Event<'static>, redactor: &Redactor) -> Event<'static> {
         }
         EventKind::Warning(diagnostic) => redact_text(&mut diagnostic.message, redactor),
         EventKind::Finished { verdict } => redact_verdict(verdict, redactor),
-        EventKind::Started { .. } | EventKind::Usage(_) => {}
+        EventKind::Started { .. } | EventKind::Request { .. } | EventKind::Usage(_) => {}
     }
     event
 }

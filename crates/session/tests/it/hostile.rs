@@ -137,7 +137,7 @@ async fn a_secret_that_is_cut_over_two_pieces_is_not_shown() {
         Step::Fail(Failure::new(Reason::Server, "overloaded")),
     ];
     let mut stage = Stage::new("", &[("max", does(steps))]).await;
-    stage.crew.redactor = Redactor::for_secrets([secret]);
+    stage.crew.redactor = Redactor::default().and_key(secret);
     let mut coordinator = stage.begin().await;
     coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();
     coordinator.run().await.unwrap();

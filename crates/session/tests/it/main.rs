@@ -7,6 +7,7 @@ mod events;
 mod hostile;
 mod memory;
 mod progress;
+mod requests;
 mod stage;
 mod store;
 mod threads;

@@ -7,7 +7,12 @@ use convoke_session::thread::ThreadLine;
 use convoke_session::{NewSession, SqliteStore, Store};
 use sqlx::{ConnectOptions, Connection};
 
+const TO_FORMAT_3: &str = "
+    DROP TABLE request; DROP TABLE request_text;
+    DROP TABLE progress; ALTER TABLE session DROP COLUMN rehearsal;
+    PRAGMA user_version = 3;";
 const TO_FORMAT_2: &str = "
+    DROP TABLE request; DROP TABLE request_text;
     DROP TABLE progress; ALTER TABLE session DROP COLUMN rehearsal;
     DROP TABLE thread; DROP TABLE thread_line;
     CREATE TABLE thread_line (
@@ -16,6 +21,7 @@ const TO_FORMAT_2: &str = "
     );
     PRAGMA user_version = 2;";
 const TO_FORMAT_1: &str = "
+    DROP TABLE request; DROP TABLE request_text;
     DROP TABLE progress; ALTER TABLE session DROP COLUMN rehearsal;
     DROP TABLE thread; DROP TABLE thread_line; PRAGMA user_version = 1;";
 
@@ -29,7 +35,7 @@ async fn execute(directory: &Path, statements: &'static str) {
 
 #[tokio::test]
 async fn a_file_of_any_earlier_format_is_brought_to_this_one() {
-    for back in [TO_FORMAT_1, TO_FORMAT_2] {
+    for back in [TO_FORMAT_1, TO_FORMAT_2, TO_FORMAT_3] {
         let directory = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(directory.path()).await.unwrap();
         let new = new_session();
@@ -42,6 +48,7 @@ async fn a_file_of_any_earlier_format_is_brought_to_this_one() {
         let (one, other) = (one.unwrap(), other.unwrap());
         one.extend_thread("a", 0, &["1".to_owned()]).await.unwrap();
         assert_eq!(other.thread("a").await.unwrap()[0].text, "1");
+        assert_eq!(other.last_request("a").await.unwrap(), None);
         let began = NewSession { rehearsal: None, ..new.clone() };
         assert_eq!(other.session(new.id).await.unwrap().began, began);
     }

@@ -1,4 +1,5 @@
-//! Telling what a user wrote from what was written in the user's name.
+//! Telling what a user wrote from what was written in the user's name, and what the items of an earlier
+//! run are.
 
 use crate::item::{ContentItem, Message, ResponseItem};
 use crate::user_instructions::is_user_instructions;
@@ -34,6 +35,48 @@ pub fn is_turn_start(item: &ResponseItem) -> bool {
     };
     let aborted = |part: &ContentItem| begins_with(part.text(), "<turn_aborted>");
     message.role == "user" && !is_injected(message) && !message.content.iter().any(aborted)
+}
+
+/// Returns the section of a ledger that an item of an earlier run belongs to.
+///
+/// A record keeps items and not where they came from, so this goes by who says them and by the tag that
+/// they begin with, as compaction does.
+pub fn section_of(item: &ResponseItem, summary_prefix: &str) -> &'static str {
+    let message = match item {
+        ResponseItem::Message(message) => message,
+        ResponseItem::FunctionCallOutput(_) | ResponseItem::CustomToolCallOutput(_) => {
+            return "tool";
+        }
+        ResponseItem::Compaction(_) => return "summary",
+        ResponseItem::Other | ResponseItem::GhostSnapshot(_) => return "restored",
+        _ => return "model",
+    };
+    let first = message.content.first().map_or("", ContentItem::text);
+    let tagged = |tags: &[(&str, &'static str)]| {
+        let found = tags.iter().find(|(tag, _)| begins_with(first, tag));
+        found.map(|(_, section)| *section)
+    };
+    match &*message.role {
+        "assistant" => "model",
+        "developer" => tagged(&[
+            ("<permissions instructions>", "permissions"),
+            ("<collaboration_mode>", "collaboration-mode"),
+            ("<personality_spec>", "personality"),
+            ("<model_switch>", "model-switch"),
+        ])
+        .unwrap_or("developer-instructions"),
+        "user" if is_user_instructions(first) => "user-instructions",
+        "user" if first.strip_prefix(summary_prefix).is_some_and(|it| it.starts_with('\n')) => {
+            "summary"
+        }
+        "user" => tagged(&[
+            ("<environment_context>", "environment"),
+            ("<skill>", "skill"),
+            ("<turn_aborted>", "turn-aborted"),
+        ])
+        .unwrap_or("user"),
+        _ => "restored",
+    }
 }
 
 /// Returns whether a message of the user role is something that was injected.

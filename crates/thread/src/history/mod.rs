@@ -13,7 +13,7 @@ use crate::model::TruncationPolicy;
 use crate::truncate::{tokens, truncate_middle, truncate_parts};
 use crate::user_instructions::Piece;
 
-pub use classify::{is_turn_start, user_text};
+pub use classify::{is_turn_start, section_of, user_text};
 pub use normalize::{Sent, normalize};
 
 /// Where an item came from.
@@ -49,8 +49,8 @@ pub enum Origin {
     Kept,
     /// The summary of a compaction.
     Summary,
-    /// An earlier run of the thread.
-    Restored,
+    /// An earlier run of the thread, where it stood in this section.
+    Restored(&'static str),
     /// A call that was never answered.
     Missing,
 }

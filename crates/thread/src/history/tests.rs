@@ -1,5 +1,5 @@
-use super::{Entry, History, Origin, is_turn_start, normalize, user_text};
-use crate::item::ResponseItem;
+use super::{Entry, History, Origin, is_turn_start, normalize, section_of, user_text};
+use crate::item::{ContentItem, ResponseItem};
 use crate::model::TruncationPolicy;
 
 const POLICY: TruncationPolicy = TruncationPolicy::Bytes(1000);
@@ -8,7 +8,7 @@ fn history(items: &[serde_json::Value]) -> History {
     let mut history = History::default();
     for item in items {
         let item = ResponseItem::try_from(item.clone()).unwrap();
-        history.record(Entry::new(item, Origin::Restored), POLICY, &mut Vec::new());
+        history.record(Entry::new(item, Origin::Restored("user")), POLICY, &mut Vec::new());
     }
     history
 }
@@ -109,5 +109,31 @@ fn injected_messages_are_told_from_what_the_user_wrote() {
         let item = ResponseItem::user(text);
         assert_eq!(user_text(&item).is_some(), expected, "{text}");
         assert_eq!(is_turn_start(&item), expected, "{text}");
+    }
+}
+
+#[test]
+fn items_of_an_earlier_run_are_told_apart() {
+    let user = |text: &str| ResponseItem::user(text);
+    let developer = |text: &str| ResponseItem::developer(text.to_owned());
+    let said = ResponseItem::message("assistant", vec![ContentItem::OutputText("Hi".to_owned())]);
+    let cases = [
+        (developer("<permissions instructions>\nRead.</permissions instructions>"), "permissions"),
+        (developer("<collaboration_mode>plan</collaboration_mode>"), "collaboration-mode"),
+        (developer("<personality_spec>kind</personality_spec>"), "personality"),
+        (developer("<model_switch>\nnew</model_switch>"), "model-switch"),
+        (developer("Be brief."), "developer-instructions"),
+        (user("# AGENTS.md instructions for /r\n\n<INSTRUCTIONS>x"), "user-instructions"),
+        (user("<environment_context>\n  <cwd>/r</cwd>"), "environment"),
+        (user("<skill>\n<name>s</name>"), "skill"),
+        (user("<turn_aborted>\nstopped"), "turn-aborted"),
+        (user("PREFIX\nwhat was said"), "summary"),
+        (user("PREFIXES are words"), "user"),
+        (user("Hello"), "user"),
+        (said, "model"),
+        (ResponseItem::function_output("c".to_owned(), "x".to_owned()), "tool"),
+    ];
+    for (item, section) in cases {
+        assert_eq!(section_of(&item, "PREFIX"), section, "{item:?}");
     }
 }

@@ -67,6 +67,8 @@ fn push_item(push: &mut impl FnMut(Entry<'static>), index: usize, sent: &Sent<'_
         entry.rule = Rule::Other(Cow::Borrowed("the Chat wire does not carry it"));
     } else if sent.cut > 0 {
         entry.rule = Rule::MiddleCut { needed: kept + sent.cut, available: kept };
+    } else if matches!(sent.origin, Origin::Restored(_)) {
+        entry.rule = Rule::FromThread;
     }
     push(entry);
 }
@@ -94,7 +96,7 @@ fn place(index: usize, sent: &Sent<'_>) -> (&'static str, Source<'static>) {
         Origin::CompactionPrompt => ("compaction-prompt", setting("compact_prompt")),
         Origin::Kept => ("kept", item()),
         Origin::Summary => ("summary", item()),
-        Origin::Restored => ("restored", item()),
+        Origin::Restored(section) => (*section, item()),
         Origin::Missing => {
             let what = Cow::Borrowed("missing output");
             ("tool", Source::Convoke { what })

@@ -20,7 +20,7 @@ use crate::command_rules::{self, Prefix};
 use crate::compaction;
 use crate::config::{Config, Machine};
 use crate::files::Files;
-use crate::history::{Entry, History, Origin};
+use crate::history::{Entry, History, Origin, section_of};
 use crate::instructions::{BaseInstructions, DeveloperInstructions};
 use crate::item::ResponseItem;
 use crate::model::{ModelFacts, ModelInfo};
@@ -306,13 +306,15 @@ impl<'a> Thread<'a> {
 
     /// Puts what was recorded back in its place.
     fn replay(&mut self, record: &Record) {
+        let prefix = &*self.setup.pack.compaction.summary_prefix;
+        let restored = |item: &ResponseItem| {
+            Entry::new(item.clone(), Origin::Restored(section_of(item, prefix)))
+        };
         for event in &record.events {
             match event {
-                Event::Item(item) => self.remember(Entry::new(item.clone(), Origin::Restored)),
+                Event::Item(item) => self.remember(restored(item)),
                 Event::Compacted { history: Some(items), .. } => {
-                    let entries = items.iter().cloned();
-                    let entries = entries.map(|item| Entry::new(item, Origin::Restored));
-                    self.history.replace(entries.collect());
+                    self.history.replace(items.iter().map(restored).collect());
                 }
                 Event::Compacted { message, history: None } => {
                     let context = self.previous.clone();

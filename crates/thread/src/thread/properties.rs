@@ -94,7 +94,7 @@ proptest! {
     ) {
         let mut history = History::default();
         for item in items {
-            let entry = Entry::new(ResponseItem::try_from(item).unwrap(), Origin::Restored);
+            let entry = Entry::new(ResponseItem::try_from(item).unwrap(), Origin::Restored("user"));
             history.record(entry, TruncationPolicy::Bytes(10), &mut Vec::new());
         }
         let sent = normalize(history.entries(), &mut Vec::new());

@@ -11,6 +11,7 @@ use convoke_model::ThreadId;
 use crate::conversation::home::Home;
 use crate::diagnostics::Deny;
 use crate::outcome::UsageError;
+use crate::requests::Wanted;
 
 /// Asks one model one question, with this repository's instructions.
 ///
@@ -29,6 +30,18 @@ pub struct Arguments {
     /// Undo the thread's last compaction instead of asking
     #[arg(long, requires = "thread", conflicts_with = "prompt")]
     pub(super) undo_compaction: bool,
+    /// Show what was sent in the thread instead of asking: every request under its heading, or one of
+    /// them to the byte
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "all",
+        requires = "thread",
+        conflicts_with_all = ["prompt", "compact", "undo_compaction"]
+    )]
+    pub(super) request: Option<Wanted>,
     /// The agent in agents.toml that says where the model is
     #[arg(long, value_name = "NAME", default_value = "api")]
     agent: String,

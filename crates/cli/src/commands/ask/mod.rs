@@ -3,14 +3,16 @@
 mod arguments;
 mod output;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
+use convoke_agent::delivery::Trust;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, Delivery, Outcome as TurnOutcome, Turn, Verdict};
 use convoke_model::member::Observer;
 use convoke_model::{
-    Host, Log, ModelAgent, Sent, Settings, ThreadId, ThreadStore, undo_compaction,
+    Host, Log, ModelAgent, Sent, Settings, ThreadId, ThreadStore, root_of, undo_compaction,
 };
 use convoke_session::SqliteStore;
 use convoke_thread::files::Disk;
@@ -18,18 +20,22 @@ use convoke_thread::pack::Pack;
 
 pub use self::arguments::Arguments;
 use self::output::{Account, Printer, SentRequest};
+use crate::commands::sessions::sent::{Showing, show_thread};
 use crate::conversation::home::Home;
+use crate::conversation::trust::TrustedDirectories;
 use crate::machine;
 use crate::outcome::{Outcome, UsageError};
+use crate::requests::Wanted;
 use crate::surroundings;
 use crate::threads::StoredThreads;
 
 /// Asks, and shows the answer as it comes.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let task = match (arguments.undo_compaction, arguments.compact) {
-        (true, _) => Task::Undo,
-        (false, true) => Task::Compact,
-        (false, false) => Task::Ask(arguments.question()?),
+    let task = match arguments {
+        Arguments { request: Some(wanted), .. } => Task::Show(*wanted),
+        Arguments { undo_compaction: true, .. } => Task::Undo,
+        Arguments { compact: true, .. } => Task::Compact,
+        _ => Task::Ask(arguments.question()?),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -42,11 +48,18 @@ enum Task {
     Ask(String),
     Compact,
     Undo,
+    /// Show one request, or all.
+    Show(Wanted),
 }
 
 async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
     let home = Home::of(&surroundings::of_process()?);
     let store = SqliteStore::open(&home.data).await.context("cannot open the store of threads")?;
+    if let (Task::Show(wanted), Some(thread)) = (&task, &arguments.thread) {
+        let showing = Showing { json: arguments.json, explain: arguments.explain };
+        show_thread(&store, thread, *wanted, showing).await?;
+        return Ok(Outcome::Done);
+    }
     let store: Arc<dyn ThreadStore> = Arc::new(StoredThreads(store));
     if let Some(thread) = &arguments.thread {
         let found = Log::load(&*store, thread).await?;
@@ -58,14 +71,16 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
             undo_compaction(&*store, thread).await?;
             return Ok(Outcome::Done);
         }
-        (Task::Undo, None) => return Err(UsageError("--thread is missing".to_owned()).into()),
+        (Task::Undo, None) | (Task::Show(_), _) => {
+            return Err(UsageError("--thread is missing".to_owned()).into());
+        }
         (Task::Compact, thread) => {
             let agent = agent(arguments, &home, store, observer(&requests))?;
-            agent.start_compaction(delivery(String::new(), thread.as_ref())?)
+            agent.start_compaction(delivery(String::new(), thread.as_ref(), &home)?)
         }
         (Task::Ask(question), thread) => {
             let agent = agent(arguments, &home, store, observer(&requests))?;
-            agent.start(delivery(question, thread.as_ref())?)
+            agent.start(delivery(question, thread.as_ref(), &home)?)
         }
     };
     let ended = follow(turn, arguments).await?;
@@ -112,9 +127,15 @@ fn agent(
     Ok(ModelAgent::new(Settings { api, model, thread: None }, host))
 }
 
-fn delivery(question: String, thread: Option<&ThreadId>) -> anyhow::Result<Delivery> {
+fn delivery(question: String, thread: Option<&ThreadId>, home: &Home) -> anyhow::Result<Delivery> {
     let cwd = std::env::current_dir().context("the working directory is gone")?;
     let mut delivery = Delivery::new(question, cwd.clone());
+    // The documents of a repository are read from its root on, so either may be the one that is trusted.
+    let trusted = TrustedDirectories::load(home)?;
+    let is_trusted = |directory: &Path| trusted.trust_of(directory) == Trust::Trusted;
+    if is_trusted(&cwd) || is_trusted(root_of(&cwd)) {
+        delivery.trust = Trust::Trusted;
+    }
     delivery.resume = thread.map(|thread| convoke_agent::delivery::ResumeHandle {
         session: thread.as_str().to_owned(),
         cwd,

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::Arguments;
 use crate::diagnostics;
+use crate::requests::tokens;
 use crate::terminal::Paint;
 
 /// What was sent, without its bytes.
@@ -17,17 +18,19 @@ use crate::terminal::Paint;
 pub(super) struct SentRequest {
     path: &'static str,
     bytes: usize,
-    unchanged_prefix: u64,
+    unchanged_bytes: u64,
     ledger: Ledger<'static>,
 }
 
 impl From<&Sent<'_>> for SentRequest {
     fn from(sent: &Sent<'_>) -> Self {
+        let mut ledger = sent.request.ledger.clone();
+        ledger.unchanged_bytes = Some(sent.unchanged_bytes);
         Self {
             path: sent.request.path,
             bytes: sent.request.body.len(),
-            unchanged_prefix: sent.unchanged_prefix,
-            ledger: sent.request.ledger.clone(),
+            unchanged_bytes: sent.unchanged_bytes,
+            ledger,
         }
     }
 }
@@ -149,14 +152,9 @@ pub(super) fn write(account: &Account<'_>, arguments: &Arguments) -> io::Result<
         for request in account.requests {
             writeln!(err, "POST {}", request.path)?;
             write!(err, "{}", Table { ledger: &request.ledger, style })?;
-            let SentRequest { bytes, unchanged_prefix, .. } = request;
-            writeln!(
-                err,
-                "unchanged since the request before: {unchanged_prefix} of {bytes} bytes"
-            )?;
         }
         if let Some(usage) = account.ended.usage {
-            writeln!(err, "tokens: {usage}")?;
+            writeln!(err, "the provider counted {}", tokens(&usage))?;
         }
     }
     if let Some(thread) = &account.ended.resume {
@@ -172,7 +170,7 @@ fn write_json(account: &Account<'_>) -> io::Result<()> {
         json!({
             "path": request.path,
             "bytes": request.bytes,
-            "unchangedPrefixBytes": request.unchanged_prefix,
+            "unchangedPrefixBytes": request.unchanged_bytes,
             "ledger": request.ledger,
         })
     });

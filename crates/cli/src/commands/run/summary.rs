@@ -7,7 +7,7 @@ use std::time::Duration;
 use convoke_session::event::Stop;
 
 use super::reached::Arrivals;
-use super::tally::{MemberTally, Tally};
+use super::tally::{CountedTokens, MemberTally, Tally};
 use super::view::{View, seconds};
 use crate::commands::sessions::short;
 use crate::conversation::project::Origin;
@@ -92,8 +92,19 @@ pub(super) fn closing<W: Write>(
     view.line(&format!("\n{ended} {}", paint.faint(&format!("({})", seconds(elapsed)))))?;
     if !tally.members.is_empty() {
         view.line("")?;
-        for line in table(&tally.members) {
+        let mut members = tally.members.clone();
+        if conversation.players == Players::StandIns {
+            // A stand-in has no model whose tokens it could count.
+            for member in &mut members {
+                member.counted_tokens = None;
+            }
+        }
+        for line in table(&members) {
             view.line(&line)?;
+        }
+        let requests = tally.members.iter();
+        for (member, requests) in requests.filter_map(|it| Some((&it.member, it.requests?))) {
+            view.line(&paint.faint(&format!("{member}: {requests}")))?;
         }
     }
     if arrivals.calls > 0 {
@@ -164,35 +175,84 @@ fn ending(stop: &Stop) -> (String, bool) {
     }
 }
 
+/// Says what each member was sent and what came back: tokens as its agent counted them, or else about.
 fn table(members: &[MemberTally]) -> Vec<String> {
-    let sum = |of: fn(&MemberTally) -> u64| members.iter().map(of).sum::<u64>();
-    let row = |name: &str, turns: u64, bytes: u64, tokens: u64| {
-        [name.to_owned(), number(turns), number(bytes), number(tokens)]
+    let is_counted = members.iter().any(|member| member.counted_tokens.is_some());
+    let heads: &[&str] = if is_counted {
+        &["member", "turns", "bytes sent", "tokens in", "from cache", "tokens out"]
+    } else {
+        &["member", "turns", "bytes sent", "tokens, about"]
     };
-    let mut rows = vec![["member", "turns", "bytes sent", "tokens, about"].map(ToOwned::to_owned)];
+    let mut rows = vec![heads.iter().map(|head| (*head).to_owned()).collect()];
+    let row = |name: &str, turns: u64, bytes: u64, tokens: Tokens| {
+        let mut row = vec![name.to_owned(), number(turns), number(bytes)];
+        row.extend(if is_counted { tokens.counted() } else { vec![number(tokens.input)] });
+        row
+    };
     for member in members {
-        let MemberTally { member, turns, sent_bytes, sent_tokens_estimate, .. } = member;
-        rows.push(row(member.as_str(), *turns, *sent_bytes, *sent_tokens_estimate));
+        let MemberTally { member: name, turns, sent_bytes, .. } = member;
+        rows.push(row(name.as_str(), *turns, *sent_bytes, Tokens::of(member)));
     }
     if members.len() > 1 {
-        rows.push(row(
-            "all",
-            sum(|member| member.turns),
-            sum(|member| member.sent_bytes),
-            sum(|member| member.sent_tokens_estimate),
-        ));
+        let sum = |of: fn(&MemberTally) -> u64| members.iter().map(of).sum::<u64>();
+        let tokens = members.iter().map(Tokens::of).reduce(Tokens::plus).unwrap_or_default();
+        rows.push(row("all", sum(|it| it.turns), sum(|it| it.sent_bytes), tokens));
     }
-    let width = |column: usize| {
-        rows.iter().map(|row| unicode_width::UnicodeWidthStr::width(&*row[column])).max()
-    };
-    let widths = [0, 1, 2, 3].map(|column| width(column).unwrap_or(0));
-    let line = |row: &[String; 4]| {
-        let padding = widths[0] - unicode_width::UnicodeWidthStr::width(&*row[0]);
+    aligned(&rows)
+}
+
+/// Tokens, counted or estimated.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tokens {
+    input: u64,
+    cached: u64,
+    output: u64,
+    /// Whether some of them are estimated, or not known.
+    is_about: bool,
+}
+
+impl Tokens {
+    fn of(member: &MemberTally) -> Self {
+        match member.counted_tokens {
+            Some(CountedTokens { turns, input, cached, output }) => {
+                Self { input, cached, output, is_about: turns < member.turns }
+            }
+            None => Self { input: member.sent_tokens_estimate, is_about: true, ..Self::default() },
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            input: self.input + other.input,
+            cached: self.cached + other.cached,
+            output: self.output + other.output,
+            is_about: self.is_about || other.is_about,
+        }
+    }
+
+    fn counted(self) -> Vec<String> {
+        let about = if self.is_about { "~" } else { "" };
+        let known = |tokens: u64| match tokens {
+            0 if self.is_about => String::new(),
+            tokens => format!("{about}{}", number(tokens)),
+        };
+        vec![format!("{about}{}", number(self.input)), known(self.cached), known(self.output)]
+    }
+}
+
+/// Returns lines whose columns stand below each other: names to the left, figures to the right.
+fn aligned(rows: &[Vec<String>]) -> Vec<String> {
+    use unicode_width::UnicodeWidthStr;
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let padding = widths[0] - row[0].width();
         let mut line = format!("{}{:padding$}", row[0], "");
-        for (cell, width) in row.iter().zip(widths).skip(1) {
+        for (cell, width) in row.iter().zip(&widths).skip(1) {
             let _ = write!(line, "  {cell:>width$}");
         }
-        line
+        line.trim_end().to_owned()
     };
     rows.iter().map(line).collect()
 }
@@ -211,6 +271,7 @@ mod tests {
             sent_bytes: bytes,
             sent_tokens_estimate: bytes / 4,
             counted_tokens: None,
+            requests: None,
             cost_usd: None,
             elapsed_ms: 0,
         };
@@ -221,6 +282,36 @@ member  turns  bytes sent  tokens, about
 ada         3      12,004          3,001
 小林        1         400            100
 all         4      12,404          3,101"
+        );
+    }
+
+    #[test]
+    fn what_was_counted_is_told_apart_from_what_is_estimated() {
+        let member = |name: &str, turns, counted_tokens| MemberTally {
+            member: MemberName::from(name),
+            turns,
+            done: turns,
+            sent_bytes: 4_000,
+            sent_tokens_estimate: 1_000,
+            counted_tokens,
+            requests: None,
+            cost_usd: None,
+            elapsed_ms: 0,
+        };
+        let counted = CountedTokens { turns: 2, input: 5_000, cached: 4_200, output: 70 };
+        assert_eq!(
+            table(&[
+                member("ada", 2, Some(counted)),
+                member("bo", 3, Some(counted)),
+                member("cy", 1, None)
+            ])
+            .join("\n"),
+            "\
+member  turns  bytes sent  tokens in  from cache  tokens out
+ada         2       4,000      5,000       4,200          70
+bo          3       4,000     ~5,000      ~4,200         ~70
+cy          1       4,000     ~1,000
+all         6      12,000    ~11,000      ~8,400        ~140"
         );
     }
 }

@@ -1,11 +1,14 @@
 //! The tally: what was sent to whom, what came back, and what there was to remark.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use convoke_agent::event::EventKind;
 use convoke_core::{Code, Diagnostic};
 use convoke_session::{Event, MemberName, TurnState};
 use serde::Serialize;
+
+use crate::figures::{count, number, percent};
 
 /// What happened in a run, in figures.
 #[derive(Debug, Default)]
@@ -30,6 +33,8 @@ pub(super) struct MemberTally {
     pub(super) sent_tokens_estimate: u64,
     /// The tokens that the agent itself counted.
     pub(super) counted_tokens: Option<CountedTokens>,
+    /// The requests to its model, when we sent them ourselves.
+    pub(super) requests: Option<Requests>,
     /// The money that the agent itself counted.
     pub(super) cost_usd: Option<f64>,
     pub(super) elapsed_ms: u64,
@@ -38,8 +43,40 @@ pub(super) struct MemberTally {
 /// Tokens as an agent counted them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(super) struct CountedTokens {
+    /// The turns that were counted.
+    pub(super) turns: u64,
     pub(super) input: u64,
+    /// Of these, from a cache.
+    pub(super) cached: u64,
     pub(super) output: u64,
+}
+
+/// Requests to a model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Requests {
+    pub(super) count: u64,
+    pub(super) bytes: u64,
+    /// Of these, as in the request before: a provider can take them from its cache.
+    pub(super) unchanged_bytes: u64,
+}
+
+impl Requests {
+    /// Counts a request.
+    pub(super) fn add(&mut self, bytes: u64, unchanged_bytes: u64) {
+        self.count += 1;
+        self.bytes += bytes;
+        self.unchanged_bytes += unchanged_bytes;
+    }
+}
+
+impl fmt::Display for Requests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { count: many, bytes, unchanged_bytes } = *self;
+        let (requests, sent) = (count(many, "request"), number(bytes));
+        let (unchanged, share) = (number(unchanged_bytes), percent(unchanged_bytes, bytes));
+        write!(f, "{requests}, {sent} bytes, {unchanged} of them unchanged ({share})")
+    }
 }
 
 /// How often a diagnostic was given, and its first text.
@@ -66,7 +103,9 @@ impl Tally {
                 tally.elapsed_ms += elapsed_ms;
                 if let Some(usage) = usage {
                     let counted = tally.counted_tokens.get_or_insert_default();
+                    counted.turns += 1;
                     counted.input += usage.input;
+                    counted.cached += usage.cached;
                     counted.output += usage.output;
                 }
                 if let Some(cost) = cost_usd {
@@ -74,11 +113,14 @@ impl Tally {
                 }
             }
             Event::Diagnostic { diagnostic, .. } => self.remark(diagnostic),
-            Event::Agent { event, .. } => {
-                if let EventKind::Warning(diagnostic) = &event.kind {
-                    self.remark(diagnostic);
+            Event::Agent { event, member, .. } => match &event.kind {
+                EventKind::Warning(diagnostic) => self.remark(diagnostic),
+                EventKind::Request { bytes, unchanged_bytes, .. } => {
+                    let requests = self.of(member).requests.get_or_insert_default();
+                    requests.add(*bytes, *unchanged_bytes);
                 }
-            }
+                _ => {}
+            },
             _ => {}
         }
     }
@@ -108,6 +150,7 @@ impl Tally {
                 sent_bytes: 0,
                 sent_tokens_estimate: 0,
                 counted_tokens: None,
+                requests: None,
                 cost_usd: None,
                 elapsed_ms: 0,
             });

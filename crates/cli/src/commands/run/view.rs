@@ -13,8 +13,10 @@ use convoke_session::{Event, MemberName, MessageNumber, TurnId, TurnState};
 
 use unicode_width::UnicodeWidthChar as _;
 
+use super::tally::Requests;
 use super::text::FlowingText;
 use crate::figures::{count, number};
+use crate::requests::tokens;
 use crate::terminal::{Paint, printable};
 
 /// The screen that a run is shown on.
@@ -46,6 +48,8 @@ struct AtWork {
     since: Instant,
     events: u64,
     tokens: Option<u64>,
+    /// The requests to a model that we send ourselves.
+    requests: Requests,
     doing: Option<String>,
     text: FlowingText,
     /// The pieces of the text that is being said.
@@ -137,11 +141,23 @@ impl<W: Write> View<W> {
             }
             Event::Agent { turn, event, .. } => self.agent(*turn, event)?,
             Event::TurnEnded {
-                turn, member, state, outcome, elapsed_ms, partial_bytes, ..
+                turn,
+                member,
+                state,
+                outcome,
+                elapsed_ms,
+                partial_bytes,
+                usage,
+                ..
             } => {
                 let elapsed = seconds(Duration::from_millis(*elapsed_ms));
-                self.end_text(*turn)?;
+                let requests = self.end_text(*turn)?;
                 let paint = self.screen.paint;
+                if requests.count > 0 {
+                    let counted = usage.as_ref().map(|usage| format!("; {}", tokens(usage)));
+                    let sent = format!("  {requests}{}", counted.unwrap_or_default());
+                    self.line(&paint.faint(&sent))?;
+                }
                 let line = if *state == TurnState::Done {
                     paint.faint(&self.went_on(&elapsed))
                 } else {
@@ -255,6 +271,7 @@ impl<W: Write> View<W> {
             since: Instant::now(),
             events: 0,
             tokens: None,
+            requests: Requests::default(),
             doing: None,
             text: FlowingText::new(2, self.screen.columns),
             pieces: false,
@@ -297,13 +314,15 @@ impl<W: Write> View<W> {
         }
     }
 
-    fn end_text(&mut self, turn: TurnId) -> io::Result<()> {
+    /// Ends what an agent says, and returns the requests that we sent for it.
+    fn end_text(&mut self, turn: TurnId) -> io::Result<Requests> {
         let Some(index) = self.at_work.iter().position(|at_work| at_work.turn == turn) else {
-            return Ok(());
+            return Ok(Requests::default());
         };
         let mut at_work = self.at_work.remove(index);
         self.clear_live()?;
-        at_work.text.finish(&mut self.out)
+        at_work.text.finish(&mut self.out)?;
+        Ok(at_work.requests)
     }
 
     /// Says where the word goes after a turn.
@@ -347,6 +366,9 @@ impl AtWork {
     fn note(&mut self, event: &convoke_agent::event::Event<'static>) {
         self.events += 1;
         match &event.kind {
+            EventKind::Request { bytes, unchanged_bytes, .. } => {
+                self.requests.add(*bytes, *unchanged_bytes);
+            }
             EventKind::Usage(usage) => self.tokens = Some(usage.input + usage.output),
             EventKind::ToolStarted { name, .. } => self.doing = Some(format!("runs {name}")),
             EventKind::ToolFinished { .. } => self.doing = None,

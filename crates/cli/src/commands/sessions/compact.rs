@@ -38,13 +38,15 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
     let _hold = store.hold(id, Holder::this_process(now())).await?;
     let session = store.session(id).await?;
     let surroundings = surroundings::of_process()?;
-    let ModelMember { agent, thread, directory, mut diagnostics } =
+    let ModelMember { agent, thread, directory, trust, mut diagnostics } =
         model_member(store, &session, &arguments.member, &surroundings)?;
     let summary = if arguments.undo {
         undo_compaction(&StoredThreads(store.clone()), &thread).await?;
         None
     } else {
-        let ended = agent.start_compaction(Delivery::new(String::new(), directory)).outcome().await;
+        let mut delivery = Delivery::new(String::new(), directory);
+        delivery.trust = trust;
+        let ended = agent.start_compaction(delivery).outcome().await;
         diagnostics.extend(ended.diagnostics);
         match ended.verdict {
             Verdict::Done => Some(ended.reply),

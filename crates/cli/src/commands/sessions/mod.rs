@@ -6,6 +6,7 @@ mod list;
 mod remove;
 mod replay;
 mod resume;
+pub(in crate::commands) mod sent;
 mod show;
 mod transfer;
 mod turn;

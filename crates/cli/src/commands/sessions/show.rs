@@ -15,10 +15,12 @@ use convoke_session::{
 use convoke_team::Team;
 use serde_json::{Value, json};
 
-use super::turn::SentTurn;
+use super::sent::{self, Showing};
+use super::turn::{SentTurn, find_turn};
 use super::{Which, parse_turn, write_json};
 use crate::figures::number;
 use crate::outcome::{Outcome, UsageError};
+use crate::requests::{StoredRequest, Wanted, tokens};
 use crate::terminal::{Paint, printable};
 
 /// How many rows are read at once.
@@ -37,11 +39,21 @@ pub(super) struct Arguments {
     /// Show what was sent: of one turn exactly the prompt, to the byte; of all, each under its heading
     #[arg(long)]
     prompt: bool,
+    /// Show the requests that a model was sent, to the byte: all, or those of one turn, or one of these
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "all",
+        conflicts_with_all = ["prompt", "system", "events"]
+    )]
+    request: Option<Wanted>,
     /// Show the system text that travelled beside the prompt
     #[arg(long, conflicts_with = "prompt", requires = "turn")]
     system: bool,
-    /// Show where every byte of the prompt came from and what was left out, on standard error
-    #[arg(long, requires = "turn")]
+    /// Show where every byte of it came from and what was left out, on standard error
+    #[arg(long)]
     explain: bool,
     /// Show what came back from the agent, one event a line
     #[arg(long, requires = "turn", conflicts_with_all = ["prompt", "system", "explain"])]
@@ -56,10 +68,23 @@ pub(super) struct Arguments {
 
 pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::Result<Outcome> {
     let id = arguments.which.find(store).await?;
-    match arguments.turn {
-        Some(turn) => show_turn(arguments, store, id, turn).await?,
-        None if arguments.prompt => show_all_prompts(arguments, store, id).await?,
-        None => show_conversation(arguments, store, id).await?,
+    let Arguments { json, explain, .. } = *arguments;
+    match (arguments.turn, arguments.request) {
+        (Some(turn), Some(wanted)) => {
+            let turn = find_turn(store, id, turn).await?;
+            let which = (arguments.attempt, wanted);
+            sent::show_turn(store, id, &turn, which, Showing { json, explain }).await?;
+        }
+        (None, Some(Wanted::All)) => sent::show_all(store, id, Showing { json, explain }).await?,
+        (None, Some(Wanted::One(_))) => {
+            return Err(UsageError("--request=N needs --turn N: which turn's?".to_owned()).into());
+        }
+        (None, None) if explain => {
+            return Err(UsageError("--explain needs --turn N, or --request".to_owned()).into());
+        }
+        (Some(turn), None) => show_turn(arguments, store, id, turn).await?,
+        (None, None) if arguments.prompt => show_all_prompts(arguments, store, id).await?,
+        (None, None) => show_conversation(arguments, store, id).await?,
     }
     Ok(Outcome::Done)
 }
@@ -92,7 +117,9 @@ async fn show_turn(
     } else if arguments.system {
         write_exactly(sent.system.as_deref().unwrap_or_default())?;
     } else if !arguments.explain {
-        write!(stdout().lock(), "{}", describe(&sent, Paint::for_stream(&stdout())))?;
+        let requests = sent::of_turn(store, session, &sent.turn, arguments.attempt).await?;
+        let paint = Paint::for_stream(&stdout());
+        write!(stdout().lock(), "{}{}", describe(&sent, paint), describe_requests(&requests))?;
     }
     if arguments.explain {
         let style = match Paint::for_stream(&stderr()) {
@@ -105,7 +132,7 @@ async fn show_turn(
 }
 
 /// Writes a text to the byte; a terminal gets the line break that it needs.
-fn write_exactly(text: &str) -> io::Result<()> {
+pub(super) fn write_exactly(text: &str) -> io::Result<()> {
     let mut out = stdout().lock();
     out.write_all(text.as_bytes())?;
     if out.is_terminal() && !text.ends_with('\n') {
@@ -144,8 +171,7 @@ fn describe(sent: &SentTurn, paint: Paint) -> String {
             Some(ended) => {
                 let _ = writeln!(text, "    ended   {}", ended.verdict);
                 if let Some(usage) = &ended.usage {
-                    let (input, output) = (number(usage.input), number(usage.output));
-                    let _ = writeln!(text, "    counted {input} tokens in, {output} out");
+                    let _ = writeln!(text, "    counted {}", tokens(usage));
                 }
                 if let Some(partial) = ended.partial {
                     let bytes = number(partial.bytes);
@@ -158,6 +184,24 @@ fn describe(sent: &SentTurn, paint: Paint) -> String {
         }
     }
     text
+}
+
+/// Says what a model was sent in the attempt that is shown.
+fn describe_requests(requests: &[StoredRequest]) -> String {
+    let mut text = String::new();
+    for request in requests {
+        let _ = writeln!(text, "  {}", request.title());
+        for remark in request.remarks() {
+            let _ = writeln!(text, "    {remark}");
+        }
+    }
+    text
+}
+
+/// Returns a heading that fills a line.
+pub(super) fn heading(title: &str) -> String {
+    let fill = "─".repeat(100_usize.saturating_sub(title.chars().count() + 1));
+    format!("{title} {fill}")
 }
 
 /// Shows what every turn was sent, each text under a heading of its own.
@@ -177,10 +221,9 @@ async fn show_all_prompts(
         let texts = [("system text", sent.system.as_deref()), ("prompt", Some(&*sent.prompt))];
         for (name, text) in texts.into_iter().filter_map(|(name, text)| Some((name, text?))) {
             let Turn { id, member, .. } = turn;
-            let heading =
+            let title =
                 format!("──── turn {id}, {member}: {name}, {} bytes", number(text.len() as u64));
-            let fill = "─".repeat(100_usize.saturating_sub(heading.chars().count() + 1));
-            writeln!(out, "{}", paint.strong(&format!("{heading} {fill}")))?;
+            writeln!(out, "{}", paint.strong(&heading(&title)))?;
             out.write_all(text.as_bytes())?;
             writeln!(out, "{}", if text.ends_with('\n') { "" } else { "\n" })?;
         }
@@ -248,7 +291,7 @@ async fn show_conversation(
     Ok(())
 }
 
-async fn turns(store: &SqliteStore, session: SessionId) -> anyhow::Result<Vec<Turn>> {
+pub(super) async fn turns(store: &SqliteStore, session: SessionId) -> anyhow::Result<Vec<Turn>> {
     let mut all: Vec<Turn> = Vec::new();
     loop {
         let after = all.last().map_or_else(TurnId::default, |last| last.id);

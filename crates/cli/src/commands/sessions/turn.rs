@@ -27,14 +27,7 @@ impl SentTurn {
         id: TurnId,
         attempt: Option<u32>,
     ) -> anyhow::Result<Self> {
-        let before = TurnId(id.0.saturating_sub(1));
-        let turn = store.turns_after(session, before, 1).await?.pop();
-        let Some(turn) = turn.filter(|turn| turn.id == id) else {
-            let last = store.session(session).await?.state.last_turn;
-            return Err(
-                UsageError(format!("there is no turn {id}; the last one is turn {last}")).into()
-            );
-        };
+        let turn = find_turn(store, session, id).await?;
         let attempts = store.attempts(session, id).await?;
         let found = match attempt {
             None => attempts.last(),
@@ -101,4 +94,19 @@ impl SentTurn {
             stored + "\n"
         })
     }
+}
+
+/// Finds a turn of a session.
+pub(super) async fn find_turn(
+    store: &SqliteStore,
+    session: SessionId,
+    id: TurnId,
+) -> anyhow::Result<Turn> {
+    let before = TurnId(id.0.saturating_sub(1));
+    let turn = store.turns_after(session, before, 1).await?.pop();
+    if let Some(turn) = turn.filter(|turn| turn.id == id) {
+        return Ok(turn);
+    }
+    let last = store.session(session).await?.state.last_turn;
+    Err(UsageError(format!("there is no turn {id}; the last one is turn {last}")).into())
 }

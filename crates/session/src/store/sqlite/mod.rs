@@ -1,9 +1,11 @@
 //! A store in one SQLite file, in a directory of the user's own.
 
+mod difference;
 mod file;
 mod lock;
 mod packed;
 mod read;
+mod requests;
 mod threads;
 mod write;
 
@@ -15,6 +17,7 @@ use sqlx::sqlite::{
 };
 
 pub use self::lock::SessionLock;
+pub use self::requests::{NewRequest, Predecessor, RequestRow, RequestTexts};
 use super::failpoint::Failpoint;
 use super::{Commit, Holder, Store, StoreError, Window};
 use crate::content::ContentHash;

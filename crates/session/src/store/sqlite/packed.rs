@@ -10,7 +10,12 @@ use crate::store::StoreError;
 const LEVEL: u8 = 1;
 
 pub(super) fn pack(text: &str) -> Vec<u8> {
-    compress_to_vec(text.as_bytes(), LEVEL)
+    pack_bytes(text.as_bytes())
+}
+
+/// Packs a piece of a text, which may begin or end within a character.
+pub(super) fn pack_bytes(bytes: &[u8]) -> Vec<u8> {
+    compress_to_vec(bytes, LEVEL)
 }
 
 /// Unpacks a content and checks that it is the one that was asked for.

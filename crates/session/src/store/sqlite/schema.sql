@@ -97,3 +97,29 @@ CREATE TABLE thread_line (
     as_of       BIGINT,
     PRIMARY KEY (thread, number)
 );
+
+-- What models were sent, from 1 in each thread. `about` and `outcome` are the model crate's matter.
+CREATE TABLE request (
+    thread      TEXT NOT NULL,
+    number      BIGINT NOT NULL,
+    turn        BIGINT,
+    attempt     BIGINT,
+    about       TEXT NOT NULL,
+    outcome     TEXT,
+    PRIMARY KEY (thread, number)
+);
+
+-- The texts of requests (`body`, `ledger`): what is not at the beginning or the end of the same text of
+-- the request before, compressed. `depth` such steps lead back to a text that is there whole.
+CREATE TABLE request_text (
+    thread      TEXT NOT NULL,
+    text        TEXT NOT NULL,
+    number      BIGINT NOT NULL,
+    depth       BIGINT NOT NULL,
+    from_start  BIGINT NOT NULL,
+    from_end    BIGINT NOT NULL,
+    bytes       BIGINT NOT NULL,
+    hash        BLOB NOT NULL,
+    packed      BLOB NOT NULL,
+    PRIMARY KEY (thread, text, number)
+);

@@ -284,6 +284,9 @@ pub(super) async fn remove(pool: &SqlitePool, session: SessionId) -> Result<(), 
         "DELETE FROM content_use WHERE session = $1",
         "DELETE FROM thread_line WHERE thread IN (SELECT name FROM thread WHERE session = $1)",
         "DELETE FROM thread WHERE session = $1",
+        // The threads of its models begin with its name, those that never came to a turn too.
+        "DELETE FROM request WHERE thread LIKE $1 || '-%'",
+        "DELETE FROM request_text WHERE thread LIKE $1 || '-%'",
     ] {
         sqlx::query(statement).bind(&id).execute(&mut *transaction).await?;
     }
