@@ -210,6 +210,15 @@ codes! {
     RulesCursorKeys = "rules.cursor-keys",
         "globs: and alwaysApply: are keys of another tool, so the rule is always loaded.",
         "Use paths: in their place.";
+    RulesFrontMatter = "rules.front-matter",
+        "A rule's front matter is no YAML, so its paths: do not count and the rule is always loaded.",
+        "Quote the values that begin with * or hold a colon, and indent with spaces.";
+    RulesPattern = "rules.pattern",
+        "A pattern of paths: makes no sense, which loses every rule with paths: of its directory.",
+        "Correct the pattern: the ends of a [range] must be in order, and its brackets must close.";
+    RulesUnsearched = "rules.unsearched",
+        "A rules directory holds more than is looked at, so this report does not cover all of it.",
+        "Keep only rules in the rules directory.";
     FileTooLarge = "file.too-large",
         "A file is larger than the agent takes: it is dropped, or no request is made at all.",
         "Shorten the file, or split it and import the parts where they are needed.";
@@ -217,8 +226,8 @@ codes! {
         "A file is UTF-16 and arrives as garbage.",
         "Save the file as UTF-8.";
     FileUnreadable = "file.unreadable",
-        "A file cannot be read and is left out in silence.",
-        "Make the file readable, or remove it.";
+        "A file or directory cannot be read and is left out in silence.",
+        "Make it readable, or remove it.";
     AddedDirectoryUnread = "added-directory.unread",
         "A directory that was added to the session brings no instructions.",
         "For Claude Code set CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD=1; for Codex start in the directory.";

@@ -2,17 +2,17 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::Code;
 use convoke_core::whitespace::{is_blank, trim};
 use convoke_thread::files::Files;
 
-use super::front_matter::{self, Scope};
+use super::front_matter::{self, FrontMatter};
 use super::imports::{self, Importing};
 use super::markdown::{self, Scan};
 use super::settings::Settings;
+use crate::glob::Selection;
 use crate::report::{AgentReport, Loaded, Rule, Why};
 use crate::session::Session;
 use crate::text::{line_at, looks_like_utf16};
@@ -39,7 +39,7 @@ pub(super) struct Waiting {
     pub level: Level,
     /// The directory that its patterns are relative to.
     pub base: PathBuf,
-    pub patterns: Vec<String>,
+    pub patterns: Selection,
 }
 
 /// What has been loaded so far.
@@ -56,8 +56,7 @@ pub(super) struct Loader<'a> {
 /// A file that was read and cleaned.
 pub(super) struct Cleaned {
     pub text: String,
-    pub scope: Scope,
-    pub has_cursor_keys: bool,
+    pub front: FrontMatter,
     scan: Scan,
     real_path: PathBuf,
     size: u64,
@@ -105,7 +104,8 @@ impl<'a> Loader<'a> {
     }
 
     fn try_open(&mut self, path: &Path, level: Level) -> Result<Cleaned, Rule> {
-        let real_path = self.files.canonicalize(path).map_err(|error| unreadable(&error))?;
+        let real_path =
+            self.files.canonicalize(path).map_err(|error| self.report.miss(path, &error))?;
         let first = self.seen.get(path.as_os_str());
         let first = first.or_else(|| self.seen.get(real_path.as_os_str()));
         if let Some(first) = first {
@@ -125,17 +125,8 @@ impl<'a> Loader<'a> {
             }
             return Err(Rule::Excluded(exclude.pattern.clone()));
         }
-        let head = match self.files.read_head(path, MAX_FILE_BYTES + 1) {
-            Ok(head) => head,
-            Err(error) => {
-                let rule = unreadable(&error);
-                if let Rule::Unreadable(error) = &rule {
-                    let message = format!("{} is left out: {error}", path.display());
-                    self.report.warn(Code::FileUnreadable, path, message);
-                }
-                return Err(rule);
-            }
-        };
+        let head = self.files.read_head(path, MAX_FILE_BYTES + 1);
+        let head = head.map_err(|error| self.report.miss(path, &error))?;
         if head.size > MAX_FILE_BYTES {
             let message = format!(
                 "{} has {} bytes; files over {MAX_FILE_BYTES} bytes are dropped in silence",
@@ -154,17 +145,14 @@ impl<'a> Loader<'a> {
             (Some(_), true) => Some("its front matter and block comments"),
             (None, false) => None,
         };
-        let front = split.front.unwrap_or_default();
         let mut scan = markdown::scan(split.body);
         let lines_before = line_at(&raw, raw.len() - split.body.len()) - 1;
         for import in scan.imports.iter_mut().chain(&mut scan.near_misses) {
             import.line += lines_before;
         }
-        let cursor_keys = ["globs", "alwaysApply"];
         let cleaned = Cleaned {
             text: trim(&without_comments).to_owned(),
-            scope: front_matter::scope(front),
-            has_cursor_keys: cursor_keys.iter().any(|key| front_matter::has_key(front, key)),
+            front: split.front.map_or(FrontMatter::Other, FrontMatter::read),
             scan,
             real_path,
             size: head.size,
@@ -263,14 +251,5 @@ impl<'a> Loader<'a> {
             self.report.ignore(path, rule);
         }
         there
-    }
-}
-
-/// The rule behind an error: a file that cannot be opened is left out by itself.
-pub(super) fn unreadable(error: &io::Error) -> Rule {
-    match error.kind() {
-        io::ErrorKind::NotFound => Rule::Dangling,
-        io::ErrorKind::IsADirectory => Rule::Directory,
-        _ => Rule::Unreadable(error.to_string()),
     }
 }

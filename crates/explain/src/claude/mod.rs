@@ -6,6 +6,7 @@ mod loader;
 mod markdown;
 mod memory;
 mod rules;
+mod scope;
 mod settings;
 
 use std::path::{Path, PathBuf};
