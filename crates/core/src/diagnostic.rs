@@ -172,7 +172,7 @@ codes! {
         "Gemini CLI expands an import inside a comment or indented code; Claude Code does not.",
         "Put it into a code fence or backticks, or remove the @.";
     TextDropped = "text.dropped",
-        "Claude Code drops front matter and block comments; the other agents send them.",
+        "Claude Code drops front matter, block comments and, in a file with any comment, link definitions; the other agents send them.",
         "Keep nothing there that every agent must know, and nothing that none may see.";
     TextTwice = "text.twice",
         "The same text reaches the model twice.",

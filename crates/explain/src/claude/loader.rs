@@ -60,7 +60,7 @@ pub(super) struct Cleaned {
     scan: Scan,
     real_path: PathBuf,
     size: u64,
-    dropped: Option<&'static str>,
+    dropped: Vec<&'static str>,
     is_utf16: bool,
 }
 
@@ -138,20 +138,21 @@ impl<'a> Loader<'a> {
         }
         let raw = String::from_utf8_lossy(&head.bytes);
         let split = front_matter::split(&raw);
-        let without_comments = markdown::without_comments(split.body);
-        let dropped = match (split.front, without_comments.len() < split.body.len()) {
-            (Some(_), false) => Some(FRONT_MATTER),
-            (None, true) => Some("its block comments"),
-            (Some(_), true) => Some("its front matter and block comments"),
-            (None, false) => None,
-        };
+        let kept = markdown::without_comments(split.body);
+        let parts = [
+            (split.front.is_some(), FRONT_MATTER),
+            (kept.lost_comments, "its block comments"),
+            (kept.lost_definitions, "its link definitions"),
+        ];
+        let dropped = parts.into_iter().filter_map(|(is_lost, part)| is_lost.then_some(part));
+        let dropped = dropped.collect();
         let mut scan = markdown::scan(split.body);
         let lines_before = line_at(&raw, raw.len() - split.body.len()) - 1;
         for import in scan.imports.iter_mut().chain(&mut scan.near_misses) {
             import.line += lines_before;
         }
         let cleaned = Cleaned {
-            text: trim(&without_comments).to_owned(),
+            text: trim(&kept.text).to_owned(),
             front: split.front.map_or(FrontMatter::Other, FrontMatter::read),
             scan,
             real_path,
@@ -196,9 +197,10 @@ impl<'a> Loader<'a> {
         report.unignore(path);
         // In a rule, front matter is no text that anybody would miss.
         let is_rule = matches!(why, Why::Rule | Why::MatchingRule(_));
-        let dropped = cleaned.dropped.filter(|dropped| !is_rule || *dropped != FRONT_MATTER);
-        if let Some(dropped) = dropped {
-            let message = format!("{} arrives without {dropped}", path.display());
+        let dropped = cleaned.dropped.into_iter();
+        let dropped: Vec<_> = dropped.filter(|part| !is_rule || *part != FRONT_MATTER).collect();
+        if !dropped.is_empty() {
+            let message = format!("{} arrives without {}", path.display(), dropped.join(" and "));
             report.warn(Code::TextDropped, path, message);
         }
         if cleaned.is_utf16 {
