@@ -234,6 +234,9 @@ codes! {
     AddedDirectorySorted = "added-directory.sorted",
         "The instructions of an added directory stand before the project's own.",
         "Leave the directory out, or say in the files which of them wins.";
+    AddedDirectoryMissing = "added-directory.missing",
+        "A directory that was added to the workspace does not exist, so Gemini CLI ends before any request.",
+        "Create the directory, or take it out of context.includeDirectories.";
     WorktreeNested = "worktree.nested",
         "In a worktree inside its main checkout, Claude Code skips that checkout's files but CLAUDE.local.md.",
         "Keep worktrees beside the main checkout.";

@@ -11,6 +11,7 @@ use convoke_thread::files::Files;
 use super::front_matter::{self, FrontMatter};
 use super::imports::{self, Importing};
 use super::markdown::{self, Scan};
+use super::rules::{self, Waits};
 use super::settings::Settings;
 use crate::glob::Selection;
 use crate::report::{AgentReport, Loaded, Rule, Why};
@@ -39,7 +40,10 @@ pub(super) struct Waiting {
     pub level: Level,
     /// The directory that its patterns are relative to.
     pub base: PathBuf,
-    pub patterns: Selection,
+    /// Its patterns as they were written.
+    pub written: String,
+    /// Its patterns, if they can be read.
+    pub patterns: Option<Selection>,
 }
 
 /// What has been loaded so far.
@@ -49,6 +53,9 @@ pub(super) struct Loader<'a> {
     pub settings: Settings,
     pub report: AgentReport,
     pub waiting: Vec<Waiting>,
+    /// While rules are loaded, the directory that their patterns are relative to: then `paths:` count
+    /// in what they import, too.
+    pub rules_base: Option<PathBuf>,
     /// Files that were loaded, by every path that leads to them.
     seen: HashMap<OsString, PathBuf>,
 }
@@ -71,7 +78,15 @@ impl<'a> Loader<'a> {
         settings: Settings,
         report: AgentReport,
     ) -> Self {
-        Self { files, session, settings, report, waiting: Vec::new(), seen: HashMap::new() }
+        Self {
+            files,
+            session,
+            settings,
+            report,
+            waiting: Vec::new(),
+            rules_base: None,
+            seen: HashMap::new(),
+        }
     }
 
     /// Loads a file and what it imports, if it is there and nothing keeps it out.
@@ -82,7 +97,10 @@ impl<'a> Loader<'a> {
     /// Loads a file that so many imports lead to.
     pub(super) fn load_at(&mut self, path: &Path, why: Why, level: Level, depth: usize) {
         if let Some(cleaned) = self.open(path, level) {
-            self.take(path, cleaned, why, level, depth);
+            match rules::wait(self, path, &cleaned, level) {
+                Waits::Yes => self.follow(path, cleaned, level, depth),
+                Waits::No => self.take(path, cleaned, why, level, depth),
+            }
         }
     }
 
@@ -176,15 +194,22 @@ impl<'a> Loader<'a> {
         depth: usize,
     ) {
         let scan = std::mem::take(&mut cleaned.scan);
-        let importing = Importing {
-            path: path.to_owned(),
-            directory: cleaned.real_path.parent().map(Path::to_owned),
-            level,
-            depth,
-        };
+        let directory = cleaned.real_path.parent().map(Path::to_owned);
         self.admit(path, cleaned, why, depth);
-        imports::follow(self, &importing, &scan.imports);
-        imports::report_near_misses(self, &importing, &scan.near_misses);
+        let importing = Importing { path: path.to_owned(), directory, level, depth };
+        self.follow_scan(&importing, &scan);
+    }
+
+    /// Loads what a file imports, and not the file itself.
+    pub(super) fn follow(&mut self, path: &Path, cleaned: Cleaned, level: Level, depth: usize) {
+        let directory = cleaned.real_path.parent().map(Path::to_owned);
+        let importing = Importing { path: path.to_owned(), directory, level, depth };
+        self.follow_scan(&importing, &cleaned.scan);
+    }
+
+    fn follow_scan(&mut self, importing: &Importing, scan: &Scan) {
+        imports::follow(self, importing, &scan.imports);
+        imports::report_near_misses(self, importing, &scan.near_misses);
     }
 
     /// Adds a file to what is loaded, and nothing that it imports.

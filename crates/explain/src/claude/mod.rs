@@ -175,6 +175,7 @@ fn read(loader: &mut Loader<'_>, file: &Path) {
         local_file(loader, &directory, &why);
         if loader.settings.sources.project {
             rules::load(loader, &directory.join(".claude/rules"), Level::Project);
+            rules::load_matching_of(loader, file, &directory);
         }
     }
     rules::load_matching(loader, file, Level::Project);

@@ -8,7 +8,7 @@ use convoke_core::diagnostic::{Code, Diagnostic};
 use convoke_thread::files::Kind;
 
 use super::front_matter::FrontMatter;
-use super::loader::{Level, Loader, Waiting};
+use super::loader::{Cleaned, Level, Loader, Waiting};
 use super::scope::Scope;
 use crate::glob::Selection;
 use crate::report::{Rule, Why};
@@ -16,43 +16,69 @@ use crate::report::{Rule, Why};
 /// The most directories and files that are looked at below one rules directory.
 const MAX_ENTRIES: usize = 20_000;
 
-/// Loads the rules of a directory, and notes those that wait for a matching file.
+/// Whether a file waits for another one to be read.
+pub(super) enum Waits {
+    Yes,
+    No,
+}
+
+/// Loads the rules of a directory, and notes those that wait for a matching file. What a waiting rule
+/// imports is loaded at once, unless it has `paths:` of its own.
 pub(super) fn load(loader: &mut Loader<'_>, directory: &Path, level: Level) {
     let waiting_before = loader.waiting.len();
-    let mut broken = None;
+    loader.rules_base = Some(base_of(loader, directory, level));
     for path in rule_files(loader, directory) {
-        let Some(cleaned) = loader.open(&path, level) else {
-            continue;
-        };
-        let Scope::Matching(paths) = Scope::of(&cleaned.front) else {
-            report_front_matter(loader, &path, &cleaned.front);
-            loader.take(&path, cleaned, Why::Rule, level, 0);
-            continue;
-        };
-        loader.report.ignore(&path, Rule::Conditional(paths.written.join(", ")));
-        match Selection::new(&paths.patterns) {
-            Ok(patterns) => {
-                let base = base_of(loader, directory, level);
-                loader.waiting.push(Waiting { path, level, base, patterns });
+        if let Some(cleaned) = loader.open(&path, level) {
+            match wait(loader, &path, &cleaned, level) {
+                Waits::Yes => loader.follow(&path, cleaned, level, 0),
+                Waits::No => {
+                    report_front_matter(loader, &path, &cleaned.front);
+                    loader.take(&path, cleaned, Why::Rule, level, 0);
+                }
             }
-            Err(_) => broken = broken.or(Some((path, paths.written))),
         }
     }
-    // Claude Code asks the rules of a directory together, and one that fails fails for all.
-    if let Some((path, written)) = broken {
-        let lost = loader.waiting.split_off(waiting_before);
-        let message = format!(
-            "{} has a pattern that cannot be read in `{}`, so it is never loaded, and neither are \
-             the {} other rules with paths: beside it",
-            path.display(),
-            written.join(", "),
-            lost.len()
-        );
-        let diagnostic = Diagnostic::new(Code::RulesPattern, message)
-            .with_count(lost.len() as u64 + 1)
-            .at_path(path.to_string_lossy());
-        loader.report.diagnose(diagnostic);
+    loader.rules_base = None;
+    report_broken(loader, waiting_before);
+}
+
+/// Notes a file that is met among rules and waits for a matching one.
+pub(super) fn wait(loader: &mut Loader<'_>, path: &Path, cleaned: &Cleaned, level: Level) -> Waits {
+    let (Some(base), Scope::Matching(paths)) =
+        (loader.rules_base.clone(), Scope::of(&cleaned.front))
+    else {
+        return Waits::No;
+    };
+    if !loader.waiting.iter().any(|rule| rule.path == path) {
+        let written = paths.written.join(", ");
+        loader.report.ignore(path, Rule::Conditional(written.clone()));
+        let patterns = Selection::new(&paths.patterns).ok();
+        let path = path.to_owned();
+        loader.waiting.push(Waiting { path, level, base, written, patterns });
     }
+    Waits::Yes
+}
+
+/// Claude Code asks the rules of a directory together, and one that fails fails for all.
+fn report_broken(loader: &mut Loader<'_>, first: usize) {
+    if loader.waiting[first..].iter().all(|rule| rule.patterns.is_some()) {
+        return;
+    }
+    let lost = loader.waiting.split_off(first);
+    let Some(broken) = lost.iter().find(|rule| rule.patterns.is_none()) else {
+        return;
+    };
+    let message = format!(
+        "{} has a pattern that cannot be read in `{}`, so it is never loaded, and neither are \
+         the {} other rules with paths: beside it",
+        broken.path.display(),
+        broken.written,
+        lost.len() - 1
+    );
+    let diagnostic = Diagnostic::new(Code::RulesPattern, message)
+        .with_count(lost.len() as u64)
+        .at_path(broken.path.to_string_lossy());
+    loader.report.diagnose(diagnostic);
 }
 
 /// Says when the front matter of a rule that is always loaded was meant to say something else.
@@ -73,14 +99,23 @@ fn report_front_matter(loader: &mut Loader<'_>, path: &Path, front: &FrontMatter
 
 /// Loads the rules of a level that waited for a file like the one that was read.
 pub(super) fn load_matching(loader: &mut Loader<'_>, file: &Path, level: Level) {
+    load_some(loader, file, |rule| rule.level == level);
+}
+
+/// Loads the project's rules of one directory that waited for a file like the one that was read.
+pub(super) fn load_matching_of(loader: &mut Loader<'_>, file: &Path, directory: &Path) {
+    load_some(loader, file, |rule| rule.level == Level::Project && rule.base == directory);
+}
+
+fn load_some(loader: &mut Loader<'_>, file: &Path, counts: impl Fn(&Waiting) -> bool) {
     let (matching, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut loader.waiting)
         .into_iter()
-        .partition(|rule| rule.level == level && rule.matches(file));
+        .partition(|rule| counts(rule) && rule.matches(file));
     loader.waiting = waiting;
     for rule in matching {
-        if let Some(cleaned) = loader.open(&rule.path, level) {
+        if let Some(cleaned) = loader.open(&rule.path, rule.level) {
             let why = Why::MatchingRule(file.to_owned());
-            loader.take(&rule.path, cleaned, why, level, 0);
+            loader.take(&rule.path, cleaned, why, rule.level, 0);
         }
     }
 }
@@ -121,7 +156,8 @@ pub(super) fn report(loader: &mut Loader<'_>) {
 impl Waiting {
     fn matches(&self, file: &Path) -> bool {
         let relative = file.strip_prefix(&self.base).ok().and_then(Path::to_str);
-        relative.is_some_and(|relative| self.patterns.selects(relative))
+        let patterns = self.patterns.as_ref();
+        relative.zip(patterns).is_some_and(|(relative, patterns)| patterns.selects(relative))
     }
 }
 

@@ -79,6 +79,14 @@ impl Settings {
                 continue;
             }
             if let Some(value) = config::json(files, &path, report) {
+                if let Some(wrong) = wrong_excludes(&value) {
+                    let message = format!(
+                        "{}: `claudeMdExcludes` is {wrong}: use a list of texts; nothing in the file counts",
+                        path.display()
+                    );
+                    report.warn(Code::SettingsMalformed, &path, message);
+                    continue;
+                }
                 if path == managed {
                     let text = value.get("claudeMd").and_then(Value::as_str);
                     settings.managed_text = text.map(str::to_owned);
@@ -143,6 +151,13 @@ impl Sources {
             }
         }
     }
+}
+
+/// The value of `claudeMdExcludes` if it is no list of texts, with which the whole file is refused.
+fn wrong_excludes(settings: &Value) -> Option<&Value> {
+    let excludes = settings.get("claudeMdExcludes")?;
+    let is_list = excludes.as_array().is_some_and(|list| list.iter().all(Value::is_string));
+    (!is_list).then_some(excludes)
 }
 
 fn switched_off(session: &Session) -> Option<&'static str> {

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
-use convoke_thread::files::{Files, Kind};
+use convoke_thread::files::{Files, Kind, absolute};
 use serde_json::Value;
 
 use super::memory;
@@ -57,7 +57,7 @@ pub(super) fn at_start(
     report: &mut AgentReport,
 ) -> Vec<Found> {
     let mut found = Vec::new();
-    let user = |name: &String| settings.directory.join(name);
+    let user = |name: &String| absolute(&settings.directory, Path::new(name));
     push_all(files, settings.names.iter().map(user), Group::User, &Why::User, report, &mut found);
 
     for (name, path) in extension_files(files, settings, report) {
@@ -122,7 +122,7 @@ fn upward(settings: &Settings, start: &Path, top: &Path) -> Vec<PathBuf> {
     directories.reverse();
     let names = |directory: &&Path| {
         let directory = directory.to_path_buf();
-        settings.names.iter().map(move |name| directory.join(name))
+        settings.names.iter().map(move |name| absolute(&directory, Path::new(name)))
     };
     directories.iter().flat_map(names).collect()
 }

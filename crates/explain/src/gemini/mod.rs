@@ -241,6 +241,10 @@ impl Loader<'_> {
             self.report.withhold(&Rule::NoRequest("the folder is not trusted"));
             return;
         }
+        if let Some(why) = self.settings.refused {
+            self.report.withhold(&Rule::NoRequest(why));
+            return;
+        }
         let texts = self.report.loaded.iter().filter(|file| !file.is_pasted);
         if size::is_too_long(texts.map(|file| &*file.text)) {
             let largest = self.report.loaded.iter().max_by_key(|file| file.bytes_loaded);

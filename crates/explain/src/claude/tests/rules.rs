@@ -89,3 +89,45 @@ fn a_link_that_leads_nowhere_or_in_circles_is_reported() {
         assert_eq!(start.codes(), ["file.unreadable"], "{target}");
     }
 }
+
+#[test]
+fn what_a_waiting_rule_imports_is_loaded_at_once_unless_it_waits_too() {
+    let files = [
+        ("/w/repo/.claude/rules/a.md", "---\npaths: sub\n---\na @../../z.md @../../w.md"),
+        ("/w/repo/z.md", "z"),
+        ("/w/repo/w.md", "---\npaths: \"*.txt\"\n---\nw"),
+    ];
+    assert_eq!(place("/w/repo", &files).loaded(), ["/w/repo/z.md"]);
+    let read = place("/w/repo", &files).after_reading("/w/repo/sub/f.txt");
+    let expected = ["/w/repo/z.md", "/w/repo/.claude/rules/a.md", "/w/repo/w.md"];
+    assert_eq!(read.loaded(), expected);
+}
+
+#[test]
+fn matching_rules_of_a_directory_come_with_it_and_those_of_the_start_last() {
+    let waiting = "---\npaths: \"*.txt\"\n---\nx";
+    let files = [
+        ("/w/repo/.claude/rules/top.md", waiting),
+        ("/w/repo/sub/.claude/rules/nested.md", waiting),
+        ("/w/repo/sub/deep/CLAUDE.md", "deep"),
+    ];
+    let read = place("/w/repo", &files).after_reading("/w/repo/sub/deep/f.txt");
+    let expected = [
+        "/w/repo/sub/.claude/rules/nested.md",
+        "/w/repo/sub/deep/CLAUDE.md",
+        "/w/repo/.claude/rules/top.md",
+    ];
+    assert_eq!(read.loaded(), expected);
+}
+
+#[test]
+fn settings_whose_exclusions_are_no_list_count_for_nothing() {
+    for excludes in ["\"**/CLAUDE.md\"", "[\"**/CLAUDE.md\", 5]"] {
+        let settings = format!("{{\"claudeMdExcludes\": {excludes}}}");
+        let files =
+            [("/w/repo/CLAUDE.md", "c"), ("/w/repo/.claude/settings.json", settings.as_str())];
+        let start = place("/w/repo", &files);
+        assert_eq!(start.loaded(), ["/w/repo/CLAUDE.md"]);
+        assert_eq!(start.codes(), ["settings.malformed"]);
+    }
+}
