@@ -98,7 +98,7 @@ impl<'a> Loader<'a> {
     pub(super) fn load_at(&mut self, path: &Path, why: Why, level: Level, depth: usize) {
         if let Some(cleaned) = self.open(path, level) {
             match rules::wait(self, path, &cleaned, level) {
-                Waits::Yes => self.follow(path, cleaned, level, depth),
+                Waits::Yes => self.follow(path, &cleaned, level, depth),
                 Waits::No => self.take(path, cleaned, why, level, depth),
             }
         }
@@ -201,7 +201,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Loads what a file imports, and not the file itself.
-    pub(super) fn follow(&mut self, path: &Path, cleaned: Cleaned, level: Level, depth: usize) {
+    pub(super) fn follow(&mut self, path: &Path, cleaned: &Cleaned, level: Level, depth: usize) {
         let directory = cleaned.real_path.parent().map(Path::to_owned);
         let importing = Importing { path: path.to_owned(), directory, level, depth };
         self.follow_scan(&importing, &cleaned.scan);

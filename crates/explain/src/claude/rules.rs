@@ -30,7 +30,7 @@ pub(super) fn load(loader: &mut Loader<'_>, directory: &Path, level: Level) {
     for path in rule_files(loader, directory) {
         if let Some(cleaned) = loader.open(&path, level) {
             match wait(loader, &path, &cleaned, level) {
-                Waits::Yes => loader.follow(&path, cleaned, level, 0),
+                Waits::Yes => loader.follow(&path, &cleaned, level, 0),
                 Waits::No => {
                     report_front_matter(loader, &path, &cleaned.front);
                     loader.take(&path, cleaned, Why::Rule, level, 0);

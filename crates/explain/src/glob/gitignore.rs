@@ -141,16 +141,16 @@ fn stars<'a>(rest: &'a str, after_slash: bool, nodes: &mut Vec<Node>) -> &'a str
     behind
 }
 
+/// What means something else behind the backslash of a regular expression.
+const MEANS_MORE: &str = "/?bcdfknrstuvwxBDSW0123456789";
+
 /// The character behind a backslash.
 fn escaped<'a>(rest: &'a str, after_slash: bool, nodes: &mut Vec<Node>) -> &'a str {
     match rest.chars().next() {
         // The last star of a pattern is always one.
         Some('*') if rest == "*" => stars(rest, after_slash, nodes),
         // A letter means what it means in a regular expression, which no file name follows.
-        Some(
-            '/' | '?' | 'b' | 'c' | 'd' | 'f' | 'k' | 'n' | 'r' | 's' | 't' | 'u' | 'v' | 'w' | 'x',
-        )
-        | Some('0'..='9' | 'B' | 'D' | 'S' | 'W') => one(rest, Node::never(), nodes),
+        Some(letter) if MEANS_MORE.contains(letter) => one(rest, Node::never(), nodes),
         Some(other) => one(rest, Node::literal(other.encode_utf8(&mut [0; 4])), nodes),
         None => rest,
     }

@@ -4,6 +4,7 @@
 //! are modelled make regular expressions of JavaScript from their patterns, so texts are compared in
 //! UTF-16 units, as JavaScript counts.
 
+mod brackets;
 mod gitignore;
 mod machine;
 mod picomatch;
