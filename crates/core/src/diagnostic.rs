@@ -271,7 +271,7 @@ codes! {
         "Settings of a directory above this one are not read from here.",
         "Start the agent in that directory, or move the setting to the user's own settings.";
     SettingsMalformed = "settings.malformed",
-        "A settings file cannot be read, so it is treated as if it were not there.",
+        "A settings file is malformed: the agent passes it over, or does not start with it.",
         "Correct the file; the agent itself may refuse to start with it.";
     AgentEventUnknown = "agent.event-unknown",
         "An agent sent a kind of event that this version does not know; it was kept and passed over.",
