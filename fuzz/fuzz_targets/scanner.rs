@@ -4,6 +4,8 @@
 
 #[path = "../../crates/core/tests/properties/markers/compat_reference.rs"]
 mod compat_reference;
+#[path = "../../crates/core/tests/properties/markers/preserve_reference.rs"]
+mod preserve_reference;
 
 use convoke_core::marker::{TextPolicy, scan};
 use convoke_core::whitespace::is_space;
@@ -21,6 +23,13 @@ fuzz_target!(|text: &str| {
     assert_eq!(compat.text, expected.text);
     assert_eq!(compat.task, expected.task);
     assert_eq!(compat.from, expected.from);
+    let preserve = scan(text, TextPolicy::Preserve);
+    let expected = preserve_reference::clean(text);
+    assert_eq!(preserve.text, expected.text);
+    assert_eq!(preserve.task, expected.task);
+    assert_eq!(preserve.from, expected.from);
+    assert_eq!(preserve.next.len(), expected.next.len());
+    assert_eq!(preserve.drop.len(), expected.drop.len());
 });
 
 /// Tells whether the characters of a part that are no white space stand in the whole, in their order.

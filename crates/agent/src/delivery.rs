@@ -26,6 +26,8 @@ pub struct Delivery {
     pub trust: Trust,
     /// What the turn may use.
     pub limits: Limits,
+    /// Who keeps what the agent remembers of the turn.
+    pub keeper: Keeper,
 }
 
 impl Delivery {
@@ -40,6 +42,7 @@ impl Delivery {
             resume: None,
             trust: Trust::Untrusted,
             limits: Limits::default(),
+            keeper: Keeper::Agent,
         }
     }
 }
@@ -67,6 +70,20 @@ pub enum Trust {
     Untrusted,
     /// The user has.
     Trusted,
+}
+
+/// Who keeps what an agent remembers of a turn, where the agent has no memory outside of Convoke.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Keeper {
+    /// The agent does, before its turn ends.
+    #[default]
+    Agent,
+    /// The caller does, in one step with its own note that the turn has ended: else a crash between the
+    /// two would leave a turn that is remembered and taken again. The outcome brings what to keep.
+    Caller {
+        /// Names the turn among those of its thread: another attempt of it has the same name.
+        turn: String,
+    },
 }
 
 /// What resumes a session of an agent. It holds no secret.

@@ -45,6 +45,19 @@ pub struct Outcome {
     pub resume: Option<ResumeHandle>,
     /// What a user should know.
     pub diagnostics: Vec<Diagnostic>,
+    /// What a caller that keeps the agent's memory has to store with the end of the turn.
+    pub memory: Option<Memory>,
+}
+
+/// What an agent remembers of a turn: lines that go to the end of a thread, all of them or none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Memory {
+    /// The name of the thread.
+    pub thread: String,
+    /// How many lines it had when it was read; with any other number, nothing may be added.
+    pub known: usize,
+    /// The lines.
+    pub lines: Vec<String>,
 }
 
 impl Outcome {
@@ -58,6 +71,7 @@ impl Outcome {
             model: None,
             resume: None,
             diagnostics: Vec::new(),
+            memory: None,
         }
     }
 }

@@ -204,8 +204,9 @@ static GEMINI: Facts = Facts {
     hosts: &["generativelanguage.googleapis.com"],
     address_variable: "GOOGLE_GEMINI_BASE_URL",
     sign_in: SignIn {
-        keys: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
-        ignored_keys: &[],
+        keys: &["GEMINI_API_KEY"],
+        // Read only where the calls go to Vertex AI.
+        ignored_keys: &["GOOGLE_API_KEY"],
         clouds: &["GOOGLE_GENAI_USE_VERTEXAI"],
         credentials: &["oauth_creds.json"],
         status: None,

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use convoke_agent::Verdict;
 use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{Definition, Kind};
 use convoke_agent::delivery::{Delivery, Permissions};
@@ -14,13 +15,13 @@ fn main() -> ExitCode {
         return code;
     }
     match play_convoke() {
-        Some(()) => ExitCode::SUCCESS,
-        None => ExitCode::FAILURE,
+        Some(Verdict::Done) => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
     }
 }
 
 /// Takes `KIND MODEL DIRECTORY COMMAND ARGS…` and runs one turn there, with every permission.
-fn play_convoke() -> Option<()> {
+fn play_convoke() -> Option<Verdict> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;
     let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name)?;
@@ -39,10 +40,10 @@ fn play_convoke() -> Option<()> {
         state_dir: dir.clone(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-    runtime.block_on(async {
+    let outcome = runtime.block_on(async {
         let mut delivery = Delivery::new("Begin.", dir);
         delivery.permissions = Permissions::Full;
-        agent(definition, host).start(delivery).outcome().await;
+        agent(definition, host).start(delivery).outcome().await
     });
-    Some(())
+    Some(outcome.verdict)
 }

@@ -227,6 +227,189 @@ fn a_failed_app_server_turn_says_why() {
     assert_eq!(failure.reason, Reason::RateLimit);
 }
 
+#[test]
+fn half_a_character_in_an_event_does_not_cost_the_event() {
+    let lines: &[&[u8]] = &[
+        br#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"1","content":"cut \ud83d"}]}}"#,
+        br#"{"type":"result","subtype":"success","is_error":false,"result":"a\ud83d \ud83d\udc4b"}"#,
+    ];
+    let (events, account) = read(Claude::new(100), lines);
+    assert!(
+        matches!(&events[0].kind, EventKind::ToolFinished { output, .. } if output == "cut \u{fffd}")
+    );
+    assert_eq!((account.verdict.word(), account.reply.as_str()), ("done", "a\u{fffd} \u{1f44b}"));
+    assert_eq!(codes(&account), ["agent.output-damaged"]);
+    assert_eq!(account.diagnostics[0].count, Some(2));
+}
+
+#[test]
+fn retries_that_are_not_counted_are_counted_here() {
+    let attempts = |events: &[Event<'static>]| {
+        let retries = events.iter().filter_map(|event| match event.kind {
+            EventKind::Retry { attempt, .. } => Some(attempt),
+            _ => None,
+        });
+        retries.collect::<Vec<_>>()
+    };
+    let exec = br#"{"type":"error","message":"Reconnecting..."}"#;
+    let (events, _) = read(CodexExec::new(100), &[exec, exec, exec]);
+    assert_eq!(attempts(&events), [1, 2, 3]);
+    let app = br#"{"method":"error","params":{"willRetry":true,"error":{"message":"the stream broke off"}}}"#;
+    let tool = br#"{"method":"item/completed","params":{"item":{"type":"commandExecution","id":"1","exitCode":0,"status":"completed"}}}"#;
+    let said = br#"{"method":"item/completed","params":{"item":{"type":"agentMessage","id":"2","text":"half"}}}"#;
+    // The tool is news of the model; half an answer, which is begun anew, is not.
+    let (events, _) = read(CodexApp::new(100), &[app, said, app, tool, app]);
+    assert_eq!(attempts(&events), [1, 2, 1]);
+    let claude = br#"{"type":"system","subtype":"api_retry","error":"server_error"}"#;
+    let (events, _) = read(Claude::new(100), &[claude, claude]);
+    assert_eq!(attempts(&events), [1, 2]);
+}
+
+#[test]
+fn a_change_of_files_that_was_not_made_is_a_tool_that_failed() {
+    for status in ["failed", "declined", "in_progress"] {
+        let line = format!(
+            r#"{{"type":"item.completed","item":{{"id":"1","type":"file_change","changes":[{{"path":"a.rs","kind":"add"}}],"status":"{status}"}}}}"#
+        );
+        let (events, _) = read(CodexExec::new(100), &[line.as_bytes()]);
+        let expected = format!("the change of a.rs is {status}");
+        assert!(
+            matches!(&events[0].kind, EventKind::ToolFinished { ok: false, output, .. } if *output == expected),
+            "{events:?}"
+        );
+    }
+    let made = br#"{"type":"item.completed","item":{"id":"1","type":"file_change","changes":[{"path":"a.rs","kind":"add"}],"status":"completed"}}"#;
+    let (events, _) = read(CodexExec::new(100), &[made]);
+    assert!(matches!(&events[0].kind, EventKind::FileChange { .. }));
+    assert!(matches!(&events[1].kind, EventKind::ToolFinished { ok: true, .. }));
+}
+
+#[test]
+fn an_error_that_ends_a_turn_of_codex_is_said_once() {
+    let error = br#"{"type":"error","message":"{\"error\": {\"message\": \"no such thing\"}}"}"#;
+    let failed = br#"{"type":"turn.failed","error":{"message":"{\"error\": {\"message\": \"no such thing\"}}"}}"#;
+    let (_, account) = read(CodexExec::new(100), &[error, failed]);
+    assert_eq!(account.verdict.to_string(), "failed: failed: no such thing");
+    assert_eq!(codes(&account), [""; 0]);
+    // Without a closing event it is all that explains the end.
+    let (_, account) = read(CodexExec::new(100), &[error]);
+    assert_eq!(account.verdict.to_string(), "failed: failed: no such thing");
+    // Where the turn goes on, it was a notice.
+    let done = br#"{"type":"turn.completed"}"#;
+    let (_, account) = read(CodexExec::new(100), &[error, done]);
+    assert_eq!((account.verdict.word(), codes(&account)), ("done", vec!["agent.notice"]));
+}
+
+#[test]
+fn a_warning_that_comes_again_is_in_the_account_once() {
+    let notice =
+        br#"{"type":"item.completed","item":{"type":"error","message":"a key is ignored"}}"#;
+    let (events, account) = read(CodexExec::new(100), &[notice, notice]);
+    assert_eq!(events.len(), 2);
+    assert_eq!(account.diagnostics.len(), 1);
+    assert_eq!(account.diagnostics[0].count, Some(2));
+}
+
+#[test]
+fn a_failure_always_has_words() {
+    let silent: [(Box<dyn Reader>, &[u8], &str); 4] = [
+        (
+            Box::new(Claude::new(100)),
+            br#"{"type":"result","subtype":"error_max_turns","is_error":true}"#,
+            "failed: budget reached: claude ended the turn as `error_max_turns`",
+        ),
+        (
+            Box::new(Claude::new(100)),
+            br#"{"type":"result","subtype":"success","is_error":"true","result":""}"#,
+            "failed: failed: claude gave no reason",
+        ),
+        (
+            Box::new(CodexExec::new(100)),
+            br#"{"type":"turn.failed","error":null}"#,
+            "failed: failed: codex gave no reason",
+        ),
+        (
+            Box::new(Gemini::new(100)),
+            br#"{"type":"result","status":"error","error":{}}"#,
+            "failed: failed: gemini gave no reason",
+        ),
+    ];
+    for (mut reader, line, expected) in silent {
+        reader.line(line, &mut |_| {});
+        let ending = Ending { exit: Exit::Code(0), stop: None, stderr: "" };
+        assert_eq!(reader.finish(&ending, &mut |_| {}).verdict.to_string(), expected);
+    }
+}
+
+#[test]
+fn an_error_that_claude_wrote_explains_an_end_without_a_result() {
+    let error = br#"{"type":"assistant","error":"rate_limit","message":{"model":"<synthetic>","content":[{"type":"text","text":"Slow down."}]}}"#;
+    let (_, account) = read(Claude::new(100), &[error]);
+    assert_eq!(account.verdict.to_string(), "failed: rate limit: Slow down.");
+    assert_eq!(account.reply, "");
+    // An error that was overcome explains nothing.
+    let said = br#"{"type":"assistant","message":{"content":[{"type":"text","text":"Four."}]}}"#;
+    let (_, account) = read(Claude::new(100), &[error, said]);
+    assert!(account.verdict.to_string().contains("did not close its turn"), "{account:?}");
+}
+
+#[test]
+fn an_empty_result_of_claude_does_not_erase_what_was_said() {
+    let said = br#"{"type":"assistant","message":{"content":[{"type":"text","text":"Four."}]}}"#;
+    let tool = br#"{"type":"assistant","message":{"content":[null,{"type":"tool_use","id":"1","name":"Bash","input":{}}]}}"#;
+    for result in ["\"\"", "null"] {
+        let result = format!(
+            r#"{{"type":"result","subtype":"success","is_error":false,"result":{result}}}"#
+        );
+        let (_, account) = read(Claude::new(100), &[said, result.as_bytes()]);
+        assert_eq!(account.reply, "Four.");
+        // What came before a tool is interim talk, and nothing came behind it.
+        let (_, account) = read(Claude::new(100), &[said, tool, result.as_bytes()]);
+        assert_eq!(account.reply, "");
+    }
+}
+
+#[test]
+fn the_list_that_claude_writes_for_json_is_read_as_its_events() {
+    let list = br#"[{"type":"system","subtype":"init","session_id":"s1","model":"m"},1,{"type":"result","subtype":"success","is_error":false,"result":"yes"}]"#;
+    let (_, account) = read(Claude::new(100), &[list]);
+    assert_eq!((account.verdict, account.reply.as_str()), (Verdict::Done, "yes"));
+    assert_eq!(account.session.as_deref(), Some("s1"));
+}
+
+#[test]
+fn the_json_of_gemini_is_read_on_one_line_or_on_many_with_noise_around_it() {
+    let pretty = "{\n  \"session_id\": \"s1\",\n  \"response\": \"yes\",\n  \"stats\": {\"models\": {\"m\": {\"tokens\": {\"prompt\": 9, \"candidates\": 2, \"thoughts\": 3}}}}\n}";
+    let compact = pretty.replace('\n', "");
+    let usage = Usage { input: 9, output: 5, reasoning: 3, ..Usage::default() };
+    for text in [pretty, &compact, &pretty.replace('\n', "\r\n"), &format!("hello\n{pretty}\nbye")]
+    {
+        let lines: Vec<&[u8]> = text.split('\n').map(str::as_bytes).collect();
+        let (_, account) = read(Gemini::new(100), &lines);
+        assert_eq!((account.verdict, account.reply.as_str()), (Verdict::Done, "yes"), "{text}");
+        assert_eq!((account.usage, account.session.as_deref()), (Some(usage), Some("s1")));
+    }
+    let (_, account) = read(Gemini::new(100), &[br#"{"response":"yes"}"#]);
+    assert_eq!((account.reply.as_str(), account.usage), ("yes", None));
+    let failed = br#"{"session_id":"s1","error":{"type":"Error","message":"no","code":1}}"#;
+    assert_eq!(read(Gemini::new(100), &[failed]).1.verdict.to_string(), "failed: failed: no");
+}
+
+#[test]
+fn an_error_that_gemini_writes_as_json_to_its_error_output_explains_the_end() {
+    let stderr = "Ripgrep is not available.\n{\n  \"session_id\": \"s\",\n  \"error\": {\n    \"type\": \"Error\",\n    \"message\": \"[API Error: {\\\"error\\\":{\\\"code\\\":429,\\\"message\\\":\\\"slow down\\\"}}]\"\n  }\n}\n";
+    let ending = Ending { exit: Exit::Code(173), stop: None, stderr };
+    let account = Gemini::new(100).finish(&ending, &mut |_| {});
+    assert_eq!(account.verdict.to_string(), "failed: rate limit: slow down");
+}
+
+#[test]
+fn what_gemini_thought_counts_as_output() {
+    let line = br#"{"type":"result","status":"success","stats":{"total_tokens":"40","input_tokens":11,"output_tokens":5}}"#;
+    let usage = Usage { input: 11, output: 29, reasoning: 24, ..Usage::default() };
+    assert_eq!(read(Gemini::new(100), &[line]).1.usage, Some(usage));
+}
+
 proptest::proptest! {
     /// Whatever a program writes, it is read without a panic, in any chunks, to the same account.
     #[test]

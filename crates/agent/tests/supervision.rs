@@ -187,13 +187,23 @@ async fn a_child_that_never_ends_runs_out_of_time() {
 async fn an_agent_that_tries_again_too_often_is_stopped() {
     let stage = Stage::new();
     // The shell takes codex's first argument for the name of its script.
-    let script = r#"
-        for n in 1 2 3 4 5; do
-            echo '{"type":"error","message":"Reconnecting... '$n'/5 (unexpected status 503)"}'
-            echo $n >>attempts
-            [ $n -le 2 ] || sleep 1000
-        done"#;
+    let counted = r#"{"type":"error","message":"Reconnecting... '$n'/5 (unexpected status 503)"}"#;
+    let not_counted = r#"{"type":"error","message":"Reconnecting... (unexpected status 503)"}"#;
+    for notice in [counted, not_counted] {
+        let script = format!(
+            "for n in 1 2 3 4 5; do
+                echo '{notice}'
+                echo $n >>attempts
+                [ $n -le 2 ] || sleep 1000
+            done"
+        );
+        an_agent_is_stopped(&stage, &script).await;
+    }
+}
+
+async fn an_agent_is_stopped(stage: &Stage, script: &str) {
     std::fs::write(stage.path().join("exec"), script).unwrap();
+    std::fs::write(stage.path().join("attempts"), "").unwrap();
     let definition = Definition {
         command: Some("/bin/sh".to_owned()),
         protocol: Protocol::Exec,
@@ -268,6 +278,116 @@ async fn a_program_that_is_not_there_is_named() {
     let outcome = agent(definition, host).start(stage.delivery("")).outcome().await;
     assert_eq!(reason(&outcome), Some(Reason::Start));
     assert!(outcome.verdict.to_string().contains("no-such-agent"));
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_be_run_is_no_turn_that_failed() {
+    let stage = Stage::new();
+    let program = stage.path().join("agent");
+    std::fs::write(&program, "#!/no/such/interpreter\n").unwrap();
+    assert!(Command::new("chmod").arg("+x").arg(&program).status().unwrap().success());
+    let definition = Definition {
+        command: Some(program.display().to_string()),
+        ..Definition::built_in(Kind::Plain)
+    };
+    let outcome = agent(definition, stage.host()).start(stage.delivery("")).outcome().await;
+    assert_eq!(reason(&outcome), Some(Reason::Start), "{outcome:?}");
+    assert!(outcome.verdict.to_string().contains(&program.display().to_string()));
+}
+
+#[tokio::test]
+async fn a_turn_with_no_time_ends_at_once_and_one_without_end_does_not_panic() {
+    let stage = Stage::new();
+    let mut delivery = stage.delivery("x");
+    delivery.limits.turn = Duration::ZERO;
+    delivery.limits.grace = Duration::ZERO;
+    let outcome = stage.agent("echo $$ >>pids; sleep 1000").start(delivery).outcome().await;
+    assert_eq!(outcome.verdict, Verdict::TimedOut);
+    assert!(!stage.pids().into_iter().any(runs));
+    let mut delivery = stage.delivery("x");
+    delivery.limits.turn = Duration::MAX;
+    delivery.limits.silence = Duration::MAX;
+    delivery.limits.grace = Duration::MAX;
+    let outcome = stage.agent("cat").start(delivery).outcome().await;
+    assert_eq!((outcome.verdict, outcome.reply.as_str()), (Verdict::Done, "x"));
+}
+
+#[tokio::test]
+async fn a_program_that_ends_at_once_is_seen_whole_every_time() {
+    let stage = Stage::new();
+    for round in 0..50 {
+        let outcome = stage.run("printf quick; exit 0", "not read").await;
+        assert_eq!((outcome.verdict.word(), outcome.reply.as_str()), ("done", "quick"), "{round}");
+        let outcome = stage.run("exit 7", "not read").await;
+        assert!(outcome.verdict.to_string().contains("exit code 7"), "{round}: {outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn output_over_its_limit_ends_a_turn_that_is_still_being_fed() {
+    let stage = Stage::new();
+    let mut delivery = stage.delivery(&"x".repeat(8 << 20));
+    delivery.limits.output_bytes = 1 << 20;
+    let outcome = stage.agent("echo $$ >>pids; yes").start(delivery).outcome().await;
+    assert_eq!(reason(&outcome), Some(Reason::Flood));
+    assert!(!stage.pids().into_iter().any(runs));
+}
+
+/// The parent's way with signals is inherited: one that ignores the ends of its children must not keep
+/// us from seeing ours.
+#[tokio::test]
+async fn an_agent_is_seen_to_end_also_where_the_ends_of_children_are_ignored() {
+    let stage = Stage::new();
+    for (script, done) in [("cat >/dev/null; echo yes", true), ("exit 3", false)] {
+        let status = Command::new("env")
+            .args(["--ignore-signal=CHLD", "--ignore-signal=PIPE", HOST, "plain", ""])
+            .arg(stage.path())
+            .args(["/bin/sh", "-c", script])
+            .status()
+            .unwrap();
+        assert_eq!(status.success(), done, "{script}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_gets_a_broken_pipe_as_a_signal_as_everywhere() {
+    let stage = Stage::new();
+    let outcome = stage.run("(yes; echo $? >ended) | head -n 1", "").await;
+    assert_eq!(outcome.reply, "y");
+    // 128 and the number of the signal; `yes` would complain of an error instead.
+    let ended = std::fs::read_to_string(stage.path().join("ended")).unwrap_or_default();
+    assert_eq!(ended.trim(), "141");
+}
+
+#[tokio::test]
+async fn a_daemon_that_hides_well_ends_with_the_turn() {
+    let stage = Stage::new();
+    // Forked twice, in a session of its own, without our environment, its output or its directory.
+    let hidden =
+        r#"echo $$ >>"$1"; (trap '' HUP INT TERM; sleep 1000 & echo $! >>"$1"; wait) & wait"#;
+    std::fs::write(stage.path().join("hidden"), hidden).unwrap();
+    let script = r#"
+        dir=$PWD
+        (cd /; setsid env -i /bin/sh "$dir/hidden" "$dir/pids" <&- >/dev/null 2>&1 &)
+        while [ "$(grep -c . pids 2>/dev/null)" != 2 ]; do sleep .01; done
+        echo done"#;
+    let outcome = stage.run(script, "").await;
+    assert_eq!((outcome.verdict.word(), outcome.reply.as_str()), ("done", "done"));
+    assert_eq!(codes(&outcome), ["agent.processes-left"]);
+    assert_eq!(stage.pids().into_iter().filter(|&pid| runs(pid)).count(), 0);
+}
+
+/// A signal without a name in our tables ends a tool, and then the agent itself.
+#[tokio::test]
+async fn an_end_by_a_nameless_signal_is_no_end_of_our_watch() {
+    let stage = Stage::new();
+    let script =
+        "(sleep 1000 & kill -40 $!; wait $!); echo on; (setsid sh -c 'kill -40 $$' &) ; echo done";
+    let outcome = stage.run(script, "").await;
+    assert_eq!((outcome.verdict.word(), outcome.reply.as_str()), ("done", "on\ndone"));
+    let outcome = stage.run("echo half; kill -40 $$", "").await;
+    assert_eq!(outcome.reply, "half");
+    assert_eq!(reason(&outcome), Some(Reason::Incomplete), "{outcome:?}");
 }
 
 #[tokio::test]

@@ -147,6 +147,12 @@ codes! {
     ThreadCompactionUseless = "thread.compaction-useless",
         "A thread was compacted and is still over its limit.",
         "Shorten the instructions, or use a model with a larger context window.";
+    ThreadTurnRetried = "thread.turn-retried",
+        "A turn was taken once more; what an earlier attempt at it had left in the thread is passed over.",
+        "Nothing: the lines of the earlier attempt stay in the store.";
+    ThreadForgotten = "thread.forgotten",
+        "A model begins a new thread in the copy of a session, because nobody knows how much of the old one the copy may have.",
+        "Copy the whole session, without --after, to keep the thread.";
     RecordTorn = "record.torn",
         "The last line of a thread's file was cut off and was left out.",
         "Nothing: the program that wrote it was stopped while writing.";

@@ -219,27 +219,39 @@ struct TellTales {
     bytes: Vec<u8>,
     /// The headers, and where in each its tell-tale stands.
     headers: Vec<(&'static [u8], usize)>,
+    /// The bytes that stand before the tell-tale of a header.
+    before: [bool; 256],
 }
 
 impl TellTales {
     fn new(format: &Format) -> Self {
-        // Letters have to be looked for in both cases, and are everywhere: punctuation is better.
-        let tell_tale = |header: &str| {
-            let punctuation = header.bytes().position(|byte| byte.is_ascii_punctuation());
-            punctuation.unwrap_or(0)
+        // Letters have to be looked for in both cases, and are everywhere: punctuation is better. Of
+        // several the last, because what stands before it tells the header from other text.
+        let tell_tale = |header: &'static str| {
+            let punctuation = header.bytes().rposition(|byte| byte.is_ascii_punctuation());
+            (header.as_bytes(), punctuation.unwrap_or(0))
         };
-        let headers: Vec<(&'static [u8], usize)> =
-            format.headers.present().map(|header| (header.as_bytes(), tell_tale(header))).collect();
+        let headers: Vec<_> = format.headers.present().map(tell_tale).collect();
         let mut bytes = vec![match format.line {
             LineStyle::Arrow => b'>',
             LineStyle::Dash | LineStyle::Bare => b':',
         }];
+        let mut before = [false; 256];
         for &(header, at) in &headers {
-            bytes.extend([header[at].to_ascii_lowercase(), header[at].to_ascii_uppercase()]);
+            bytes.extend(both_cases(header[at]));
+            match at.checked_sub(1) {
+                Some(at) => {
+                    for byte in both_cases(header[at]) {
+                        before[usize::from(byte)] = true;
+                    }
+                }
+                // A header that begins with its tell-tale can follow any white space.
+                None => before = [true; 256],
+            }
         }
         bytes.sort_unstable();
         bytes.dedup();
-        Self { bytes, headers }
+        Self { bytes, headers, before }
     }
 
     #[inline]
@@ -252,18 +264,25 @@ impl TellTales {
         }
     }
 
-    /// Tells whether a tell-tale stands where one stands in a header: the header's first and last byte
-    /// are around it.
+    /// Tells whether a tell-tale stands where one stands in a header: what is before it, and the
+    /// header's first and last byte around it.
     #[inline]
     fn is_in_header(&self, text: &[u8], at: usize) -> bool {
-        self.headers.iter().any(|&(header, tell_tale)| {
-            let last = header.len() - 1;
-            at.checked_sub(tell_tale).is_some_and(|start| {
-                text.get(start + last).is_some_and(|byte| byte.eq_ignore_ascii_case(&header[last]))
-                    && text[start].eq_ignore_ascii_case(&header[0])
+        let may_be = at == 0 || self.before[usize::from(text[at - 1])];
+        may_be
+            && self.headers.iter().any(|&(header, tell_tale)| {
+                let last = header.len() - 1;
+                at.checked_sub(tell_tale).is_some_and(|start| {
+                    text.get(start + last)
+                        .is_some_and(|byte| byte.eq_ignore_ascii_case(&header[last]))
+                        && text[start].eq_ignore_ascii_case(&header[0])
+                })
             })
-        })
     }
+}
+
+fn both_cases(byte: u8) -> [u8; 2] {
+    [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()]
 }
 
 #[cfg(test)]

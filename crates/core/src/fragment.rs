@@ -10,7 +10,7 @@ use memchr::memchr_iter;
 use crate::assembler::{Format, LineStyle};
 use crate::input::{AssemblerInput, Fencing, PromptContextMessage};
 use crate::ledger::Source;
-use crate::line_break::line_starts;
+use crate::line_break::{count_line_breaks, line_starts};
 use crate::whitespace::{trim, trim_start};
 
 /// A part of a prompt under one header.
@@ -149,8 +149,8 @@ impl<'a> ContextLines<'a> {
     /// need no look at the text stays small.
     #[inline(never)]
     fn indentation(&self, message: &PromptContextMessage<'_>) -> usize {
-        let lines = |text: &str| line_starts(text).count();
-        self.style.contents(message).into_iter().map(lines).sum::<usize>() * INDENT.len()
+        let contents = self.style.contents(message).into_iter();
+        contents.map(count_line_breaks).sum::<usize>() * INDENT.len()
     }
 
     /// Writes one line.

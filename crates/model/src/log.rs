@@ -1,9 +1,15 @@
 //! What the lines of a stored thread say.
 //!
-//! Most lines are the thread's own record ([`convoke_thread::record`]). Three kinds are ours: what the
-//! model was last told of its situation, a fingerprint of the last request, and the note that a
-//! compaction was undone. Nothing is ever taken out: an undone compaction is passed over when the
-//! lines are read, and what it had replaced is there as before.
+//! Most lines are the thread's own record ([`convoke_thread::record`]). Five kinds are ours: what the
+//! model was last told of its situation, a fingerprint of the last request, the note that a compaction
+//! was undone, which turn of its session an attempt was made at, and the note that an attempt was taken
+//! back because its turn is taken once more. Nothing is ever taken out: an undone compaction and an
+//! attempt that was taken back are passed over when the lines are read, and what they had replaced is
+//! there as before.
+
+mod check;
+mod found;
+mod own;
 
 use std::collections::HashSet;
 
@@ -11,8 +17,12 @@ use convoke_core::Diagnostic;
 use convoke_thread::item::ResponseItem;
 use convoke_thread::record::{self, Event, Record};
 use convoke_thread::thread::Told;
-use serde_json::{Value, json};
+use serde_json::json;
 
+pub use self::check::{BadLine, check};
+pub(crate) use self::found::Found;
+use self::own::{OwnLine, taken_back};
+pub(crate) use self::own::{sent_line, told_line};
 use crate::prefix::Fingerprint;
 use crate::store::{StoreError, ThreadId, ThreadStore};
 
@@ -25,6 +35,9 @@ pub struct Log {
     pub told: Told,
     /// The last request.
     pub sent: Option<Fingerprint>,
+    /// The turns of its session that it holds, by the names that their deliveries gave them, oldest
+    /// first.
+    pub turns: Vec<String>,
     /// The compactions that hold, oldest first.
     pub compactions: Vec<Compaction>,
     /// What the user should know.
@@ -73,48 +86,41 @@ impl Log {
         thread: &ThreadId,
     ) -> Result<Option<Self>, LogError> {
         let lines = store.load(thread).await?;
-        if lines.is_empty() {
-            return Ok(None);
-        }
-        Self::read(&lines)
-            .map(Some)
-            .map_err(|reason| LogError::Unreadable { thread: thread.clone(), reason })
+        Self::read(&lines).map_err(|reason| LogError::Unreadable { thread: thread.clone(), reason })
     }
 
-    /// Reads the lines of a thread. Costs one pass over their bytes.
-    pub fn read(lines: &[String]) -> Result<Self, String> {
+    /// Reads the lines of a thread; `None` when none of them holds. Costs one pass over their bytes.
+    pub fn read<L: AsRef<str>>(lines: &[L]) -> Result<Option<Self>, String> {
         let mut log = Self { lines: lines.len(), ..Self::default() };
+        let taken_back = taken_back(lines)?;
         let mut undone = HashSet::new();
-        let mut own = Vec::with_capacity(lines.len());
-        for line in lines {
-            let is_own = own_line(line);
-            own.push(is_own);
-            if !is_own {
-                continue;
-            }
-            let mut value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
-            if let Some(line) = value["undone"].as_u64() {
-                undone.insert(usize::try_from(line).unwrap_or(usize::MAX));
-            } else if let Some(told) = value.get_mut("told") {
-                log.told =
-                    serde_json::from_value(told.take()).map_err(|error| error.to_string())?;
-            } else if let Some(sent) = value.get_mut("sent") {
-                log.sent = serde_json::from_value(sent.take()).ok();
+        for (line, _) in lines.iter().zip(&taken_back).filter(|(_, taken_back)| !**taken_back) {
+            match OwnLine::read(line.as_ref())? {
+                Some(OwnLine::Undone(line)) => {
+                    undone.insert(line);
+                }
+                Some(OwnLine::Told(told)) => log.told = told,
+                Some(OwnLine::Sent(sent)) => log.sent = sent,
+                Some(OwnLine::Attempt(attempt)) => log.turns.push(attempt.turn),
+                Some(OwnLine::TakenBack(_)) | None => {}
             }
         }
-        let mut text = String::with_capacity(lines.iter().map(|line| line.len() + 1).sum());
+        let mut text = String::with_capacity(lines.iter().map(|it| it.as_ref().len() + 1).sum());
         let mut kept = Vec::new();
-        for (index, line) in lines.iter().enumerate() {
-            if !own[index] && !undone.contains(&index) {
+        for (index, line) in lines.iter().map(AsRef::as_ref).enumerate() {
+            if !taken_back[index] && !undone.contains(&index) && !OwnLine::is_one(line) {
                 text.push_str(line);
                 text.push('\n');
                 kept.push(index);
             }
         }
+        if kept.is_empty() {
+            return Ok(None);
+        }
         log.record =
             record::read(&text, &mut log.diagnostics).map_err(|error| error.to_string())?;
         log.find_compactions(&kept);
-        Ok(log)
+        Ok(Some(log))
     }
 
     fn find_compactions(&mut self, kept: &[usize]) {
@@ -153,17 +159,4 @@ pub async fn undo_compaction(store: &dyn ThreadStore, thread: &ThreadId) -> Resu
         json!({"usage": {"last": estimate, "total": total}}).to_string(),
     ];
     Ok(store.append(thread, log.lines, lines).await?)
-}
-
-/// Tells our lines from the record's without reading them: each line is an object of one key.
-fn own_line(line: &str) -> bool {
-    ["{\"told\":", "{\"sent\":", "{\"undone\":"].iter().any(|start| line.starts_with(start))
-}
-
-pub(crate) fn told_line(told: &Told) -> String {
-    json!({"told": told}).to_string()
-}
-
-pub(crate) fn sent_line(sent: &Fingerprint) -> String {
-    json!({"sent": sent}).to_string()
 }

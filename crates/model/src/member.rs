@@ -2,14 +2,15 @@
 //!
 //! A turn is stored whole or not at all: a turn that fails leaves the thread as it was, so that it can
 //! be tried again, and a program that dies in the middle of one loses nothing that was acknowledged. A
-//! turn that the user cancelled is stored with the note that it was.
+//! turn that the user cancelled is stored with the note that it was. For a caller that keeps what its
+//! agents remember, the lines are not stored here: they come with the outcome.
 
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_agent::config::{ApiDeveloperRole, ApiTools, ApiWire};
-use convoke_agent::delivery::{Delivery, ResumeHandle};
+use convoke_agent::delivery::{Delivery, Keeper, ResumeHandle};
 use convoke_agent::event::{Event, EventKind};
 use convoke_agent::redact::Redactor;
 use convoke_agent::turn::TurnSide;
@@ -26,7 +27,7 @@ use convoke_thread::user_input::UserInput;
 
 use crate::client::{CallLimits, Client};
 use crate::endpoint::{Endpoint, Proxies};
-use crate::log::{Log, LogError};
+use crate::log::{Found, LogError};
 use crate::progress::Progress;
 use crate::secret::Key;
 use crate::settings::Settings;
@@ -46,7 +47,7 @@ pub struct Host {
     pub machine: Machine,
     /// The texts and model facts.
     pub pack: Arc<Pack>,
-    /// Where threads are kept.
+    /// Where threads are kept; for a caller that keeps them itself, where it does.
     pub store: Arc<dyn ThreadStore>,
     /// Is shown every request before it is sent.
     pub observer: Option<Observer>,
@@ -232,20 +233,21 @@ enum Ended {
 
 impl Prepared<'_> {
     async fn take(&self, task: Task, side: &TurnSide) -> Result<Outcome, Failure> {
-        let (id, log, mut diagnostics) = self.find_thread(task).await?;
+        let (found, mut diagnostics) = self.find_thread(task).await?;
         for diagnostic in &diagnostics {
             side.warn(diagnostic.clone()).await;
         }
         side.send(Event::own(EventKind::Started {
-            session: Some(id.as_str().to_owned().into()),
+            session: Some(found.id.as_str().to_owned().into()),
             model: Some(self.config.model.clone().into()),
         }))
         .await;
-        let (mut ended, mut progress) = self.attempt(task, &id, log.as_ref(), None, side).await?;
-        if is_full(&ended) && task == Task::Answer && !progress.has_compacted() && log.is_some() {
+        let (mut ended, mut progress) = self.attempt(task, &found, None, side).await?;
+        let has_begun = found.log.is_some();
+        if is_full(&ended) && task == Task::Answer && !progress.has_compacted() && has_begun {
             // The server knows its limit better than we do: compact what was there, then ask again.
             let first = Some(Task::Compact);
-            (ended, progress) = self.attempt(task, &id, log.as_ref(), first, side).await?;
+            (ended, progress) = self.attempt(task, &found, first, side).await?;
         }
         let verdict = match ended {
             Ended::Done => match progress.stopped() {
@@ -257,28 +259,26 @@ impl Prepared<'_> {
             Ended::TimedOut => Verdict::TimedOut,
         };
         diagnostics.append(&mut progress.diagnostics);
-        let is_kept = log.is_some() || progress.is_stored();
+        let is_kept = has_begun || progress.is_stored();
         Ok(Outcome {
             verdict,
             usage: progress.usage,
             cost_usd: None,
             model: progress.model.take(),
             resume: is_kept.then(|| ResumeHandle {
-                session: id.as_str().to_owned(),
+                session: found.id.as_str().to_owned(),
                 cwd: self.delivery.cwd.clone(),
                 model: Some(self.config.model.clone()),
                 used: None,
             }),
             reply: std::mem::take(&mut progress.reply),
             diagnostics,
+            memory: progress.memory.take(),
         })
     }
 
     /// Finds the thread of the turn, and what the user should know about it.
-    async fn find_thread(
-        &self,
-        task: Task,
-    ) -> Result<(ThreadId, Option<Log>, Vec<Diagnostic>), Failure> {
+    async fn find_thread(&self, task: Task) -> Result<(Found, Vec<Diagnostic>), Failure> {
         let unknown =
             |name: &str| Failure::new(Reason::Session, format!("there is no thread `{name}`"));
         let id = match (&self.delivery.resume, &self.thread) {
@@ -288,28 +288,35 @@ impl Prepared<'_> {
             (None, Some(own)) => own.clone(),
             (None, None) => ThreadId::new(),
         };
-        let log = Log::load(&*self.host.store, &id).await.map_err(|error| log_failure(&error))?;
-        match (log, task) {
-            (Some(mut log), _) => {
-                let diagnostics = std::mem::take(&mut log.diagnostics);
-                Ok((id, Some(log), diagnostics))
-            }
-            (None, Task::Compact) => Err(unknown(id.as_str())),
-            (None, Task::Answer) if self.delivery.resume.is_none() => Ok((id, None, Vec::new())),
-            (None, Task::Answer) => {
-                let message = format!("there is no thread `{id}`; a new one was begun");
-                let anew = Diagnostic::new(Code::AgentSessionAnew, message);
-                Ok((ThreadId::new(), None, vec![anew]))
-            }
+        let turn = match (&self.delivery.keeper, task) {
+            (Keeper::Caller { turn }, Task::Answer) => Some(turn.as_str()),
+            _ => None,
+        };
+        let found = Found::load(&*self.host.store, id, turn).await;
+        let mut found = found.map_err(|error| log_failure(&error))?;
+        let log = found.log.as_mut();
+        let mut diagnostics =
+            log.map(|log| std::mem::take(&mut log.diagnostics)).unwrap_or_default();
+        if let Some(line) = found.takes_back {
+            let count = (found.known - line) as u64;
+            let message =
+                format!("{count} lines of an earlier attempt at this turn are passed over");
+            diagnostics.push(Diagnostic::new(Code::ThreadTurnRetried, message).with_count(count));
+        } else if found.log.is_none() && task == Task::Compact {
+            return Err(unknown(found.id.as_str()));
+        } else if found.log.is_none() && self.delivery.resume.is_some() {
+            let message = format!("there is no thread `{}`; a new one was begun", found.id);
+            diagnostics.push(Diagnostic::new(Code::AgentSessionAnew, message));
+            found = Found::new();
         }
+        Ok((found, diagnostics))
     }
 
     /// Does the work once, from the thread as it is stored, and stores what came of it.
     async fn attempt(
         &self,
         task: Task,
-        id: &ThreadId,
-        log: Option<&Log>,
+        found: &Found,
         first: Option<Task>,
         side: &TurnSide,
     ) -> Result<(Ended, Progress), Failure> {
@@ -321,9 +328,10 @@ impl Prepared<'_> {
             listed_models: &[],
         };
         let config = self.config.clone();
+        let log = found.log.as_ref();
         let mut thread = match log {
             Some(log) => Thread::continued(setup, config, &log.record, &log.told),
-            None => Thread::start(setup, config, id.as_str()),
+            None => Thread::start(setup, config, found.id.as_str()),
         }
         .map_err(|error| usage(error.to_string()))?;
         if self.toolbox.is_some() {
@@ -361,7 +369,8 @@ impl Prepared<'_> {
             (Ended::Cancelled, Task::Answer) => thread.interrupt(Vec::new()),
             _ => return Ok((ended, progress)),
         }
-        let stored = progress.store(&mut thread, id, &*self.host.store, self.key.as_ref()).await;
+        let (keeper, store) = (&self.delivery.keeper, &*self.host.store);
+        let stored = progress.store(&mut thread, found, keeper, store, self.key.as_ref()).await;
         match stored {
             Ok(()) => Ok((ended, progress)),
             Err(error) => Ok((Ended::Failed(log_failure(&error.into())), progress)),

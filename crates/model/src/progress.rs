@@ -1,15 +1,17 @@
 //! What a turn has come to so far, and how it is stored.
 
+use convoke_agent::delivery::Keeper;
+use convoke_agent::turn::Memory;
 use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_core::Diagnostic;
 use convoke_thread::record::{self, Event as ThreadEvent};
 use convoke_thread::thread::{Thread, Told};
 
-use crate::log::{self, Log};
+use crate::log::{self, Found, Log};
 use crate::prefix::Fingerprint;
 use crate::secret::Key;
-use crate::store::{StoreError, ThreadId, ThreadStore};
+use crate::store::{StoreError, ThreadStore};
 use crate::wire::Stopped;
 
 /// What a turn has come to so far.
@@ -20,11 +22,12 @@ pub(crate) struct Progress {
     pub reply: String,
     pub diagnostics: Vec<Diagnostic>,
     pub lines: Vec<String>,
-    known_lines: usize,
     told: Told,
     pub sent: Option<Fingerprint>,
     pub stopped: Option<Stopped>,
     pub compaction: Compactions,
+    /// What a caller is to store.
+    pub memory: Option<Memory>,
     stored: bool,
 }
 
@@ -50,11 +53,11 @@ impl Progress {
             reply: String::new(),
             diagnostics: Vec::new(),
             lines: start,
-            known_lines: log.map_or(0, |log| log.lines),
             told: log.map(|log| log.told.clone()).unwrap_or_default(),
             sent: log.and_then(|log| log.sent.clone()),
             stopped: None,
             compaction: Compactions::default(),
+            memory: None,
             stored: false,
         }
     }
@@ -86,11 +89,12 @@ impl Progress {
         self.lines.extend(events.iter().map(record::write_event));
     }
 
-    /// Stores the turn: all of it, or nothing.
+    /// Stores the turn, or hands it to whoever keeps it: all of it, or nothing.
     pub async fn store(
         &mut self,
         thread: &mut Thread<'_>,
-        id: &ThreadId,
+        found: &Found,
+        keeper: &Keeper,
         store: &dyn ThreadStore,
         key: Option<&Key>,
     ) -> Result<(), StoreError> {
@@ -100,13 +104,24 @@ impl Progress {
             self.lines.push(log::told_line(&told));
         }
         self.lines.extend(self.sent.as_ref().map(log::sent_line));
-        let mut lines = std::mem::take(&mut self.lines);
+        let turn = match keeper {
+            Keeper::Agent => None,
+            Keeper::Caller { turn } => Some(turn.as_str()),
+        };
+        let mut lines = found.heading(turn, &self.lines);
+        lines.append(&mut self.lines);
         if let Some(key) = key {
             for line in &mut lines {
                 key.take_out_of(line);
             }
         }
-        store.append(id, self.known_lines, lines).await?;
+        match keeper {
+            Keeper::Agent => store.append(&found.id, found.known, lines).await?,
+            Keeper::Caller { .. } => {
+                let thread = found.id.as_str().to_owned();
+                self.memory = Some(Memory { thread, known: found.known, lines });
+            }
+        }
         self.stored = true;
         Ok(())
     }

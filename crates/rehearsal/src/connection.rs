@@ -21,6 +21,7 @@ use tokio::sync::watch;
 
 use crate::auxiliary;
 use crate::body::Played;
+use crate::encoding::{self, EncodingError};
 use crate::playback::Playback;
 use crate::record::{self, Answered, Kind, Recorded};
 use crate::script::{Answer, Content, End, HttpError, Reply, Script, Step, Usage};
@@ -115,12 +116,23 @@ async fn respond(
         Err(error) if error.is::<LengthLimitError>() => {
             let limit = shared.limits.body_bytes;
             let message = format!("the body is larger than {limit} bytes");
-            return Ok(refusal(StatusCode::PAYLOAD_TOO_LARGE, &message));
+            return Ok(refusal(&parts, StatusCode::PAYLOAD_TOO_LARGE, message));
         }
-        Err(_) => return Ok(refusal(StatusCode::BAD_REQUEST, "the body broke off")),
+        Err(_) => return Ok(refusal(&parts, StatusCode::BAD_REQUEST, "the body broke off")),
+    };
+    let body = match encoding::unpacked(&parts.headers, body, shared.limits.body_bytes) {
+        Ok(body) => body,
+        Err(error) => {
+            let status = match error {
+                EncodingError::Unknown(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                EncodingError::Broken(_) => StatusCode::BAD_REQUEST,
+                EncodingError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            };
+            return Ok(refusal(&parts, status, error.to_string()));
+        }
     };
     let Some(answer) = shared.decide(&parts, body) else {
-        return Ok(refusal(StatusCode::INSUFFICIENT_STORAGE, "the record is full"));
+        return Ok(refusal(&parts, StatusCode::INSUFFICIENT_STORAGE, "the record is full"));
     };
     Ok(match answer {
         Decision::Fixed(status, value) => json_response(status, &value),
@@ -184,7 +196,7 @@ impl Shared {
         let query = parts.uri.query().unwrap_or_default();
         let called = wire::at(path).filter(|_| parts.method == Method::POST);
         let Some(wire) = called else {
-            let (kind, status, value) = auxiliary::answer(parts, body);
+            let (kind, status, value) = auxiliary::answer(parts, body, number);
             return fixed(kind, status, value);
         };
         let recognised = match wire::recognise(wire, path, query, body) {
@@ -279,6 +291,8 @@ fn json_response(status: u16, value: &Value) -> Response<Played> {
     response
 }
 
-fn refusal(status: StatusCode, message: &str) -> Response<Played> {
-    json_response(status.as_u16(), &json!({"error": {"message": message}}))
+/// Refuses a request before it is looked at, as the vendor would say it.
+fn refusal(parts: &Parts, status: StatusCode, message: impl Into<String>) -> Response<Played> {
+    let error = HttpError::new(status.as_u16(), message);
+    json_response(status.as_u16(), &wire::error(wire::spoken_by(parts), &error, 0))
 }

@@ -25,6 +25,7 @@ mod anatomy;
 mod auxiliary;
 mod body;
 mod connection;
+mod encoding;
 mod playback;
 mod record;
 pub mod script;

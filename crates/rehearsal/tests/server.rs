@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use convoke_rehearsal::script::Condition;
@@ -318,11 +319,16 @@ async fn the_small_requests_around_a_call_are_answered() {
         ("GET /v1/models", ""),
         ("GET /v1/models HTTP/1.1\r\nanthropic-version: 2023-06-01\r\nx:", ""),
         ("GET /v1beta/models", ""),
+        ("GET /v1/models/any-name", ""),
+        ("GET /v1beta/models/any-name", ""),
+        ("POST /v1/responses/input_tokens", "twelve bytes"),
         ("POST /v1/messages/count_tokens?beta=true", "twelve bytes"),
         ("POST /v1beta/models/m:countTokens", "twelve bytes"),
         ("GET /v1/responses HTTP/1.1\r\nupgrade: websocket\r\nx:", ""),
         ("POST /api/event_logging/batch", "{}"),
         ("POST /v1/videos", "{}"),
+        ("POST /v1/complete HTTP/1.1\r\nanthropic-version: 2023-06-01\r\nx:", "{}"),
+        ("POST /v1beta/corpora", "{}"),
         ("GET /v1/messages", ""),
         ("POST /v1/messages", "{not json"),
         ("POST /v1/responses", ""),
@@ -352,6 +358,103 @@ async fn what_is_too_large_is_refused() {
     ];
     assert_eq!(statuses, [413, 200, 507, 200]);
     assert_eq!(server.requests().len(), 2);
+}
+
+/// Sends a body that was packed.
+async fn send_packed(server: &Rehearsal, path: &str, encoding: &str, body: &[u8]) -> Received {
+    let head = format!("POST {path} HTTP/1.1\r\ncontent-encoding: {encoding}\r\nx: y\r\nz:");
+    send(server, &head, body).await
+}
+
+#[tokio::test]
+async fn a_body_that_was_packed_is_recorded_as_it_was_before() {
+    let server = start(Script::default()).await.unwrap();
+    let plain = json!({"model": "m", "input": "你好 ".repeat(1000)}).to_string();
+    let gzip = {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(plain.as_bytes()).unwrap();
+        packed.finish().unwrap()
+    };
+    let level = ruzstd::encoding::CompressionLevel::Fastest;
+    let zstd = ruzstd::encoding::compress_to_vec(plain.as_bytes(), level);
+    let both = ruzstd::encoding::compress_to_vec(gzip.as_slice(), level);
+    for (encoding, body) in [("gzip", &gzip), ("zstd", &zstd), ("gzip, ZSTD", &both)] {
+        assert_eq!(send_packed(&server, "/v1/responses", encoding, body).await.status, 200);
+        let last = server.model_calls().pop().unwrap();
+        assert!(last.body == plain.as_bytes(), "{encoding}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_cannot_be_unpacked_is_refused_as_the_vendor_would() {
+    let limits = Limits { body_bytes: 10_000, ..Limits::default() };
+    let server = start_with(Script::default(), limits).await.unwrap();
+    let level = ruzstd::encoding::CompressionLevel::Fastest;
+    let bomb = ruzstd::encoding::compress_to_vec(vec![b' '; 1 << 20].as_slice(), level);
+    let mut table = String::new();
+    for (path, encoding, body) in [
+        ("/v1/messages", "br", &b"{}"[..]),
+        ("/v1/responses", "gzip", b"no gzip"),
+        ("/v1beta/models/m:generateContent", "zstd", b"no zstd"),
+        ("/v1/messages", "zstd", &bomb),
+    ] {
+        let received = send_packed(&server, path, encoding, body).await;
+        let _ = writeln!(table, "{path} {encoding}: {} {}", received.status, received.body);
+    }
+    assert!(server.requests().is_empty());
+    insta::assert_snapshot!(table);
+}
+
+#[tokio::test]
+async fn a_client_that_waits_to_be_asked_for_its_body_is_asked() {
+    let server = start(Script::default()).await.unwrap();
+    let mut stream = TcpStream::connect(server.address()).await.unwrap();
+    let (path, body) = call(Wire::Messages, false);
+    let body = body.to_string();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut go_on = [0; 25];
+    let asked = tokio::time::timeout(Duration::from_mins(1), stream.read_exact(&mut go_on));
+    asked.await.unwrap().unwrap();
+    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream.write_all(body.as_bytes()).await.unwrap();
+    let mut answer = [0; 15];
+    stream.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200 OK");
+}
+
+#[tokio::test]
+async fn one_connection_carries_many_calls_and_many_connections_their_own() {
+    let server = start(Script::default()).await.unwrap();
+    let address = server.address();
+    let clients = (0..20).map(|_| async move {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        for wire in WIRES {
+            let (path, body) = call(wire, false);
+            let body = body.to_string();
+            let length = body.len();
+            let request = format!(
+                "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}"
+            );
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(stream.read_u8().await.unwrap());
+            }
+            let head = String::from_utf8(head).unwrap();
+            assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+            let length = head.split("content-length: ").nth(1).unwrap();
+            let length = length.split("\r\n").next().unwrap().parse().unwrap();
+            stream.read_exact(&mut vec![0; length]).await.unwrap();
+        }
+    });
+    let mut tasks = tokio::task::JoinSet::new();
+    clients.for_each(|client| drop(tasks.spawn(client)));
+    tasks.join_all().await;
+    assert_eq!(server.model_calls().len(), 80);
 }
 
 #[tokio::test]

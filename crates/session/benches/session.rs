@@ -127,6 +127,7 @@ async fn fill(store: &SqliteStore, messages: u64) -> SessionId {
             messages: (first..=last).map(message).collect(),
             turns: Vec::new(),
             attempts: Vec::new(),
+            threads: Vec::new(),
             state: State {
                 last_message: MessageNumber(last),
                 next_message_id: last + 1,

@@ -4,6 +4,7 @@
 //! the suite.
 
 mod rows;
+mod threads;
 mod windows;
 
 use crate::content::{Content, ContentHash};
@@ -11,8 +12,8 @@ use crate::id::{Head, MessageNumber, SessionId, TurnId};
 use crate::store::{Holder, Store, StoreError};
 use crate::turn::TurnState;
 
-use self::rows::{attempt, commit};
-pub use self::rows::{message, new_session, turn};
+use self::rows::attempt;
+pub use self::rows::{commit, message, new_session, turn};
 
 /// Checks a store.
 pub async fn check(store: &impl Store) -> Result<(), StoreError> {
@@ -23,6 +24,7 @@ pub async fn check(store: &impl Store) -> Result<(), StoreError> {
     of_two_writers_one_is_refused(store).await?;
     rows_are_read_in_pages(store).await?;
     windows::are_those_of_the_context_manager(store).await?;
+    threads::are_kept_with_their_session(store).await?;
     a_session_is_held_by_one(store).await?;
     removing_leaves_what_others_have(store).await
 }

@@ -18,6 +18,7 @@ pub mod roster;
 pub mod routing;
 pub mod session;
 pub mod store;
+pub mod thread;
 pub mod transfer;
 pub mod turn;
 

@@ -1,12 +1,14 @@
 //! Taking sessions out of a store and into one: export, import, fork.
 //!
-//! A whole session is JSON lines: a header, then messages, turns, attempts and the texts that they name.
+//! A whole session is JSON lines: a header, then messages, turns, attempts and the texts that they name,
+//! and the threads of models.
 //! What is read is checked before it is stored, because a file is anybody's text.
 
 mod archive;
 mod snapshot;
+mod threads;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
 use convoke_core::marker::scan;
@@ -15,7 +17,10 @@ use convoke_team::Team;
 
 use self::archive::Archive;
 pub use self::archive::ArchiveProblem;
-use crate::id::{MemberName, MessageNumber, Millis, SessionId};
+pub use self::threads::{BadThread, ThreadCheck};
+use crate::content::ContentHash;
+use crate::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
+use crate::prompt::PromptInput;
 use crate::session::NewSession;
 use crate::store::{Store, StoreError};
 
@@ -63,23 +68,26 @@ pub async fn export_snapshot(
     snapshot::write(store, session, at, out).await
 }
 
-/// Writes everything: the conversation, its turns, what was sent and what came back.
+/// Writes everything: the conversation, its turns, what was sent, what came back, and what models
+/// remember.
 pub async fn export(
     store: &impl Store,
     session: SessionId,
     out: &mut (impl Write + Send),
 ) -> Result<(), TransferError> {
-    archive::write(store, session, out).await
+    Archive::of(store, session).await?.write(out)
 }
 
 /// Reads what [`export`] or [`export_snapshot`] wrote into a new session.
 ///
 /// A snapshot knows no team: it gets what `new` says. Everything else brings its own, and comes to the
-/// directory that `new` says: a file must not choose where agents work.
+/// directory that `new` says: a file must not choose where agents work. `check` reads the threads that it
+/// brings, and may refuse them.
 pub async fn import(
     store: &impl Store,
     text: &str,
     new: NewSession,
+    check: ThreadCheck<'_>,
 ) -> Result<Imported, TransferError> {
     if !archive::is_archive(text) {
         let (archive, diagnostics) = snapshot::read(text, new)?;
@@ -87,7 +95,7 @@ pub async fn import(
         archive.store(store).await?;
         return Ok(Imported { session, diagnostics });
     }
-    let mut archive = Archive::read(text)?;
+    let mut archive = Archive::read(text, check)?;
     archive.session.directory = new.directory;
     match store.session(archive.session.id).await {
         Ok(_) => archive.session.id = new.id,
@@ -106,36 +114,44 @@ pub fn brings_its_team(text: &str) -> bool {
 
 /// Copies a session as it was after one of its messages, or as it is: the copy goes its own way.
 ///
-/// As it is, what waits is copied too. After an earlier message nothing waits.
+/// As it is, what waits is copied too. After an earlier message nothing waits. Models go on with a copy
+/// of what they remembered then; the diagnostics name those of which that is not known, and who begin
+/// anew.
 pub async fn fork(
     store: &impl Store,
     session: SessionId,
     after: Option<MessageNumber>,
     id: SessionId,
     at: Millis,
-) -> Result<(), TransferError> {
+) -> Result<Vec<Diagnostic>, TransferError> {
     let mut archive = Archive::of(store, session).await?;
     archive.session.id = id;
     archive.session.created_at = at;
+    let mut diagnostics = Vec::new();
     if let Some(after) = after {
         if after.0 == 0 || after > archive.state.last_message {
             return Err(TransferError::NoMessage(after));
         }
         if after < archive.state.last_message {
             archive.cut_after(after);
+            diagnostics = threads::cut_after(&mut archive.threads, after);
         }
     }
-    archive.store(store).await
+    archive.store(store).await?;
+    Ok(diagnostics)
 }
 
 impl Archive {
     /// Forgets what came after a message.
     fn cut_after(&mut self, last: MessageNumber) {
         self.messages.retain(|message| message.number <= last);
+        let saw_more = self.turns_that_saw_more(last);
         self.turns.retain(|turn| {
-            !turn.state.is_open()
-                && turn.answers <= last
-                && turn.reply.is_none_or(|reply| reply <= last)
+            let is_over = match turn.reply {
+                Some(reply) => reply <= last,
+                None => !saw_more.contains(&turn.id),
+            };
+            !turn.state.is_open() && turn.answers <= last && is_over
         });
         let turns: Vec<_> = self.turns.iter().map(|turn| turn.id).collect();
         self.attempts.retain(|attempt| turns.binary_search(&attempt.turn).is_ok());
@@ -154,5 +170,18 @@ impl Archive {
         self.state.last_turn = turns.last().copied().unwrap_or_default();
         self.state.last_finished = Some(last);
         self.state.in_a_row = 0;
+    }
+
+    /// Returns the turns for which a prompt was assembled when there were later messages.
+    fn turns_that_saw_more(&self, last: MessageNumber) -> HashSet<TurnId> {
+        let named = self.attempts.iter().map(|attempt| (attempt.input.hash, attempt.turn));
+        let mut turns: HashMap<ContentHash, Vec<TurnId>> = HashMap::new();
+        named.for_each(|(input, turn)| turns.entry(input).or_default().push(turn));
+        let inputs = self.contents.iter().filter_map(|content| {
+            let turns = turns.get(&content.reference().hash)?;
+            let input: PromptInput = serde_json::from_str(content.text()).ok()?;
+            (input.as_of > last).then_some(turns)
+        });
+        inputs.flatten().copied().collect()
     }
 }

@@ -4,7 +4,7 @@
 //! that we know, where `exec` takes it from an argument or from the user's own configuration. Text is
 //! passed on as it is by both; neither looks for commands or files in it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use convoke_core::{Code, Diagnostic};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::one_shot::OneShot;
 use super::{Call, Context, start_failure};
 use crate::config::Protocol;
-use crate::delivery::Permissions;
+use crate::delivery::{Delivery, Permissions, Trust};
 use crate::process::{Dialogue, Input};
 use crate::stream::codex_app::{CodexApp, Message};
 use crate::stream::codex_exec::CodexExec;
@@ -72,6 +72,14 @@ fn exec(context: &Context<'_>, settings: Vec<OsString>) -> Result<Call, Failure>
         args.extend(["-s", sandbox].map(OsString::from));
     }
     args.extend(settings);
+    let mut diagnostics: Vec<Diagnostic> = byte_order_mark(&delivery.prompt).into_iter().collect();
+    if context.permissions() > Permissions::ReadOnly {
+        args.extend(["-c", &trust_level(delivery)].map(OsString::from));
+        if delivery.trust == Trust::Untrusted {
+            let message = "codex may read no AGENTS.md here: it runs as in a directory that it does not trust";
+            diagnostics.push(Diagnostic::new(Code::AgentSettingRefused, message));
+        }
+    }
     args.extend(["--json", "--skip-git-repo-check"].map(OsString::from));
     if let Some(model) = context.model() {
         args.extend(["-m", model].map(OsString::from));
@@ -85,9 +93,22 @@ fn exec(context: &Context<'_>, settings: Vec<OsString>) -> Result<Call, Failure>
             CodexExec::new(delivery.limits.reply_bytes),
             delivery.prompt.as_str(),
         )),
-        diagnostics: byte_order_mark(&delivery.prompt).into_iter().collect(),
+        diagnostics,
         counts_sessions: true,
     })
+}
+
+/// Says whether the directory is trusted. Without a word on it, a newer version that may write there
+/// marks it as trusted in the user's configuration.
+fn trust_level(delivery: &Delivery) -> String {
+    let cwd = delivery.cwd.canonicalize().unwrap_or_else(|_| delivery.cwd.clone());
+    // Strings of JSON are strings of TOML.
+    let cwd = Value::from(cwd.to_string_lossy());
+    let level = match delivery.trust {
+        Trust::Trusted => "trusted",
+        Trust::Untrusted => "untrusted",
+    };
+    format!("projects={{{cwd}={{trust_level=\"{level}\"}}}}")
 }
 
 /// `exec` drops a byte order mark at the start of its input.
@@ -98,16 +119,28 @@ fn byte_order_mark(prompt: &str) -> Option<Diagnostic> {
     })
 }
 
+/// The variable that `exec` signs in with, and `app-server` does not.
+const KEY: &str = "CODEX_API_KEY";
+/// Keeps a sign-in to the process: the user's own is neither read nor written.
+const KEY_IN_MEMORY: &str = "cli_auth_credentials_store=\"ephemeral\"";
+
 fn app_server(context: &Context<'_>, mut args: Vec<OsString>) -> Call {
     let delivery = context.delivery;
+    let key = context.variable(KEY).and_then(OsStr::to_str).filter(|key| !key.is_empty());
+    if key.is_some() {
+        args.extend(["-c", KEY_IN_MEMORY].map(OsString::from));
+    }
     args.push("app-server".into());
     let mut diagnostics = Vec::new();
     if delivery.system.is_some() && delivery.resume.is_some() {
         let message = "a session of codex can keep the system text that it began with";
         diagnostics.push(Diagnostic::new(Code::AgentSystemKept, message));
     }
+    // The program works where it was started. Told so, a newer version marks the directory as trusted in
+    // the user's configuration, and from then on runs what the project's own brings.
+    let moved = delivery.resume.as_ref().filter(|handle| handle.cwd != delivery.cwd);
     let thread = json!({
-        "cwd": delivery.cwd,
+        "cwd": moved.map(|_| &delivery.cwd),
         "approvalPolicy": "never",
         "sandbox": sandbox(context.permissions()),
         "developerInstructions": delivery.system,
@@ -120,6 +153,7 @@ fn app_server(context: &Context<'_>, mut args: Vec<OsString>) -> Call {
         dialogue: Box::new(Conversation {
             reader: CodexApp::new(delivery.limits.reply_bytes).after(used),
             prompt: delivery.prompt.clone(),
+            key: key.map(str::to_owned),
             thread,
             resume: context.resume().map(str::to_owned),
             names: None,
@@ -134,10 +168,13 @@ const INITIALIZE: u64 = 1;
 const THREAD: u64 = 2;
 const TURN: u64 = 3;
 const INTERRUPT: u64 = 4;
+const SIGN_IN: u64 = 5;
 
 struct Conversation {
     reader: CodexApp,
     prompt: String,
+    /// What to sign in with, if not as the user is.
+    key: Option<String>,
     thread: Value,
     resume: Option<String>,
     /// The thread and the turn, once they have begun.
@@ -156,16 +193,16 @@ impl Conversation {
         match id {
             INITIALIZE => {
                 let initialized = message(&json!({ "method": "initialized" }));
-                let mut params = self.thread.take();
-                let method = match &self.resume {
-                    Some(session) => {
-                        params["threadId"] = json!(session);
-                        "thread/resume"
+                let next = match self.key.take() {
+                    Some(key) => {
+                        let params = json!({ "type": "apiKey", "apiKey": key });
+                        request(SIGN_IN, "account/login/start", &params)
                     }
-                    None => "thread/start",
+                    None => self.begin_thread(),
                 };
-                Input::more([initialized, request(THREAD, method, &params)].concat())
+                Input::more([initialized, next].concat())
             }
+            SIGN_IN => Input::more(self.begin_thread()),
             THREAD => {
                 let Some(thread) = thread else {
                     return self.give_up(Reason::Other, "codex began no thread");
@@ -184,6 +221,17 @@ impl Conversation {
                 Input::nothing()
             }
             _ => Input::nothing(),
+        }
+    }
+
+    fn begin_thread(&mut self) -> Vec<u8> {
+        let mut params = self.thread.take();
+        match &self.resume {
+            Some(session) => {
+                params["threadId"] = json!(session);
+                request(THREAD, "thread/resume", &params)
+            }
+            None => request(THREAD, "thread/start", &params),
         }
     }
 
@@ -207,6 +255,7 @@ impl Dialogue for Conversation {
                 self.answered(id, thread, model, turn, sink)
             }
             Message::Refusal { id: INTERRUPT, .. } | Message::Nothing => Input::nothing(),
+            Message::Refusal { id: SIGN_IN, message } => self.give_up(Reason::Auth, &message),
             Message::Refusal { message, .. } => {
                 let reason = reason_in_words(&message).unwrap_or(Reason::Other);
                 self.give_up(reason, &message)

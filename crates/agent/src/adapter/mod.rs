@@ -30,7 +30,7 @@ use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, Launch};
 use crate::redact::Redactor;
 use crate::turn::{Agent, Outcome, Turn, TurnSide};
-use crate::verdict::{Failure, Reason};
+use crate::verdict::{Failure, Reason, Verdict};
 
 /// Variables that tell a CLI it runs inside another; an agent of ours does not.
 const NESTED: &[&str] = &[
@@ -91,9 +91,11 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// Returns the model. A session goes on with the one that it was held with, if nobody names another:
+    /// a change costs some agents their memory.
     fn model(&self) -> Option<&str> {
-        let own = self.delivery.model.as_deref();
-        own.or(self.definition.model.as_deref())
+        let own = self.delivery.model.as_deref().or(self.definition.model.as_deref());
+        own.or_else(|| self.delivery.resume.as_ref()?.model.as_deref())
     }
 
     fn permissions(&self) -> Permissions {
@@ -233,6 +235,10 @@ async fn outcome(
     let delivery = context.delivery;
     let mut diagnostics = call.diagnostics;
     diagnostics.append(&mut account.diagnostics);
+    if matches!(&account.verdict, Verdict::Failed(failure) if failure.reason == Reason::Session) {
+        // A session that was not found is none to go on with, whatever it was called.
+        account.session = None;
+    }
     if let (Some(asked), Some(session)) = (context.resume(), &account.session)
         && asked != session
     {
@@ -270,6 +276,7 @@ async fn outcome(
         model: account.model,
         resume,
         diagnostics,
+        memory: None,
     }
 }
 

@@ -167,6 +167,7 @@ async fn perform(
             used: None,
         }),
         diagnostics: Vec::new(),
+        memory: None,
     }
 }
 

@@ -95,6 +95,42 @@ fn a_definition_narrows_what_a_delivery_asks_for() {
     assert!(!args.iter().any(|arg| arg == "bypassPermissions"));
 }
 
+#[tokio::test]
+async fn a_session_that_was_not_found_is_none_to_go_on_with() {
+    let handle =
+        ResumeHandle { session: "lost".to_owned(), cwd: "/".into(), model: None, used: None };
+    let failed = r#"{"method":"turn/completed","params":{"threadId":"t1","turn":{"status":"failed","error":{"message":"no rollout found for thread id lost"}}}}"#;
+    let outcome = codex_turn_ending(Some(handle), &[], failed).await;
+    assert_eq!(outcome.resume, None);
+    assert!(outcome.diagnostics.is_empty(), "nothing was begun anew: {outcome:?}");
+}
+
+#[test]
+fn a_session_goes_on_with_its_model_unless_another_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Host {
+        guardian: Guardian::from_program("/none"),
+        env: Vec::new(),
+        temp_root: dir.path().to_owned(),
+        state_dir: dir.path().join("state"),
+    };
+    let definition = Definition::built_in(Kind::Claude);
+    for (named, expected) in [(None, "held-with"), (Some("named"), "named")] {
+        let mut delivery = Delivery::new("hello", dir.path());
+        delivery.model = named.map(str::to_owned);
+        delivery.resume = Some(ResumeHandle {
+            session: "s".to_owned(),
+            cwd: dir.path().to_owned(),
+            model: Some("held-with".to_owned()),
+            used: None,
+        });
+        let private_dir = dir.path();
+        let context =
+            Context { delivery: &delivery, definition: &definition, host: &host, private_dir };
+        assert_eq!(context.model(), Some(expected));
+    }
+}
+
 #[test]
 fn claude_follows_a_projects_settings_only_when_they_are_trusted() {
     let claude = Definition::built_in(Kind::Claude);
@@ -107,35 +143,64 @@ fn claude_follows_a_projects_settings_only_when_they_are_trusted() {
     assert_eq!(sources(Trust::Trusted), ("user,project,local".to_owned(), false));
 }
 
+/// Prepares a call of gemini in an untrusted directory.
+fn untrusted_gemini(cwd: &Path, env: &[(&str, &OsStr)]) -> Result<Call, Failure> {
+    let state = tempfile::tempdir().unwrap();
+    let host = Host {
+        guardian: Guardian::from_program("/none"),
+        env: env.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
+        temp_root: state.path().to_owned(),
+        state_dir: state.path().join("state"),
+    };
+    let definition = Definition::built_in(Kind::Gemini);
+    let delivery = Delivery::new("hello", cwd);
+    let private_dir = state.path();
+    gemini::call(&Context {
+        delivery: &delivery,
+        definition: &definition,
+        host: &host,
+        private_dir,
+    })
+}
+
+fn value_of<'c>(call: &'c Call, name: &str) -> Option<&'c OsStr> {
+    call.env.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_os_str())
+}
+
 #[test]
 fn gemini_refuses_a_project_whose_settings_it_would_follow() {
-    for (file, text, refused) in [
-        (".gemini/settings.json", "{}", true),
-        (".env", "GOOGLE_GEMINI_BASE_URL=http://evil\n", true),
-        (".env", "NODE_OPTIONS=--require=./evil.js\n", true),
-        (".env", "# nothing\rHTTPS_PROXY: http://evil", true),
-        (".env", "# DATABASE=here\n\n", false),
-    ] {
+    for file in [".gemini/settings.json", ".gemini/commands", ".gemini/policies"] {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join(".gemini")).unwrap();
-        std::fs::write(dir.path().join(file), text).unwrap();
-        let host = Host {
-            guardian: Guardian::from_program("/none"),
-            env: Vec::new(),
-            temp_root: dir.path().to_owned(),
-            state_dir: dir.path().join("state"),
-        };
-        let definition = Definition::built_in(Kind::Gemini);
-        let delivery = Delivery::new("hello", dir.path());
-        let context = Context {
-            delivery: &delivery,
-            definition: &definition,
-            host: &host,
-            private_dir: dir.path(),
-        };
-        let call = gemini::call(&context);
-        assert_eq!(call.err().map(|f| f.reason), refused.then_some(Reason::Untrusted), "{text}");
+        std::fs::write(dir.path().join(file), "{}").unwrap();
+        let refused = untrusted_gemini(dir.path(), &[]).err().unwrap();
+        assert_eq!(refused.reason, Reason::Untrusted);
+        assert!(refused.message.contains(file) && refused.message.contains("convoke trust"));
     }
+}
+
+#[test]
+fn gemini_takes_no_variable_of_a_project_that_is_not_trusted() {
+    for file in [".env", ".gemini/.env"] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join(".gemini")).unwrap();
+        let text = "GOOGLE_GEMINI_BASE_URL=http://evil\nGEMINI_API_KEY=theirs\nCLAUDECODE: 1\n";
+        std::fs::write(dir.path().join(file), text).unwrap();
+        let env = [("GEMINI_API_KEY", OsStr::new("mine")), ("CLAUDECODE", OsStr::new("1"))];
+        let call = untrusted_gemini(dir.path(), &env).unwrap();
+        assert_eq!(value_of(&call, "GOOGLE_GEMINI_BASE_URL"), Some(OsStr::new("")));
+        assert_eq!(value_of(&call, "CLAUDECODE"), Some(OsStr::new("")), "it is not inherited");
+        assert_eq!(value_of(&call, "GEMINI_API_KEY"), None, "the user's own stays");
+        let codes: Vec<_> = call.diagnostics.iter().map(|d| d.code.name()).collect();
+        assert_eq!(codes, ["agent.setting-refused"]);
+        // There a variable of the file counts, whatever is set.
+        let shell = [("CLOUD_SHELL", OsStr::new("true"))];
+        std::fs::write(dir.path().join(file), "GOOGLE_CLOUD_PROJECT=theirs").unwrap();
+        assert!(untrusted_gemini(dir.path(), &shell).is_err());
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join(".env"), "# DATABASE=here\n\n").unwrap();
+    assert!(untrusted_gemini(dir.path(), &[]).unwrap().diagnostics.is_empty());
 }
 
 #[test]
@@ -144,27 +209,54 @@ fn gemini_follows_the_variables_of_the_users_home_below_it() {
     std::fs::write(home.path().join(".env"), "GEMINI_API_KEY=mine\n").unwrap();
     let project = home.path().join("project");
     std::fs::create_dir(&project).unwrap();
-    let host = Host {
-        guardian: Guardian::from_program("/none"),
-        env: vec![("HOME".into(), home.path().into())],
-        temp_root: home.path().to_owned(),
-        state_dir: home.path().join("state"),
-    };
-    let definition = Definition::built_in(Kind::Gemini);
-    for (cwd, refused) in [(project.as_path(), false), (home.path(), true)] {
-        let delivery = Delivery::new("hello", cwd);
-        let context = Context {
-            delivery: &delivery,
-            definition: &definition,
-            host: &host,
-            private_dir: home.path(),
+    let env = [("HOME", home.path().as_os_str())];
+    for (cwd, withheld) in [(project.as_path(), None), (home.path(), Some(OsStr::new("")))] {
+        let call = untrusted_gemini(cwd, &env).unwrap();
+        assert_eq!(value_of(&call, "GEMINI_API_KEY"), withheld, "{}", cwd.display());
+    }
+}
+
+#[test]
+fn codex_is_signed_in_with_the_users_key_before_its_thread_begins() {
+    let dir = tempfile::tempdir().unwrap();
+    let definition = Definition::built_in(Kind::Codex);
+    let delivery = Delivery::new("hello", dir.path());
+    for (key, expected) in
+        [(Some("sk-1"), ["account/login/start", "thread/start"]), (None, ["thread/start", ""])]
+    {
+        let host = Host {
+            guardian: Guardian::from_program("/none"),
+            env: key.map(|key| ("CODEX_API_KEY".into(), key.into())).into_iter().collect(),
+            temp_root: dir.path().to_owned(),
+            state_dir: dir.path().join("state"),
         };
-        assert_eq!(gemini::call(&context).is_err(), refused, "{}", cwd.display());
+        let private_dir = dir.path();
+        let context =
+            Context { delivery: &delivery, definition: &definition, host: &host, private_dir };
+        let mut call = codex::call(&context).unwrap();
+        let in_memory =
+            call.args.iter().any(|arg| arg == "cli_auth_credentials_store=\"ephemeral\"");
+        assert_eq!(in_memory, key.is_some());
+        let mut say = |line: &str| {
+            let input = call.dialogue.line(line.as_bytes(), &mut |_| {});
+            String::from_utf8(input.bytes).unwrap()
+        };
+        for (answer, method) in
+            [r#"{"id":1,"result":{}}"#, r#"{"id":5,"result":{}}"#].iter().zip(expected)
+        {
+            assert!(method.is_empty() || say(answer).contains(method), "{answer}");
+        }
     }
 }
 
 /// Takes a turn of codex's app-server that writes these lines.
 async fn codex_turn(resume: Option<ResumeHandle>, lines: &[&str]) -> Outcome {
+    let done =
+        r#"{"method":"turn/completed","params":{"threadId":"t1","turn":{"status":"completed"}}}"#;
+    codex_turn_ending(resume, lines, done).await
+}
+
+async fn codex_turn_ending(resume: Option<ResumeHandle>, lines: &[&str], closing: &str) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let host = Host {
         guardian: Guardian::from_program("/none"),
@@ -183,9 +275,7 @@ async fn codex_turn(resume: Option<ResumeHandle>, lines: &[&str]) -> Outcome {
     };
     let mut call = codex::call(&context).unwrap();
     let begun = [r#"{"id":1,"result":{}}"#, r#"{"id":2,"result":{"thread":{"id":"t1"}}}"#];
-    let done =
-        r#"{"method":"turn/completed","params":{"threadId":"t1","turn":{"status":"completed"}}}"#;
-    for line in begun.iter().chain(lines).chain([&done]) {
+    for line in begun.iter().chain(lines).chain([&closing]) {
         call.dialogue.line(line.as_bytes(), &mut |_| {});
     }
     let ending = Ending { exit: Exit::Code(0), stop: None, stderr: "" };

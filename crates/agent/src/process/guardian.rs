@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{self, Pid};
 
 use super::platform;
@@ -34,6 +34,10 @@ const AGENT: &str = "__convoke-agent";
 pub(super) const INTERRUPT: u8 = b'i';
 /// Told to the guardian: end everything.
 pub(super) const KILL: u8 = b'k';
+
+/// The exit code of an agent that could not be started, and how its error output begins.
+pub(crate) const CANNOT_START: u8 = 127;
+pub(crate) const CANNOT_START_WORDS: &str = "cannot start the program";
 
 /// How long ending everything may take before the guardian gives up.
 const SWEEP_LIMIT: Duration = Duration::from_secs(10);
@@ -83,7 +87,8 @@ pub fn run_if_asked() -> Option<ExitCode> {
 enum News {
     Told(u8),
     ConvokeIsGone,
-    Ended(Pid, ExitStatus),
+    /// The agent has ended; how, where it had to be reaped to find out.
+    Ended(Option<ExitStatus>),
 }
 
 fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
@@ -110,30 +115,23 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
         let sender = sender.clone();
         thread::spawn(move || listen(commands, &sender));
     }
-    thread::spawn(move || reap(&sender));
+    // Nobody takes this news when the agent is ended before it ends by itself.
+    thread::spawn(move || sender.send(News::Ended(platform::wait_for_end(agent))));
 
     let mut exit = None;
-    let mut gone = false;
-    while exit.is_none() {
+    let gone = loop {
         match news.recv() {
-            Ok(News::Ended(pid, status)) if pid == agent => exit = Some(status),
-            Ok(News::Told(INTERRUPT)) => drop(killpg(agent, Signal::SIGINT)),
-            Ok(News::Told(KILL)) => break,
-            Ok(News::Ended(..) | News::Told(_)) => {}
-            Ok(News::ConvokeIsGone) | Err(_) => {
-                gone = true;
-                break;
+            Ok(News::Ended(status)) => {
+                exit = status;
+                break false;
             }
+            Ok(News::Told(INTERRUPT)) => drop(killpg(agent, Signal::SIGINT)),
+            Ok(News::Told(KILL)) => break false,
+            Ok(News::Told(_)) => {}
+            Ok(News::ConvokeIsGone) | Err(_) => break true,
         }
-    }
-    let left = sweep(agent);
-    while exit.is_none() {
-        match news.recv_timeout(SWEEP_LIMIT) {
-            Ok(News::Ended(pid, status)) if pid == agent => exit = Some(status),
-            Ok(_) => {}
-            Err(_) => break,
-        }
-    }
+    };
+    let left = sweep(agent, &mut exit);
     if gone {
         remove_private_dir(socket);
     }
@@ -177,46 +175,37 @@ fn listen(mut commands: UnixStream, sender: &mpsc::Sender<News>) {
     let _ = sender.send(News::ConvokeIsGone);
 }
 
-/// Reaps every child, born or adopted, so that none stays a zombie.
-fn reap(sender: &mpsc::Sender<News>) {
-    loop {
-        let ended = match waitpid(None, None) {
-            Ok(WaitStatus::Exited(pid, code)) => (pid, ExitStatus::from_raw(code << 8)),
-            Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, ExitStatus::from_raw(signal as i32)),
-            Ok(_) | Err(Errno::EINTR) => continue,
-            // Nothing is left that could end.
-            Err(_) => return,
-        };
-        if sender.send(News::Ended(ended.0, ended.1)).is_err() {
-            return;
-        }
-    }
-}
-
-/// Returns whether nothing hangs from the guardian any more. Whatever the agent left behind would: only
-/// the kernel knows this at every moment, while a list of processes can miss one that changes its parent.
-fn has_no_children() -> bool {
-    // Looks and does not take: how the agent ended is for the reaper to see.
-    let look = WaitPidFlag::WNOHANG | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
-    waitid(Id::All, look) == Err(Errno::ECHILD)
-}
-
-/// Ends everything that descends from the guardian and returns how many there were beside the agent.
+/// Ends everything that descends from the guardian, reaps it, and returns how many there were beside the
+/// agent. How the agent ended is left in `exit`.
 ///
-/// What forks while it is being ended is found in the next round.
-fn sweep(agent: Pid) -> usize {
+/// What forks while it is being ended is found in the next round. Only the kernel knows at every moment
+/// whether something is left: a list of processes can miss one that changes its parent.
+fn sweep(agent: Pid, exit: &mut Option<ExitStatus>) -> usize {
     let begin = Instant::now();
-    let mut seen = BTreeSet::new();
+    let mut ended = BTreeSet::new();
+    // The agent is not reaped yet, so its number cannot have become another group's.
     let _ = killpg(agent, Signal::SIGKILL);
-    while !has_no_children() && begin.elapsed() < SWEEP_LIMIT {
-        for pid in platform::descendants(unistd::getpid()) {
-            if kill(pid, Signal::SIGKILL).is_ok() && pid != agent {
-                seen.insert(pid);
+    loop {
+        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::StillAlive) if begin.elapsed() < SWEEP_LIMIT => {
+                for pid in platform::descendants(unistd::getpid()) {
+                    if kill(pid, Signal::SIGKILL).is_ok() && pid != agent {
+                        ended.insert(pid);
+                    }
+                }
+                thread::sleep(Duration::from_millis(1));
             }
+            Ok(WaitStatus::Exited(pid, code)) if pid == agent => {
+                *exit = Some(ExitStatus::from_raw(code << 8));
+            }
+            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == agent => {
+                *exit = Some(ExitStatus::from_raw(signal as i32));
+            }
+            Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return ended.len(),
+            // One more is gone; a signal that has no name here ended it, when there is an error.
+            Ok(_) | Err(_) => {}
         }
-        thread::sleep(Duration::from_millis(1));
     }
-    seen.len()
 }
 
 /// Removes the turn's directory, which Convoke can no longer do.
@@ -237,6 +226,6 @@ fn become_agent(parent: &OsStr, program: &OsStr, args: impl Iterator<Item = OsSt
     }
     let error = Command::new(program).args(args).exec();
     let program = program.display();
-    let _ = writeln!(io::stderr(), "cannot start {program}: {error}");
-    ExitCode::from(127)
+    let _ = writeln!(io::stderr(), "{CANNOT_START_WORDS} `{program}`: {error}");
+    ExitCode::from(CANNOT_START)
 }

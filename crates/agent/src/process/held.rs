@@ -11,6 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::UnixListener;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
 use super::guardian::{Guardian, INTERRUPT, KILL};
@@ -114,6 +115,9 @@ impl Held {
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped());
+        // Where Convoke was started by a program that ignores the ends of its children, so would the
+        // guardian, and learn nothing of the agent's. A signal that is listened to is not inherited so.
+        let _ = signal(SignalKind::child());
         let mut guardian =
             tokio::process::Command::from(command).spawn().map_err(StartError::Guardian)?;
         let pipes = take_pipes(&mut guardian).ok_or(StartError::Silent)?;

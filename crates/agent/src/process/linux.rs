@@ -5,10 +5,13 @@ use std::fs;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::process::ExitStatus;
 
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
 /// Returns the running program: the file itself, also when another was installed over its name.
@@ -32,6 +35,30 @@ pub fn adopt_orphans() -> nix::Result<()> {
 /// Makes this process end when its parent does.
 pub fn end_with_parent() -> nix::Result<()> {
     prctl::set_pdeathsig(Signal::SIGKILL)
+}
+
+/// Returns when a child has ended, and leaves it to be reaped: as long as nobody has, its number is
+/// nobody else's. Other children are reaped as they end, so that none stays a zombie.
+pub fn wait_for_end(child: Pid) -> Option<ExitStatus> {
+    let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+    loop {
+        let ended = match waitid(Id::All, look) {
+            Ok(status) => status.pid(),
+            Err(Errno::EINTR) => continue,
+            // A signal that has no name here ended one of them.
+            Err(Errno::EINVAL) => None,
+            Err(_) => return None,
+        };
+        let is_over = || {
+            let look = look | WaitPidFlag::WNOHANG;
+            !matches!(waitid(Id::Pid(child), look), Ok(WaitStatus::StillAlive))
+        };
+        match ended {
+            Some(pid) if pid != child => drop(waitpid(pid, Some(WaitPidFlag::WNOHANG))),
+            None if !is_over() => drop(waitpid(None, Some(WaitPidFlag::WNOHANG))),
+            _ => return None,
+        }
+    }
 }
 
 /// Returns every process of this user whose environment holds `variable`: what a guardian that was

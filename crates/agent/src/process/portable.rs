@@ -2,8 +2,12 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use std::process::ExitStatus;
 
+use nix::errno::Errno;
+use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 /// Returns the running program.
@@ -19,6 +23,20 @@ pub fn adopt_orphans() -> nix::Result<()> {
 /// There is no such thing here; the guardian ends what it holds.
 pub fn end_with_parent() -> nix::Result<()> {
     Ok(())
+}
+
+/// Returns when a child has ended, and how. It is reaped, because nothing else says that it has.
+pub fn wait_for_end(child: Pid) -> Option<ExitStatus> {
+    loop {
+        match waitpid(child, None) {
+            Ok(WaitStatus::Exited(_, code)) => return Some(ExitStatus::from_raw(code << 8)),
+            Ok(WaitStatus::Signaled(_, signal, _)) => {
+                return Some(ExitStatus::from_raw(signal as i32));
+            }
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => return None,
+        }
+    }
 }
 
 /// Nothing says who descends from whom; the guardian ends the agent's group.

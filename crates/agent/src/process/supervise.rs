@@ -103,6 +103,12 @@ async fn read(pipe: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> usize {
     pipe.read(buffer).await.unwrap_or(0)
 }
 
+/// Returns the moment after this time; a time without end has one that nobody lives to see.
+fn in_time(time: Duration) -> Instant {
+    const LONGEST: Duration = Duration::from_hours(24 * 365);
+    Instant::now() + time.min(LONGEST)
+}
+
 /// How far the ladder has been climbed: ask, interrupt, kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rung {
@@ -141,8 +147,7 @@ impl<'d> Watch<'d> {
         let (input, inputs) = mpsc::channel(WAITING_WRITES);
         // A task of its own, so that a child that does not read never keeps us from reading it.
         tokio::spawn(feed(stdin, inputs));
-        let now = Instant::now();
-        let turn_end = now + limits.turn;
+        let turn_end = in_time(limits.turn);
         Self {
             held,
             input: Some(input),
@@ -154,7 +159,7 @@ impl<'d> Watch<'d> {
             stderr: VecDeque::new(),
             bytes: 0,
             turn_end,
-            deadline: turn_end.min(now + limits.silence),
+            deadline: turn_end.min(in_time(limits.silence)),
             rung: Rung::Running,
             stop: None,
         }
@@ -221,7 +226,7 @@ impl<'d> Watch<'d> {
             (Rung::Running, Some(stop)) => self.stop(stop).await,
             (Rung::Running, None) if self.dialogue.is_over() => self.leave(),
             (Rung::Running, None) => {
-                self.deadline = self.turn_end.min(Instant::now() + self.limits.silence);
+                self.deadline = self.turn_end.min(in_time(self.limits.silence));
             }
             _ => self.listen_on(),
         }
@@ -230,7 +235,7 @@ impl<'d> Watch<'d> {
     /// Gives what was written before the end another moment to arrive.
     fn listen_on(&mut self) {
         if self.rung == Rung::Ended {
-            self.deadline = Instant::now() + DRAIN_LIMIT;
+            self.deadline = in_time(DRAIN_LIMIT);
         }
     }
 
@@ -239,7 +244,7 @@ impl<'d> Watch<'d> {
         if self.rung == Rung::Running {
             self.rung = Rung::Leaving;
             self.input = None;
-            self.deadline = Instant::now() + LINGER.max(self.limits.grace);
+            self.deadline = in_time(LINGER.max(self.limits.grace));
         }
     }
 
@@ -268,7 +273,7 @@ impl<'d> Watch<'d> {
             Some(input) if self.input.is_some() => {
                 self.say(input);
                 self.rung = Rung::Asked;
-                self.deadline = Instant::now() + self.limits.grace;
+                self.deadline = in_time(self.limits.grace);
             }
             _ => self.interrupt().await,
         }
@@ -277,14 +282,14 @@ impl<'d> Watch<'d> {
     async fn interrupt(&mut self) {
         self.held.interrupt().await;
         self.rung = Rung::Interrupted;
-        self.deadline = Instant::now() + self.limits.grace;
+        self.deadline = in_time(self.limits.grace);
     }
 
     async fn kill(&mut self) {
         self.held.kill().await;
         self.rung = Rung::Killed;
         self.input = None;
-        self.deadline = Instant::now() + END_LIMIT;
+        self.deadline = in_time(END_LIMIT);
     }
 
     /// Climbs to the next rung when the time on this one is over.
@@ -303,7 +308,7 @@ impl<'d> Watch<'d> {
 
     /// Takes what is left of the error output, when every writer is gone.
     async fn drain(&mut self, stderr: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) {
-        let end = Instant::now() + Duration::from_secs(1);
+        let end = in_time(Duration::from_secs(1));
         while let Ok(count @ 1..) = tokio::time::timeout_at(end, read(stderr, buffer)).await {
             self.error_output(&buffer[..count]).await;
         }

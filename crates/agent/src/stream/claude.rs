@@ -14,7 +14,7 @@ use convoke_core::{Code, Diagnostic};
 use serde_json::value::RawValue;
 
 use self::wire::{Block, Counts, Edit, Line, TextBlock, Todos};
-use super::lenient::Text;
+use super::lenient::{Object, Text};
 use super::{Account, Reader, Sink, Tally, explain_ending, reason_in_words};
 use crate::event::{Event, EventKind, FileChange, Part, TodoItem, TodoState};
 use crate::verdict::{Ending, Failure, Reason, Verdict};
@@ -97,8 +97,8 @@ pub struct Claude {
     tally: Tally,
     /// Calls of tools that write a file, until their result says whether they did.
     edits: HashMap<String, (String, &'static str)>,
-    /// The label of the last error that the program wrote in the model's place.
-    error_label: Option<String>,
+    /// The last error that the program wrote in the model's place: its label, and its words.
+    error: Option<(String, String)>,
     synthetic: bool,
 }
 
@@ -108,7 +108,7 @@ impl Claude {
         Self {
             tally: Tally::new(reply_limit),
             edits: HashMap::new(),
-            error_label: None,
+            error: None,
             synthetic: false,
         }
     }
@@ -118,11 +118,11 @@ impl Claude {
             "stream_event" => self.raw(event, line, sink),
             "assistant" => self.assistant(event, line, sink),
             "user" => self.tool_results(event, sink),
-            "result" => self.result(&event, sink),
+            "result" => self.result(event, sink),
             "system" => match event.subtype.as_str() {
                 "init" => self.init(event, sink),
                 "api_retry" => sink(Event::own(EventKind::Retry {
-                    attempt: event.attempt.0.unwrap_or(1),
+                    attempt: self.tally.attempt(event.attempt.0),
                     max: event.max_retries.0,
                     status: event.error_status.0.and_then(|s| u16::try_from(s).ok()),
                     reason: event.error.into_text(),
@@ -150,13 +150,15 @@ impl Claude {
         let synthetic = message.model.as_str() == "<synthetic>";
         if let Some(label) = event.error.0.filter(|_| parent.is_none()) {
             // The program speaks in the model's place; the closing event repeats the text.
-            self.error_label = Some(label.into_owned());
+            let words = message.content.objects().filter_map(|block| block.text.0);
+            self.error = Some((label.into_owned(), words.collect()));
             return;
         }
         if parent.is_none() {
             self.synthetic = synthetic;
+            self.error = None;
         }
-        for block in message.content.items {
+        for block in message.content.objects() {
             self.block(block, parent.as_ref(), line, sink);
         }
     }
@@ -204,8 +206,8 @@ impl Claude {
 
     fn tool_results(&mut self, event: Line<'_>, sink: &mut Sink<'_>) {
         let parent = event.parent_tool_use_id.0;
-        let blocks = event.message.0.map(|m| m.content.items).unwrap_or_default();
-        for block in blocks {
+        let content = event.message.0.unwrap_or_default().content;
+        for block in content.objects() {
             // Texts here are echoes of what we sent, and "interrupted" notes that the result repeats.
             if block.kind.as_str() == "tool_result" {
                 self.tool_result(block, parent.as_ref(), sink);
@@ -234,7 +236,7 @@ impl Claude {
         }
         let output = match block.content.bare {
             Some(text) => text,
-            None => joined(block.content.items),
+            None => joined(block.content.objects()),
         };
         sink(Event::of(parent.cloned(), EventKind::ToolFinished { id, ok, output }));
     }
@@ -276,7 +278,7 @@ impl Claude {
         }
     }
 
-    fn result(&mut self, event: &Line<'_>, sink: &mut Sink<'_>) {
+    fn result(&mut self, mut event: Line<'_>, sink: &mut Sink<'_>) {
         if self.tally.session.is_none() {
             self.tally.session = event.session_id.0.as_deref().map(str::to_owned);
         }
@@ -285,14 +287,18 @@ impl Claude {
             self.tally.usage = Some(usage);
             sink(Event::own(EventKind::Usage(usage)));
         }
-        for denial in &event.permission_denials.items {
+        for denial in std::mem::take(&mut event.permission_denials).objects() {
             let tool = denial.tool_name.as_str();
             let message = format!("the tool `{tool}` was denied");
             self.tally.warn(Diagnostic::new(Code::AgentToolDenied, message), sink);
         }
-        let verdict = self.closing(event);
+        let verdict = self.closing(&event);
         if verdict == Verdict::Done {
-            self.tally.reply_is(event.result.as_str());
+            match event.result.as_str() {
+                // A result that holds nothing is no reason to forget what was said.
+                "" => self.tally.reply_nothing_new(),
+                reply => self.tally.reply_is(reply),
+            }
             if self.synthetic && event.num_turns.0 == Some(0) {
                 let message = "the program took the prompt for a command of its own";
                 self.tally.warn(Diagnostic::new(Code::AgentAnsweredItself, message), sink);
@@ -314,6 +320,11 @@ impl Claude {
             text => text.to_owned(),
         };
         let reason = self.reason(event, &message);
+        let message = match (message.as_str(), event.subtype.as_str()) {
+            ("", "" | "success") => "claude gave no reason".to_owned(),
+            ("", subtype) => format!("claude ended the turn as `{subtype}`"),
+            _ => message,
+        };
         Verdict::Failed(Failure::new(reason, message))
     }
 
@@ -331,15 +342,8 @@ impl Claude {
         if let Some(status) = event.api_error_status.0.and_then(|s| u16::try_from(s).ok()) {
             return Reason::from_status(status);
         }
-        match self.error_label.as_deref() {
-            Some("authentication_failed") => Reason::Auth,
-            Some("rate_limit" | "billing_error") => Reason::RateLimit,
-            Some("server_error" | "overloaded") => Reason::Server,
-            Some("model_not_found") => Reason::Model,
-            Some("max_output_tokens") => Reason::OutputFull,
-            Some("invalid_request") => Reason::Request,
-            _ => reason_in_words(message).unwrap_or(Reason::Other),
-        }
+        let labelled = self.error.as_ref().and_then(|(label, _)| labelled(label));
+        labelled.or_else(|| reason_in_words(message)).unwrap_or(Reason::Other)
     }
 
     fn remember_edit(&mut self, id: &str, tool: &str, input: &str) {
@@ -357,9 +361,27 @@ impl Claude {
     }
 }
 
+impl Claude {
+    /// Reads the `json` format when it is asked to say all: one list of all events.
+    fn list(&mut self, line: &str, sink: &mut Sink<'_>) {
+        let Ok(events) = serde_json::from_str::<Vec<&RawValue>>(line) else {
+            return self.tally.noise(line);
+        };
+        for json in events.into_iter().map(RawValue::get) {
+            match serde_json::from_str::<Object<Line<'_>>>(json) {
+                Ok(Object(Some(event))) => self.read(event, json, sink),
+                _ => self.tally.noise(json),
+            }
+        }
+    }
+}
+
 impl Reader for Claude {
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
-        let line = self.tally.text(line);
+        let line = self.tally.json(line);
+        if line.starts_with('[') {
+            return self.list(&line, sink);
+        }
         match serde_json::from_str::<Line<'_>>(&line) {
             Ok(event) => self.read(event, &line, sink),
             Err(_) => self.tally.unreadable(&line, sink),
@@ -371,8 +393,29 @@ impl Reader for Claude {
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
-        self.tally.close(ending, explain_ending, sink)
+        let error = self.error.take();
+        let explain = |ending: &Ending<'_>| match error {
+            Some((label, words)) if !words.is_empty() => {
+                let reason = labelled(&label).or_else(|| reason_in_words(&words));
+                Failure::new(reason.unwrap_or(Reason::Other), words)
+            }
+            _ => explain_ending(ending),
+        };
+        self.tally.close(ending, explain, sink)
     }
+}
+
+/// Returns the reason that the label of an error stands for.
+fn labelled(label: &str) -> Option<Reason> {
+    Some(match label {
+        "authentication_failed" => Reason::Auth,
+        "rate_limit" | "billing_error" => Reason::RateLimit,
+        "server_error" | "overloaded" => Reason::Server,
+        "model_not_found" => Reason::Model,
+        "max_output_tokens" => Reason::OutputFull,
+        "invalid_request" => Reason::Request,
+        _ => return None,
+    })
 }
 
 fn todo_items<'a>(tool: &str, input: &'a str) -> Option<Vec<TodoItem<'a>>> {
@@ -380,7 +423,7 @@ fn todo_items<'a>(tool: &str, input: &'a str) -> Option<Vec<TodoItem<'a>>> {
         return None;
     }
     let list: Todos<'a> = serde_json::from_str(input).ok()?;
-    let items = list.todos.items.into_iter().map(|todo| TodoItem {
+    let items = list.todos.objects().map(|todo| TodoItem {
         text: todo.content.into_text(),
         state: TodoState::from_word(todo.status.as_str()),
     });
@@ -388,8 +431,8 @@ fn todo_items<'a>(tool: &str, input: &'a str) -> Option<Vec<TodoItem<'a>>> {
 }
 
 /// Joins the texts of a tool's result; one text, the usual case, stays borrowed.
-fn joined(blocks: Vec<TextBlock<'_>>) -> Cow<'_, str> {
-    let mut texts = blocks.into_iter().filter_map(|block| block.text.0);
+fn joined<'a>(blocks: impl Iterator<Item = TextBlock<'a>>) -> Cow<'a, str> {
+    let mut texts = blocks.filter_map(|block| block.text.0);
     let Some(first) = texts.next() else {
         return Cow::Borrowed("");
     };

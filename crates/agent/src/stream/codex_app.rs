@@ -9,8 +9,8 @@ use convoke_core::{Code, Diagnostic};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::codex_exec::failure;
 use super::codex_item::{self, Counts, Item, Phase};
+use super::codex_trouble::{Retry, Trouble, failure};
 use super::lenient::{Flag, List, Number, Object, Text};
 use super::{Account, Reader, Sink, Tally, explain_ending};
 use crate::event::{Event, EventKind, Part, TodoItem, TodoState};
@@ -88,12 +88,17 @@ pub struct CodexApp {
     tally: Tally,
     /// What the thread had used before this turn, which is no news while the turn runs.
     before: Usage,
+    trouble: Trouble,
 }
 
 impl CodexApp {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
-        Self { tally: Tally::new(reply_limit), before: Usage::default() }
+        Self {
+            tally: Tally::new(reply_limit),
+            before: Usage::default(),
+            trouble: Trouble::default(),
+        }
     }
 
     /// Says what the thread had used before this turn. The account counts the whole thread all the same.
@@ -119,7 +124,7 @@ impl CodexApp {
 
     /// Reads a line and returns what it asks for.
     pub fn message(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Message {
-        let line = self.tally.text(line);
+        let line = self.tally.json(line);
         let Ok(message) = serde_json::from_str::<Line<'_>>(&line) else {
             self.tally.noise(&line);
             return Message::Nothing;
@@ -161,6 +166,7 @@ impl CodexApp {
                 EventKind::Thinking { text: params.delta.into_text(), part: Part::Delta },
             ),
             "item/started" | "item/completed" => {
+                self.trouble.passed(tally, sink);
                 let phase =
                     if method == "item/started" { Phase::Started } else { Phase::Completed };
                 match params.item.0 {
@@ -169,7 +175,7 @@ impl CodexApp {
                 }
             }
             "turn/plan/updated" => {
-                let items = params.plan.items.into_iter().map(|step| TodoItem {
+                let items = params.plan.objects().map(|step| TodoItem {
                     text: step.step.into_text(),
                     state: TodoState::from_word(step.status.as_str()),
                 });
@@ -187,18 +193,17 @@ impl CodexApp {
             "error" if !foreign => {
                 let problem = params.error.0.unwrap_or_default();
                 let message = problem.whole_message();
-                if params.will_retry.0 {
-                    tally.forget_preview();
-                }
-                match codex_item::retry(&message) {
-                    Some(retry) => sink(Event::own(retry)),
-                    None if params.will_retry.0 => sink(Event::own(EventKind::Retry {
-                        attempt: 1,
-                        max: None,
-                        status: problem.status(),
-                        reason: Cow::Borrowed(&message),
-                    })),
-                    None => tally.warn(Diagnostic::new(Code::AgentNotice, &*message), sink),
+                match Retry::read(&message) {
+                    Some(retry) => {
+                        let status = retry.status.or_else(|| problem.status());
+                        Retry { status, ..retry }.tell(tally, sink);
+                    }
+                    None if params.will_retry.0 => {
+                        let status = problem.status();
+                        let reason = &*message;
+                        Retry { attempt: None, max: None, status, reason }.tell(tally, sink);
+                    }
+                    None => self.trouble.told(message.into_owned(), tally, sink),
                 }
             }
             "warning" | "configWarning" | "guardianWarning" | "deprecationNotice" => {
@@ -206,8 +211,9 @@ impl CodexApp {
                 tally.warn(Diagnostic::new(Code::AgentNotice, notice), sink);
             }
             "turn/completed" if !foreign => {
-                let turn = params.turn.0.unwrap_or_default();
-                tally.closing = Some(closing(turn));
+                let verdict = closing(params.turn.0.unwrap_or_default());
+                self.trouble.ended(&verdict, tally, sink);
+                tally.closing = Some(verdict);
             }
             "turn/started" | "turn/completed" | "error" => {}
             quiet if QUIET.iter().any(|prefix| quiet.starts_with(prefix)) => {}
@@ -226,7 +232,8 @@ impl Reader for CodexApp {
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
-        self.tally.close(ending, explain_ending, sink)
+        let trouble = self.trouble.at_end(ending, &mut self.tally, sink);
+        self.tally.close(ending, |ending| trouble.unwrap_or_else(|| explain_ending(ending)), sink)
     }
 }
 
@@ -296,7 +303,7 @@ struct Params<'a> {
     will_retry: Flag,
     token_usage: Object<ThreadCounts>,
     #[serde(borrow)]
-    plan: List<'a, Step<'a>>,
+    plan: List<'a, Object<Step<'a>>>,
     #[serde(borrow)]
     message: Text<'a>,
     #[serde(borrow)]

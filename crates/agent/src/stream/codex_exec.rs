@@ -4,29 +4,33 @@
 //! a notice, most often that a request is tried again. The last message is the answer, and earlier ones
 //! are interim talk. Counts are counted over the whole thread.
 
-use convoke_core::{Code, Diagnostic};
 use serde::Deserialize;
 
 use super::codex_item::{self, Counts, Item, Message, Phase};
+use super::codex_trouble::{Retry, Trouble, failure};
 use super::lenient::{Object, Text};
-use super::{Account, Reader, Sink, Tally, explain_ending, reason_in_words};
+use super::{Account, Reader, Sink, Tally, explain_ending};
 use crate::event::{Event, EventKind};
-use crate::verdict::{Ending, Failure, Reason, Verdict};
+use crate::verdict::{Ending, Verdict};
 
 /// Reads the events of one turn.
 #[derive(Debug)]
 pub struct CodexExec {
     tally: Tally,
+    trouble: Trouble,
 }
 
 impl CodexExec {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
-        Self { tally: Tally::new(reply_limit) }
+        Self { tally: Tally::new(reply_limit), trouble: Trouble::default() }
     }
 
     fn read(&mut self, event: Line<'_>, line: &str, sink: &mut Sink<'_>) {
         let tally = &mut self.tally;
+        if event.kind.as_str() != "turn.failed" {
+            self.trouble.passed(tally, sink);
+        }
         let phase = match event.kind.as_str() {
             "item.started" => Phase::Started,
             "item.updated" => Phase::Updated,
@@ -49,14 +53,16 @@ impl CodexExec {
             }
             "turn.failed" => {
                 let message = event.error.0.unwrap_or_default().message.into_text();
-                tally.closing = Some(Verdict::Failed(failure(message.into_owned())));
+                let verdict = Verdict::Failed(failure(message.into_owned()));
+                self.trouble.ended(&verdict, tally, sink);
+                tally.closing = Some(verdict);
                 return;
             }
             "error" => {
                 let message = event.message.into_text();
-                return match codex_item::retry(&message) {
-                    Some(retry) => sink(Event::own(retry)),
-                    None => tally.warn(Diagnostic::new(Code::AgentNotice, message), sink),
+                return match Retry::read(&message) {
+                    Some(retry) => retry.tell(tally, sink),
+                    None => self.trouble.told(message.into_owned(), tally, sink),
                 };
             }
             "" => return tally.noise(line),
@@ -69,15 +75,9 @@ impl CodexExec {
     }
 }
 
-/// Creates the failure that Codex's message stands for.
-pub(super) fn failure(message: String) -> Failure {
-    let reason = reason_in_words(&message).unwrap_or(Reason::Other);
-    Failure::new(reason, message)
-}
-
 impl Reader for CodexExec {
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
-        let line = self.tally.text(line);
+        let line = self.tally.json(line);
         match serde_json::from_str::<Line<'_>>(&line) {
             Ok(event) => self.read(event, &line, sink),
             Err(_) => self.tally.unreadable(&line, sink),
@@ -89,7 +89,8 @@ impl Reader for CodexExec {
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
-        self.tally.close(ending, explain_ending, sink)
+        let trouble = self.trouble.at_end(ending, &mut self.tally, sink);
+        self.tally.close(ending, |ending| trouble.unwrap_or_else(|| explain_ending(ending)), sink)
     }
 }
 

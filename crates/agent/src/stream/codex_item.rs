@@ -47,12 +47,14 @@ pub(super) fn read(
                 emit(EventKind::Thinking { text, part: Part::Whole });
             }
         }
-        ("file_change" | "fileChange", Phase::Completed) if item.status.as_str() == "completed" => {
-            let changes = item.changes.items.into_iter().map(Change::into_event);
-            emit(EventKind::FileChange { changes: changes.collect() });
+        ("file_change" | "fileChange", phase) => {
+            if sub_agent.is_none() && phase == Phase::Completed {
+                tally.answered();
+            }
+            file_change(item, phase, emit);
         }
         ("todo_list" | "todoList", _) => {
-            let items = item.items.items.into_iter().map(|todo| TodoItem {
+            let items = item.items.objects().map(|todo| TodoItem {
                 text: todo.text.into_text(),
                 state: if todo.completed.0 { TodoState::Completed } else { TodoState::Pending },
             });
@@ -62,8 +64,8 @@ pub(super) fn read(
             tally.warn(Diagnostic::new(Code::AgentNotice, item.message.into_text()), sink);
         }
         (
-            "agent_message" | "agentMessage" | "reasoning" | "file_change" | "fileChange" | "error"
-            | "userMessage" | "user_message" | "plan" | "enteredReviewMode" | "exitedReviewMode"
+            "agent_message" | "agentMessage" | "reasoning" | "error" | "userMessage"
+            | "user_message" | "plan" | "enteredReviewMode" | "exitedReviewMode"
             | "contextCompaction" | "context_compaction" | "hookPrompt",
             _,
         )
@@ -73,23 +75,48 @@ pub(super) fn read(
                 let name = format!("item/{kind}");
                 return tally.unknown(&name, line, sink);
             };
-            match phase {
-                Phase::Started => {
-                    if sub_agent.is_none() {
-                        tally.pause();
-                    }
-                    emit(EventKind::ToolStarted {
-                        name,
-                        input: item.input(),
-                        id: item.id.into_text(),
-                    });
+            if phase == Phase::Started {
+                if sub_agent.is_none() {
+                    tally.pause();
                 }
-                _ => emit(EventKind::ToolFinished {
-                    ok: item.worked(),
-                    output: item.output(),
-                    id: item.id.into_text(),
-                }),
+                let input = item.input();
+                emit(EventKind::ToolStarted { name, input, id: item.id.into_text() });
+            } else {
+                if sub_agent.is_none() {
+                    tally.answered();
+                }
+                let (ok, output) = (item.worked(), item.output());
+                emit(EventKind::ToolFinished { ok, output, id: item.id.into_text() });
             }
+        }
+    }
+}
+
+/// Reads a change of files: a tool that says which files it changed, if it did.
+fn file_change<'a>(item: Item<'a>, phase: Phase, mut emit: impl FnMut(EventKind<'a>)) {
+    let id = item.id.into_text();
+    let status = item.status.into_text();
+    let changes: Vec<FileChange<'a>> = item.changes.objects().map(Change::into_event).collect();
+    let paths: Vec<&str> = changes.iter().map(|change| change.path.as_ref()).collect();
+    match phase {
+        Phase::Started => {
+            let input = serde_json::json!({ "paths": paths }).to_string();
+            let name = Cow::Borrowed("apply_patch");
+            emit(EventKind::ToolStarted { id, name, input: Cow::Owned(input) });
+        }
+        Phase::Updated => {}
+        Phase::Completed => {
+            let ok = status == "completed";
+            let output = if ok {
+                String::new()
+            } else {
+                let status = if status.is_empty() { "of no known end" } else { &status };
+                format!("the change of {} is {status}", paths.join(", "))
+            };
+            if ok {
+                emit(EventKind::FileChange { changes });
+            }
+            emit(EventKind::ToolFinished { id, ok, output: Cow::Owned(output) });
         }
     }
 }
@@ -138,7 +165,7 @@ pub(super) struct Item<'a> {
     #[serde(borrow)]
     status: Text<'a>,
     #[serde(borrow)]
-    changes: List<'a, Change<'a>>,
+    changes: List<'a, Object<Change<'a>>>,
     #[serde(borrow)]
     server: Text<'a>,
     #[serde(borrow)]
@@ -152,7 +179,7 @@ pub(super) struct Item<'a> {
     #[serde(borrow)]
     query: Text<'a>,
     #[serde(borrow)]
-    items: List<'a, Todo<'a>>,
+    items: List<'a, Object<Todo<'a>>>,
     #[serde(borrow)]
     summary: List<'a, Text<'a>>,
     #[serde(borrow)]
@@ -258,39 +285,5 @@ impl Counts {
             output: self.output.0.unwrap_or(0),
             reasoning: self.reasoning.0.unwrap_or(0),
         }
-    }
-}
-
-/// Reads the notice `Reconnecting... 2/5 (why)`, with which Codex says that it tries again.
-pub(super) fn retry(message: &str) -> Option<EventKind<'_>> {
-    let rest = message.strip_prefix("Reconnecting...")?.trim_start();
-    let (count, reason) = rest.split_once(' ').unwrap_or((rest, ""));
-    let (attempt, max) = count.split_once('/')?;
-    let reason = reason.strip_prefix('(').and_then(|r| r.strip_suffix(')')).unwrap_or(reason);
-    Some(EventKind::Retry {
-        attempt: attempt.parse().ok()?,
-        max: max.parse().ok(),
-        status: super::status_in_words(&reason.to_ascii_lowercase()),
-        reason: Cow::Borrowed(reason),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_notice_of_reconnecting_is_a_retry() {
-        let notice = "Reconnecting... 2/5 (unexpected status 401 Unauthorized: no)";
-        assert_eq!(
-            retry(notice),
-            Some(EventKind::Retry {
-                attempt: 2,
-                max: Some(5),
-                status: Some(401),
-                reason: "unexpected status 401 Unauthorized: no".into(),
-            })
-        );
-        assert_eq!(retry("something else"), None);
     }
 }

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::lenient::{Flag, List, Number, Object, Text};
+use super::words::plain_words;
 use super::{Account, Reader, Sink, Tally, explain_ending, reason_in_words};
 use crate::event::{Event, EventKind, FileChange, Part, TodoItem, TodoState};
 use crate::usage::Usage;
@@ -47,11 +48,12 @@ impl Gemini {
         match event.kind.as_str() {
             "message" => match event.role.as_str() {
                 "user" => {}
-                _ if event.delta.0 => self.chunk(event.content, sink),
-                _ => {
+                "assistant" | "model" if event.delta.0 => self.chunk(event.content, sink),
+                "assistant" | "model" => {
                     self.chunk(event.content, sink);
                     self.end_text(sink);
                 }
+                other => self.tally.unknown(&format!("message/{other}"), line, sink),
             },
             "tool_use" => self.tool_use(event, sink),
             "tool_result" => self.tool_result(event, sink),
@@ -72,7 +74,7 @@ impl Gemini {
                 self.end_text(sink);
                 self.result(event, sink);
             }
-            "" => self.tally.noise(line),
+            "" => self.read_document(line, sink),
             other => self.tally.unknown(other, line, sink),
         }
     }
@@ -139,13 +141,7 @@ impl Gemini {
     }
 
     fn result(&mut self, event: Line<'_>, sink: &mut Sink<'_>) {
-        if let Some(stats) = event.stats.0 {
-            let usage = Usage {
-                input: stats.input_tokens.0.unwrap_or(0),
-                cached: stats.cached.0.unwrap_or(0),
-                output: stats.output_tokens.0.unwrap_or(0),
-                ..Usage::default()
-            };
+        if let Some(usage) = event.stats.0.map(|stats| stats.usage()) {
             self.tally.usage = Some(usage);
             sink(Event::own(EventKind::Usage(usage)));
         }
@@ -153,38 +149,36 @@ impl Gemini {
             Verdict::Done
         } else {
             let error = event.error.0.and_then(|error| error.message.0);
-            let message = error
-                .map(Cow::into_owned)
-                .or_else(|| self.last_error.take())
-                .unwrap_or_else(|| "it gave no reason".to_owned());
-            Verdict::Failed(failure(message))
+            let message = error.map(Cow::into_owned).or_else(|| self.last_error.take());
+            Verdict::Failed(failure(message.unwrap_or_default()))
         });
     }
 
-    /// Reads the one object of the `json` format.
-    fn document(&mut self, json: &[u8], sink: &mut Sink<'_>) {
-        let json = self.tally.text(json);
-        let Ok(document) = serde_json::from_str::<Document<'_>>(&json) else {
-            return self.tally.noise(&json);
+    /// Reads the one object of the `json` format. What stands behind it is noise.
+    fn read_document(&mut self, json: &str, sink: &mut Sink<'_>) {
+        let mut values = serde_json::Deserializer::from_str(json).into_iter::<Document<'_>>();
+        let document = match values.next() {
+            Some(Ok(document)) if document.error.0.is_some() || document.response.0.is_some() => {
+                document
+            }
+            _ => return self.tally.noise(json),
         };
+        self.tally.noise(&json[values.byte_offset()..]);
         self.tally.session = document.session_id.0.as_deref().map(str::to_owned);
+        for warning in document.warnings.items {
+            let notice = Diagnostic::new(Code::AgentNotice, warning.into_text());
+            self.tally.warn(notice, sink);
+        }
+        if let Some(usage) = document.stats.0.map(DocumentStats::usage) {
+            self.tally.usage = Some(usage);
+            sink(Event::own(EventKind::Usage(usage)));
+        }
         if let Some(error) = document.error.0 {
             let message = error.message.into_text().into_owned();
             self.tally.closing = Some(Verdict::Failed(failure(message)));
             return;
         }
-        let Some(response) = document.response.0 else {
-            return;
-        };
-        let mut usage = Usage::default();
-        for model in document.stats.0.unwrap_or_default().models.into_values() {
-            let tokens = model.0.unwrap_or_default().tokens.0.unwrap_or_default();
-            usage.input += tokens.prompt.0.unwrap_or(0);
-            usage.cached += tokens.cached.0.unwrap_or(0);
-            usage.output += tokens.candidates.0.unwrap_or(0);
-            usage.reasoning += tokens.thoughts.0.unwrap_or(0);
-        }
-        self.tally.usage = Some(usage);
+        let response = document.response.into_text();
         self.tally.closing = Some(Verdict::Done);
         self.tally.reply_is(&response);
         sink(Event::own(EventKind::Text { text: response, part: Part::Whole }));
@@ -194,16 +188,17 @@ impl Gemini {
 impl Reader for Gemini {
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
         if let Some(document) = &mut self.document {
-            if document.len() + line.len() < self.text_limit {
+            // Every character of the reply may be an escape, and the counts stand beside it.
+            if document.len() + line.len() < self.text_limit.saturating_mul(6) + (1 << 20) {
                 document.extend_from_slice(line);
                 document.push(b'\n');
             }
             return;
         }
-        let line = self.tally.text(line);
+        let line = self.tally.json(line);
         match serde_json::from_str::<Line<'_>>(&line) {
             Ok(event) => self.read(event, &line, sink),
-            Err(_) if line == "{" => self.document = Some(b"{\n".to_vec()),
+            Err(_) if line.trim_end() == "{" => self.document = Some(b"{\n".to_vec()),
             Err(_) => self.tally.unreadable(&line, sink),
         }
     }
@@ -214,7 +209,8 @@ impl Reader for Gemini {
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
         if let Some(document) = self.document.take() {
-            self.document(&document, sink);
+            let json = self.tally.json(&document);
+            self.read_document(&json, sink);
         }
         self.end_text(sink);
         self.tally.close(ending, explain, sink)
@@ -225,19 +221,26 @@ fn failure(message: String) -> Failure {
     let reason = reason_in_words(&message).unwrap_or_else(|| {
         if message.contains("blocked") { Reason::Refused } else { Reason::Other }
     });
+    let message = match plain_words(message) {
+        empty if empty.trim().is_empty() => "gemini gave no reason".to_owned(),
+        words => words,
+    };
     Failure::new(reason, message)
 }
 
 /// Explains an end without a closing event. Some exit codes have a meaning of their own.
 fn explain(ending: &Ending<'_>) -> Failure {
-    let mut failure = explain_ending(ending);
+    let mut failure = error_document(ending.stderr).unwrap_or_else(|| explain_ending(ending));
     match ending.exit {
         Exit::Code(0) => {
-            "it ended without a result; it drops output that is not read in time"
+            "it ended with exit code 0 and without a result: it was interrupted, or its output was lost"
                 .clone_into(&mut failure.message);
         }
         Exit::Code(41) => failure.reason = Reason::Auth,
         Exit::Code(42) if failure.reason == Reason::Incomplete => failure.reason = Reason::Usage,
+        Exit::Code(44) => failure.reason = Reason::Start,
+        Exit::Code(52) => failure.reason = Reason::Usage,
+        Exit::Code(53) => failure.reason = Reason::Budget,
         Exit::Code(55) => failure.reason = Reason::Untrusted,
         Exit::Code(code @ 144..=255) => {
             if let Ok(status @ 400..=511) = u16::try_from(code + 256) {
@@ -249,12 +252,20 @@ fn explain(ending: &Ending<'_>) -> Failure {
     failure
 }
 
+/// Finds the error that the `json` format writes to the error output.
+fn error_document(stderr: &str) -> Option<Failure> {
+    let at = if stderr.starts_with("{\n") { 0 } else { stderr.rfind("\n{\n")? + 1 };
+    let mut values = serde_json::Deserializer::from_str(&stderr[at..]).into_iter::<Document<'_>>();
+    let error = values.next()?.ok()?.error.0?;
+    Some(failure(error.message.into_text().into_owned()))
+}
+
 fn todo_items<'a>(tool: &str, input: &'a str) -> Option<Vec<TodoItem<'a>>> {
     if tool != "write_todos" {
         return None;
     }
     let list: Todos<'a> = serde_json::from_str(input).ok()?;
-    let items = list.todos.items.into_iter().map(|todo| TodoItem {
+    let items = list.todos.objects().map(|todo| TodoItem {
         text: todo.description.into_text(),
         state: TodoState::from_word(todo.status.as_str()),
     });
@@ -302,9 +313,27 @@ struct Problem<'a> {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Stats {
+    total_tokens: Number,
     input_tokens: Number,
     output_tokens: Number,
     cached: Number,
+}
+
+impl Stats {
+    /// Returns the tokens. What the model thought is in the total alone.
+    fn usage(&self) -> Usage {
+        let input = self.input_tokens.0.unwrap_or(0);
+        let said = self.output_tokens.0.unwrap_or(0);
+        let total = self.total_tokens.0.unwrap_or(0);
+        let reasoning = total.saturating_sub(input.saturating_add(said));
+        Usage {
+            input,
+            cached: self.cached.0.unwrap_or(0),
+            cache_write: 0,
+            output: said.saturating_add(reasoning),
+            reasoning,
+        }
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -318,7 +347,7 @@ struct Edit<'a> {
 #[serde(default)]
 struct Todos<'a> {
     #[serde(borrow)]
-    todos: List<'a, Todo<'a>>,
+    todos: List<'a, Object<Todo<'a>>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -340,12 +369,30 @@ struct Document<'a> {
     #[serde(borrow)]
     error: Object<Problem<'a>>,
     stats: Object<DocumentStats>,
+    #[serde(borrow)]
+    warnings: List<'a, Text<'a>>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct DocumentStats {
-    models: HashMap<String, Object<ModelStats>>,
+    models: Object<HashMap<String, Object<ModelStats>>>,
+}
+
+impl DocumentStats {
+    fn usage(self) -> Usage {
+        let mut usage = Usage::default();
+        for model in self.models.0.unwrap_or_default().into_values() {
+            let tokens = model.0.unwrap_or_default().tokens.0.unwrap_or_default();
+            let thoughts = tokens.thoughts.0.unwrap_or(0);
+            let said = tokens.candidates.0.unwrap_or(0);
+            usage.input = usage.input.saturating_add(tokens.prompt.0.unwrap_or(0));
+            usage.cached = usage.cached.saturating_add(tokens.cached.0.unwrap_or(0));
+            usage.output = usage.output.saturating_add(said.saturating_add(thoughts));
+            usage.reasoning = usage.reasoning.saturating_add(thoughts);
+        }
+        usage
+    }
 }
 
 #[derive(Deserialize, Default)]

@@ -7,10 +7,13 @@ pub mod claude;
 pub mod codex_app;
 pub mod codex_exec;
 mod codex_item;
+mod codex_trouble;
 pub mod gemini;
 mod lenient;
 pub mod lines;
 pub mod plain;
+mod surrogate;
+mod words;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -19,9 +22,13 @@ use convoke_core::{Code, Diagnostic};
 use serde::Deserialize;
 
 use self::lenient::Text;
+pub(crate) use self::words::{explain_ending, reason_in_words};
 use crate::event::{Event, EventKind};
 use crate::usage::Usage;
-use crate::verdict::{Ending, Exit, Failure, Reason, Verdict, decide, last_words};
+use crate::verdict::{Ending, Exit, Failure, Verdict, decide};
+
+/// How many of the last warnings one is compared with.
+const SAID_AGAIN: usize = 32;
 
 /// Takes events as they are read.
 pub type Sink<'s> = dyn FnMut(Event<'_>) + 's;
@@ -74,6 +81,8 @@ pub(crate) struct Tally {
     reply_over: bool,
     /// Deltas whose whole has not come; all that there is when the turn ends before it does.
     preview: String,
+    /// How often a request was repeated, by the agent's count or by ours.
+    attempts: u64,
     unknown: BTreeSet<String>,
     noise: u64,
     damaged: u64,
@@ -93,6 +102,7 @@ impl Tally {
             reply_cut: 0,
             reply_over: false,
             preview: String::new(),
+            attempts: 0,
             unknown: BTreeSet::new(),
             noise: 0,
             damaged: 0,
@@ -137,10 +147,35 @@ impl Tally {
         self.reply_over = false;
     }
 
-    /// Warns, in the stream and in the account.
+    /// Ends the reply where it stands: nothing was said after the last pause.
+    pub fn reply_nothing_new(&mut self) {
+        if self.reply_over {
+            self.reply_is("");
+        }
+    }
+
+    /// Returns the number of an attempt that failed: the agent's own, or ours where it does not count, so
+    /// that no agent tries for ever.
+    pub fn attempt(&mut self, counted: Option<u64>) -> u64 {
+        self.attempts = counted.unwrap_or(self.attempts + 1);
+        self.attempts
+    }
+
+    /// Says that the model answered: a request that fails from here on is another one.
+    pub fn answered(&mut self) {
+        self.attempts = 0;
+    }
+
+    /// Warns, in the stream and in the account. The account holds what is said again once, with a count.
     pub fn warn(&mut self, diagnostic: Diagnostic, sink: &mut Sink<'_>) {
         sink(Event::own(EventKind::Warning(diagnostic.clone())));
-        self.diagnostics.push(diagnostic);
+        let said = self.diagnostics.iter_mut().rev().take(SAID_AGAIN);
+        let mut same =
+            said.filter(|d| d.code == diagnostic.code && d.message == diagnostic.message);
+        match same.next() {
+            Some(first) => first.count = Some(first.count.unwrap_or(1) + 1),
+            None => self.diagnostics.push(diagnostic),
+        }
     }
 
     /// Passes on an event of an unknown kind, and reports the kind the first time.
@@ -171,6 +206,20 @@ impl Tally {
         String::from_utf8_lossy(line)
     }
 
+    /// Returns a line as JSON text, mended where a program writes what JSON does not allow: a byte order
+    /// mark, or half of a character that it cut.
+    pub fn json<'l>(&mut self, line: &'l [u8]) -> Cow<'l, str> {
+        let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
+        let text = self.text(line);
+        match surrogate::mended(&text) {
+            Some(mended) => {
+                self.damaged += 1;
+                Cow::Owned(mended)
+            }
+            None => text,
+        }
+    }
+
     /// Takes a line that does not read as an event: one of an unknown form, or none at all.
     pub fn unreadable(&mut self, line: &str, sink: &mut Sink<'_>) {
         match serde_json::from_str::<Kind<'_>>(line) {
@@ -187,12 +236,16 @@ impl Tally {
         sink: &mut Sink<'_>,
     ) -> Account {
         if self.noise > 0 {
-            let message = format!("{} lines of output are no events", self.noise);
+            let message = format!("{} of output {} no event", lines(self.noise), is(self.noise));
             let noise = Diagnostic::new(Code::AgentOutputNoise, message).with_count(self.noise);
             self.warn(noise, sink);
         }
         if self.damaged > 0 {
-            let message = format!("{} lines of output are not UTF-8", self.damaged);
+            let message = format!(
+                "{} of output {} broken characters",
+                lines(self.damaged),
+                has(self.damaged)
+            );
             let damage =
                 Diagnostic::new(Code::AgentOutputDamaged, message).with_count(self.damaged);
             self.warn(damage, sink);
@@ -238,115 +291,21 @@ struct Kind<'a> {
     kind: Text<'a>,
 }
 
-/// What the CLIs write to their error output in every turn, and what explains nothing.
-const CHATTER: &[&str] = &[
-    "256-color support",
-    "Basic terminal detected",
-    "Ripgrep is not available",
-    "[STARTUP]",
-    "YOLO mode is enabled",
-    "Reading prompt from stdin",
-    "WARNING: proceeding, even though we could not",
-];
-
-/// Explains an end without a closing event from what stands in the error output.
-pub(crate) fn explain_ending(ending: &Ending<'_>) -> Failure {
-    let is_chatter = |line: &&str| CHATTER.iter().any(|chatter| line.contains(chatter));
-    let lines: Vec<&str> = ending.stderr.lines().filter(|line| !is_chatter(line)).collect();
-    let words = last_words(&lines);
-    let reason = reason_in_words(&words).unwrap_or(Reason::Incomplete);
-    let message = if words.is_empty() {
-        format!("it ended with {} and did not close its turn", ending.exit)
-    } else {
-        format!("it ended with {}: {words}", ending.exit)
-    };
-    Failure::new(reason, message)
+fn lines(count: u64) -> String {
+    format!("{count} line{}", if count == 1 { "" } else { "s" })
 }
 
-/// Guesses a reason from an error message. The CLIs have no codes for most of these.
-pub(crate) fn reason_in_words(words: &str) -> Option<Reason> {
-    const SIGNS: &[(&str, Reason)] = &[
-        ("no conversation found", Reason::Session),
-        ("no rollout found", Reason::Session),
-        ("session id", Reason::Session),
-        ("session identifier", Reason::Session),
-        ("context window", Reason::ContextFull),
-        ("prompt is too long", Reason::ContextFull),
-        ("max_output_tokens", Reason::OutputFull),
-        ("output token maximum", Reason::OutputFull),
-        ("safety settings", Reason::Refused),
-        ("usage policy", Reason::Refused),
-        ("rate limit", Reason::RateLimit),
-        ("too many requests", Reason::RateLimit),
-        ("resource_exhausted", Reason::RateLimit),
-        ("quota", Reason::RateLimit),
-        ("api key", Reason::Auth),
-        ("unauthorized", Reason::Auth),
-        ("not logged in", Reason::Auth),
-        ("missing environment variable", Reason::Auth),
-        ("auth method", Reason::Auth),
-        ("permission_denied", Reason::Auth),
-        ("forbidden", Reason::Auth),
-        ("not inside a trusted directory", Reason::Untrusted),
-        ("trusted folder", Reason::Untrusted),
-        ("stream disconnected", Reason::Network),
-        ("stream closed", Reason::Network),
-        ("connection", Reason::Network),
-        ("fetch failed", Reason::Network),
-        ("high demand", Reason::Server),
-        ("overloaded", Reason::Server),
-        ("internal server error", Reason::Server),
-        ("invalid_request", Reason::Request),
-        ("invalid_argument", Reason::Request),
-        ("not_found", Reason::Model),
-        ("unexpected argument", Reason::Usage),
-        ("unknown option", Reason::Usage),
-        ("unknown argument", Reason::Usage),
-        ("argument", Reason::Usage),
-        ("unknown feature flag", Reason::Usage),
-        ("no prompt provided", Reason::Usage),
-        ("no input provided", Reason::Usage),
-        ("input must be provided", Reason::Usage),
-        ("cannot use both", Reason::Usage),
-        ("not valid utf-8", Reason::Usage),
-    ];
-    let words = words.to_ascii_lowercase();
-    if let Some(status) = status_in_words(&words) {
-        return Some(Reason::from_status(status));
-    }
-    SIGNS.iter().find(|(sign, _)| words.contains(sign)).map(|&(_, reason)| reason)
+fn is(count: u64) -> &'static str {
+    if count == 1 { "is" } else { "are" }
 }
 
-/// Finds the HTTP status in the two forms that the CLIs use: `status 401` and `"code":401`.
-pub(crate) fn status_in_words(words: &str) -> Option<u16> {
-    let digits_after = |mark: &str| {
-        let rest = words.split_once(mark)?.1.trim_start_matches([' ', ':']);
-        let digits = rest.get(..3)?;
-        let status: u16 = digits.parse().ok()?;
-        let ends = !rest[3..].starts_with(|c: char| c.is_ascii_digit());
-        ((400..600).contains(&status) && ends).then_some(status)
-    };
-    ["unexpected status", "\"code\"", "last status", "with status", "http"]
-        .iter()
-        .find_map(|mark| digits_after(mark))
+fn has(count: u64) -> &'static str {
+    if count == 1 { "has" } else { "have" }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_status_is_found_in_the_words_of_every_cli() {
-        for (words, status) in [
-            ("unexpected status 401 unauthorized: x", Some(401)),
-            (r#"[api error: {"error":{"code":403,"message":"x"}}]"#, Some(403)),
-            ("exceeded retry limit, last status: 429 too many requests", Some(429)),
-            ("http://127.0.0.1:4000/v1", None),
-            ("we have 500 files", None),
-        ] {
-            assert_eq!(status_in_words(words), status, "{words}");
-        }
-    }
 
     #[test]
     fn the_reply_is_what_was_said_after_the_last_pause() {

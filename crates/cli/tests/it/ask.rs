@@ -10,13 +10,13 @@ use tokio::runtime::Runtime;
 use crate::context::TestContext;
 
 /// A model that answers from a script, in a thread of its own.
-struct Model {
+pub struct Model {
     runtime: Runtime,
     server: Option<Rehearsal>,
 }
 
 impl Model {
-    fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+    pub fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
         let runtime = Runtime::new().expect("a runtime");
         let server = runtime.block_on(start(Script::new(answers))).expect("a server");
         Self { runtime, server: Some(server) }
@@ -26,19 +26,19 @@ impl Model {
         self.server.as_ref().expect("the server runs")
     }
 
-    fn bodies(&self) -> Vec<String> {
+    pub fn bodies(&self) -> Vec<String> {
         let calls = self.server().model_calls().into_iter();
         calls.map(|call| String::from_utf8(call.body.to_vec()).expect("UTF-8")).collect()
     }
 
-    fn wait_for(&self, calls: usize) {
+    pub fn wait_for(&self, calls: usize) {
         let arrived = self.server().has_model_calls(calls, Duration::from_secs(30));
         assert!(self.runtime.block_on(arrived), "{calls} calls");
     }
 }
 
 /// A repository with instructions, and a home whose configuration knows the model.
-fn repository(model: &Model) -> TestContext {
+pub fn repository(model: &Model) -> TestContext {
     let agents = format!(
         "[agent.api]\nbase-url = \"{}/v1\"\nmodel = \"m\"\nkey-env = \"THE_KEY\"\n",
         model.server().base_url()

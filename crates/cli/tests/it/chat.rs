@@ -10,6 +10,9 @@ use crate::context::TestContext;
 /// How long a screen is waited for: machines that build at the same time are slow.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// How long a screen must stay as it is to be believed that nothing more is drawn.
+const SETTLED: Duration = Duration::from_secs(10);
+
 /// A terminal of 80×24 with a shell in it.
 struct Terminal {
     context: TestContext,
@@ -95,6 +98,26 @@ impl Terminal {
         }
     }
 
+    /// Waits until the terminal shows what a snapshot holds, or shows something else for good: a screen
+    /// may be read in the middle of being drawn.
+    fn settled(&self, snapshot: &str) -> String {
+        let path =
+            format!("{}/tests/it/snapshots/it__chat__{snapshot}.snap", env!("CARGO_MANIFEST_DIR"));
+        let stored = std::fs::read_to_string(path).unwrap_or_default();
+        let expected = stored.splitn(3, "---\n").nth(2).unwrap_or_default().trim_end();
+        let mut screen = self.screen();
+        let mut unchanged_since = Instant::now();
+        while screen.trim_end() != expected && unchanged_since.elapsed() < SETTLED {
+            std::thread::sleep(Duration::from_millis(30));
+            let next = self.screen();
+            if next != screen {
+                screen = next;
+                unchanged_since = Instant::now();
+            }
+        }
+        screen
+    }
+
     /// Checks that the shell has its terminal back: its own screen, and what is typed is seen.
     fn assert_given_back(&self) {
         self.wait_until("the shell's own screen", |_| {
@@ -133,18 +156,25 @@ impl Drop for Terminal {
     }
 }
 
+/// Compares what a terminal shows with the snapshot of that name.
+macro_rules! assert_screen {
+    ($terminal:expr, $snapshot:literal) => {
+        assert_snapshot!($snapshot, $terminal.settled($snapshot))
+    };
+}
+
 #[test]
 fn a_conversation_is_held_in_a_terminal() {
     let Some(terminal) = Terminal::rehearsing() else { return };
-    assert_snapshot!("chat_begins", terminal.screen());
+    assert_screen!(terminal, "chat_begins");
     terminal.enter("Can we ship login.py tonight?");
     terminal.wait_for("at work");
     terminal.wait_for("Ask me again when the tests can fail.");
     terminal.wait_for("your turn");
-    assert_snapshot!("chat_ends_with_a_reply", terminal.screen());
+    assert_screen!(terminal, "chat_ends_with_a_reply");
     terminal.press("F2");
     terminal.wait_for("TEAM_TASK");
-    assert_snapshot!("chat_shows_the_ledger", terminal.screen());
+    assert_screen!(terminal, "chat_shows_the_ledger");
     terminal.press("Tab");
     terminal.wait_for("exactly what ada was sent");
     terminal.press("Escape");
@@ -153,7 +183,7 @@ fn a_conversation_is_held_in_a_terminal() {
     terminal.wait_until("a narrow screen", |screen| {
         screen.contains(&"─".repeat(40)) && !screen.contains(&"─".repeat(60))
     });
-    assert_snapshot!("chat_in_a_small_terminal", terminal.screen());
+    assert_screen!(terminal, "chat_in_a_small_terminal");
     terminal.resize("80", "24");
     terminal.press("PPage");
     terminal.wait_for("Esc goes to the end");

@@ -17,6 +17,7 @@ mod doctor;
 mod init;
 mod mask;
 mod prompt;
+mod remembered;
 mod request;
 mod rpc;
 mod run;

@@ -158,17 +158,25 @@ fn has_runs(text: &[u8]) -> bool {
     while at < text.len() {
         // Two bytes of the next chunk are looked at too, so that nothing is missed between two.
         let chunk = &text[at..text.len().min(at + CHUNK + 2)];
-        let mut found = false;
-        for ((&a, &b), &c) in chunk.iter().zip(chunk.iter().skip(1)).zip(chunk.iter().skip(2)) {
-            found |= begins_run(a, b, c);
-        }
+        let found = if chunk.is_ascii() { ascii_runs(chunk) } else { runs(chunk) };
         if found {
             return true;
         }
         at += CHUNK;
     }
-    // The last two bytes have no third after them.
-    matches!(text, [.., a, b] if begins_run(*a, *b, b'x'))
+    false
+}
+
+fn ascii_runs(text: &[u8]) -> bool {
+    let pairs = text.iter().zip(text.iter().skip(1));
+    pairs.fold(false, |found, (&a, &b)| found | (is_ascii_space(a) & is_ascii_space(b)))
+}
+
+fn runs(text: &[u8]) -> bool {
+    let threes = text.iter().zip(text.iter().skip(1)).zip(text.iter().skip(2));
+    let found = threes.fold(false, |found, ((&a, &b), &c)| found | begins_run(a, b, c));
+    // The last two bytes have no third after them; 0xFF is in no text.
+    found || matches!(text, [.., a, b] if begins_run(*a, *b, 0xFF))
 }
 
 /// How many bytes are looked at before a text can be given up as unclean.
@@ -220,6 +228,10 @@ mod tests {
         for text in ["“it’s” — fine…", "你好，世界。、", "ﬁ", "\u{200B}a\u{2060}b\u{180E}c\u{85}d"]
         {
             assert!(!has_runs(text.as_bytes()), "{text:?}");
+            for before in CHUNK - 4..CHUNK + 4 {
+                let across_chunks = "a".repeat(before) + text;
+                assert!(!has_runs(across_chunks.as_bytes()), "{before} {text:?}");
+            }
         }
     }
 

@@ -31,10 +31,11 @@ pub(super) enum Opening {
 pub(super) const BLOCK_LEN: usize = b"[TEAM_TASK]".len();
 
 /// Reads the opening of a marker at the start of `text`, if one stands there. Only ASCII case folds.
+#[inline]
 pub(super) fn opening(text: &[u8]) -> Option<Opening> {
     let inner = text.strip_prefix(b"[")?;
     // Most brackets are no marker's.
-    if !matches!(inner.first()?, b'N' | b'n' | b'F' | b'f' | b'D' | b'd' | b'T' | b't') {
+    if !begins_keyword(*inner.first()?) {
         return None;
     }
     for (keyword, name) in KEYWORDS {
@@ -61,6 +62,32 @@ pub(super) fn find_opening(text: &[u8], mut from: usize) -> Option<(usize, Openi
             return Some((at, opening));
         }
         from = at + 1;
+        if found < DENSE {
+            from += barren_len(&text[from..]);
+        }
     }
     None
+}
+
+/// Brackets that are nearer to each other than this are dense, as in some code.
+const DENSE: usize = 32;
+
+/// How many bytes are looked at together.
+const BLOCK: usize = 256;
+
+/// Returns how many of the next bytes hold no opening for sure. Where brackets are dense, to look at a
+/// block of bytes without a branch is quicker than to stop at each of them.
+#[inline(never)]
+fn barren_len(text: &[u8]) -> usize {
+    let block = &text[..text.len().min(BLOCK)];
+    let pairs = block.iter().zip(block.iter().skip(1));
+    let may_open = pairs.fold(false, |may, (&a, &b)| may | ((a == b'[') & begins_keyword(b)));
+    // What follows the last byte was not looked at.
+    if may_open { 0 } else { block.len().saturating_sub(1) }
+}
+
+#[expect(clippy::needless_bitwise_bool, reason = "without branches the loop over it is vectorised")]
+const fn begins_keyword(b: u8) -> bool {
+    let b = b.to_ascii_uppercase();
+    (b == b'N') | (b == b'F') | (b == b'D') | (b == b'T')
 }

@@ -152,7 +152,8 @@ fn find_inline<'a>(line: &'a str, mut from: usize, code: &mut CodeSpans) -> Opti
                 let body = &line[body..end];
                 return Some(Inline { start: at, end: end + 1, keyword, body });
             }
-            from = end;
+            // The bracket that cuts it short may stand in code that begins after the opening.
+            from = body;
         }
     }
 }
@@ -195,6 +196,8 @@ mod tests {
             "~~~~ rust\n[NEXT: x]\n~~~\n[NEXT: x]",
             "> [NEXT: x]",
             "   > [TEAM_TASK] x",
+            "[NEXT: open `[NEXT: x]`",
+            "[DROP: `[NEXT: x]`]",
         ];
         for text in texts {
             assert_eq!(scan(text), Scan { text: text.into(), ..Scan::default() });

@@ -2,6 +2,7 @@
 //! markers and their holes, and only what is said outside code and quotations counts.
 
 mod compat_reference;
+mod preserve_reference;
 
 use convoke_core::marker::{Scan, TextPolicy, scan, strip_all_markers};
 use convoke_core::whitespace::is_space;
@@ -19,6 +20,22 @@ proptest! {
         prop_assert_eq!(&scan.text, &expected.text);
         prop_assert_eq!(&scan.task, &expected.task);
         prop_assert_eq!(&scan.from, &expected.from);
+    }
+
+    #[test]
+    fn preserve_is_what_is_read_line_by_line(text in prop_oneof![hostile::text(), marked()]) {
+        let expected = preserve_reference::clean(&text);
+        let scan = scan(&text, TextPolicy::Preserve);
+        prop_assert_eq!(&scan.text, &expected.text);
+        prop_assert_eq!(&scan.task, &expected.task);
+        prop_assert_eq!(&scan.from, &expected.from);
+        let begins = |names: Vec<&str>, written: &[String]| {
+            names.len() == written.len() && names.iter().zip(written).all(|(n, w)| w.starts_with(n))
+        };
+        let next = scan.next.iter().map(|route| route.name.as_str()).collect();
+        prop_assert!(begins(next, &expected.next), "{:?}", expected.next);
+        let drop = scan.drop.iter().map(String::as_str).collect();
+        prop_assert!(begins(drop, &expected.drop), "{:?}", expected.drop);
     }
 
     #[test]
@@ -96,6 +113,19 @@ const MARKERS: &[(&str, Option<&str>)] = &[
     ("[DROP: all]", None),
     ("[TEAM_TASK: ship]", None),
 ];
+
+/// Markers, whole and broken, and all that decides over them: white space, lines, code and quotations.
+fn marked() -> impl Strategy<Value = String> {
+    let token = prop_oneof![
+        4 => select(&["[NEXT: max]", "[FROM: a]", "[DROP: b]", "[TEAM_TASK: c]", "[TEAM_TASK]"][..]),
+        2 => select(&["[NEXT: ", "[DROP:", "[NEXT:]", "[", "]", "a[0]"][..]),
+        2 => select(&["`[NEXT: no]`", "`", "``", "```", "~~~", "> ", "    "][..]),
+        3 => select(&["word", "é", "安全"][..]),
+        3 => select(&[" ", "  ", "\t", "\u{3000}"][..]),
+        4 => select(&["\n", "\n\n", "\r\n", "\r"][..]),
+    ];
+    vec(token, 0..16).prop_map(|tokens| tokens.concat())
+}
 
 /// Lines of words and whole markers, and no other brackets or marks of code.
 fn document() -> impl Strategy<Value = String> {

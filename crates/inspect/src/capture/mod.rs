@@ -237,9 +237,16 @@ pub enum CaptureError {
     },
 }
 
+/// So much of what a program said is told.
+const LAST_LINES: usize = 8;
+
 fn because(sent: &[String], said: &str) -> String {
     let sent =
         if sent.is_empty() { String::new() } else { format!("; it sent {}", sent.join(", ")) };
-    let said = said.trim_end().lines().last().map(|line| format!("; it said: {line}"));
-    sent + &said.unwrap_or_default()
+    let said: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    match &said[said.len().saturating_sub(LAST_LINES)..] {
+        [] => sent,
+        [line] => format!("{sent}; it said: {line}"),
+        lines => format!("{sent}; it said:\n  {}", lines.join("\n  ")),
+    }
 }

@@ -91,7 +91,10 @@ pub fn save(capture: &Capture, directory: &Path) -> Result<(), SavedError> {
 /// Reads a capture from its directory.
 pub fn load(directory: &Path) -> Result<Capture, SavedError> {
     let path = directory.join(MANIFEST);
-    let text = std::fs::read(&path).map_err(SavedError::at(&path))?;
+    let text = std::fs::read(&path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => SavedError::Missing(directory.to_owned()),
+        _ => SavedError::at(&path)(error),
+    })?;
     let value: serde_json::Value =
         serde_json::from_slice(&text).map_err(|error| SavedError::invalid(&path, &error))?;
     // The version comes first: a later format may differ in everything else.
@@ -150,6 +153,9 @@ fn read_body(directory: &Path, name: &str, manifest: &Path) -> Result<Vec<u8>, S
 /// A capture could not be saved or read.
 #[derive(Debug, thiserror::Error)]
 pub enum SavedError {
+    /// Nothing was saved there.
+    #[error("there is no saved capture in {}; make one with --save", .0.display())]
+    Missing(PathBuf),
     /// A file cannot be read or written.
     #[error("cannot read or write {}", path.display())]
     File {

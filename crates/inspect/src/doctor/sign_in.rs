@@ -79,8 +79,10 @@ pub(super) fn judge(
     findings: &mut Vec<Finding>,
 ) {
     let facts = &vendor.facts().sign_in;
+    let to_cloud = report.evidence.iter().any(|found| matches!(found, Evidence::Cloud { .. }));
     for variable in facts.ignored_keys {
-        if surroundings.variable(variable).is_some() {
+        // With a cloud provider other keys count, and which is its own affair.
+        if surroundings.variable(variable).is_some() && !to_cloud {
             let message = format!("{vendor} does not read {variable}, which is set");
             let fix = facts.how;
             findings.push(Finding::new(Level::Note, Code::DoctorKeyIgnored, message).with_fix(fix));

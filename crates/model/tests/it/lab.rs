@@ -91,9 +91,9 @@ impl Lab {
         ModelAgent::new(settings, self.host(store))
     }
 
-    /// Creates a member with settings of its own.
-    pub fn member(&self, settings: Settings) -> ModelAgent {
-        ModelAgent::new(settings, self.host(Arc::<MemoryStore>::clone(&self.store)))
+    /// Creates a member with settings and a store of its own.
+    pub fn member_with(&self, settings: Settings, store: Arc<dyn ThreadStore>) -> ModelAgent {
+        ModelAgent::new(settings, self.host(store))
     }
 
     fn host(&self, store: Arc<dyn ThreadStore>) -> Host {

@@ -8,5 +8,7 @@ mod continued;
 mod lab;
 mod member;
 mod raw_server;
+mod retried;
+mod stored;
 mod team;
 mod tools;

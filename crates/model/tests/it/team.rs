@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use convoke_agent::config::{ApiWire, Definition, Kind};
 use convoke_agent::delivery::Trust;
-use convoke_model::{Log, Settings, ThreadId};
+use convoke_model::{Log, Settings, ThreadId, ThreadStore};
 use convoke_rehearsal::{Answer, Script};
 use convoke_session::{
     Coordinator, Crew, MemberName, NewSession, Saying, Seat, SessionId, SqliteStore,
@@ -13,6 +13,7 @@ use convoke_session::{
 use convoke_team::Team;
 
 use crate::lab::Lab;
+use crate::stored::StoredThreads;
 
 const TEAM: &str = r#"
 task = "Agree on a name"
@@ -54,16 +55,18 @@ async fn three_models_talk_to_each_other_and_each_remembers_its_own_part() {
     let mut configured = Definition::built_in(Kind::Api);
     configured.api = lab.api.clone();
     configured.model = Some("m".to_owned());
+    let store = SqliteStore::open(&lab.folder.path().join("state")).await.unwrap();
+    let threads: Arc<dyn ThreadStore> = Arc::new(StoredThreads(store.clone()));
     let mut seats = HashMap::new();
     for member in &team.members {
         let Some(agent) = member.agent() else { continue };
         let own = Some(thread(&member.name));
         let (settings, refused) = Settings::for_member(agent, &configured, Trust::Untrusted, own);
         assert!(refused.is_empty());
-        let seat = Seat::new(Arc::new(lab.member(settings)), lab.work());
+        let model = lab.member_with(settings, Arc::clone(&threads));
+        let seat = Seat::new(Arc::new(model), lab.work());
         seats.insert(MemberName::from(member.name.as_str()), seat);
     }
-    let store = SqliteStore::open(&lab.folder.path().join("state")).await.unwrap();
     let new = NewSession {
         id: session,
         created_at: 0,
@@ -87,9 +90,9 @@ async fn three_models_talk_to_each_other_and_each_remembers_its_own_part() {
     let end = bodies[0].find("],\"tools\":").unwrap();
     assert_eq!(bodies[0][..end], bodies[3][..end]);
     assert!(bodies[3].contains("I say Gamma.") && bodies[0].contains("You are Ada."));
-    for (member, turns) in [("ada", 2), ("bob", 1), ("cy", 1)] {
-        let log = Log::load(&*lab.store, &thread(member)).await.unwrap().unwrap();
-        let told = format!("{:?}", log.record.events).matches("Turn {").count();
-        assert_eq!(told, turns, "{member}");
+    for (member, turns) in [("ada", vec!["1/1", "4/4"]), ("bob", vec!["2/2"]), ("cy", vec!["3/3"])]
+    {
+        let log = Log::load(&*threads, &thread(member)).await.unwrap().unwrap();
+        assert_eq!(log.turns, turns, "{member}");
     }
 }

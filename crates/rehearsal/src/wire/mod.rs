@@ -3,6 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
+use hyper::http::request::Parts;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -99,6 +100,21 @@ pub(crate) fn at(path: &str) -> Option<Wire> {
     ];
     let found = ENDINGS.iter().find(|(ending, _)| path.ends_with(ending));
     found.map(|(_, wire)| *wire)
+}
+
+/// Returns the wire format that a client speaks, by all that it sends beside the body.
+pub(crate) fn spoken_by(parts: &Parts) -> Wire {
+    let path = parts.uri.path();
+    let has = |name: &str| parts.headers.contains_key(name);
+    at(path).unwrap_or_else(|| {
+        if has("anthropic-version") || path.contains("/messages") {
+            Wire::Messages
+        } else if has("x-goog-api-key") || path.contains("/v1beta") {
+            Wire::Gemini
+        } else {
+            Wire::Responses
+        }
+    })
 }
 
 /// Says what a call asks for; the error is what is wrong with its body.

@@ -61,7 +61,8 @@ pub fn turn(id: u64, answers: u64, state: TurnState) -> Turn {
     }
 }
 
-pub(super) fn commit(on: Head) -> Commit {
+/// Creates a commit of nothing.
+pub fn commit(on: Head) -> Commit {
     Commit {
         on,
         at: 1_700_000_000_001,
@@ -69,6 +70,7 @@ pub(super) fn commit(on: Head) -> Commit {
         messages: Vec::new(),
         turns: Vec::new(),
         attempts: Vec::new(),
+        threads: Vec::new(),
         state: State { next_message_id: 9, ..State::default() },
     }
 }

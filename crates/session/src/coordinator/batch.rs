@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use convoke_agent::delivery::Keeper;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Outcome, Verdict};
 use convoke_core::ledger::estimate_tokens;
@@ -19,6 +20,7 @@ use crate::id::TurnId;
 use crate::routing::conversation::{Conversation, Said};
 use crate::routing::route;
 use crate::store::Store;
+use crate::thread::Addition;
 use crate::turn::{Attempt, Turn, TurnState};
 
 /// The turns that agents work on.
@@ -128,7 +130,8 @@ impl<S: Store> Coordinator<S> {
                 self.emit(Event::Diagnostic { turn: Some(turn.id), diagnostic });
             }
             let team = self.crew.team();
-            let delivery = seat.delivery(output.prompt, output.system_flag, team);
+            let mut delivery = seat.delivery(output.prompt, output.system_flag, team);
+            delivery.keeper = Keeper::Caller { turn: name_of(&turn) };
             let drive = Drive {
                 turn: turn.id,
                 agent_turn: seat.agent.start(delivery),
@@ -186,7 +189,8 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Stores a reply, the end of its turn and the turns that it opens, all at once.
+    /// Stores a reply, what its member remembers, the end of its turn and the turns that it opens, all at
+    /// once.
     async fn finish(
         &mut self,
         mut turn: Turn,
@@ -215,11 +219,15 @@ impl<S: Store> Coordinator<S> {
         turn.state = TurnState::Done;
         turn.reply = Some(consequences.message.number);
         turn.ended_at = Some(commit.at);
+        commit.state = next.state();
+        let newest = commit.state.last_message;
+        commit
+            .threads
+            .extend(outcome.memory.take().map(|memory| Addition::of_turn(memory, newest)));
         let ended =
             super::prepare::ended(commit.at, outcome, &events, &self.crew, &mut commit.contents);
         let shown = ended_event(&turn, &ended, Some(reply_id), elapsed);
         attempt.ended = Some(ended);
-        commit.state = next.state();
         commit.turns.push(turn.clone());
         commit.attempts.push(attempt);
         self.write(next, commit, &routed, consequences).await?;
@@ -238,8 +246,12 @@ impl<S: Store> Coordinator<S> {
         mut attempt: Attempt,
         driven: Driven,
     ) -> Result<FailedTurn, CoordinatorError> {
-        let Driven { outcome, events, elapsed } = driven;
+        let Driven { mut outcome, events, elapsed } = driven;
         let mut commit = self.commit_of(&self.conversation);
+        let newest = commit.state.last_message;
+        commit
+            .threads
+            .extend(outcome.memory.take().map(|memory| Addition::of_turn(memory, newest)));
         let ended =
             super::prepare::ended(commit.at, outcome, &events, &self.crew, &mut commit.contents);
         turn.state = match ended.verdict {
@@ -257,6 +269,12 @@ impl<S: Store> Coordinator<S> {
         self.emit(shown);
         Ok(FailedTurn { turn: turn.id, member: turn.member, asker: turn.asker, outcome })
     }
+}
+
+/// Names a turn among all that its member's thread may hold. A copy of a session as it was earlier gives
+/// the numbers of turns out once more, but for messages that came later.
+fn name_of(turn: &Turn) -> String {
+    format!("{}/{}", turn.id, turn.answers)
 }
 
 fn ended_event(

@@ -148,6 +148,7 @@ impl EventLog {
             model: None,
             resume: None,
             diagnostics: Vec::new(),
+            memory: None,
         }
     }
 

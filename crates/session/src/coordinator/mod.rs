@@ -438,6 +438,7 @@ impl<S: Store> Coordinator<S> {
             messages: Vec::new(),
             turns: Vec::new(),
             attempts: Vec::new(),
+            threads: Vec::new(),
             state: conversation.state(),
         }
     }

@@ -16,6 +16,7 @@ use crate::clock::utc;
 use crate::content::{Content, ContentHash};
 use crate::id::{Head, MessageNumber, Millis, SessionId, TurnId};
 use crate::session::{NewSession, NumberedMessage, Session, State, Summary};
+use crate::thread::{Addition, ThreadLine};
 use crate::turn::{Attempt, Turn};
 
 /// Keeps sessions.
@@ -96,7 +97,28 @@ pub trait Store: Send + Sync + 'static {
     fn content(&self, hash: ContentHash)
     -> impl Future<Output = Result<String, StoreError>> + Send;
 
-    /// Removes a session, and the contents that no other session has.
+    /// Returns the lines of a thread, oldest first; none when there is no such thread.
+    fn thread(
+        &self,
+        thread: &str,
+    ) -> impl Future<Output = Result<Vec<ThreadLine>, StoreError>> + Send;
+
+    /// Returns the names of the threads that commits of a session have begun, in order.
+    fn threads(
+        &self,
+        session: SessionId,
+    ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send;
+
+    /// Adds lines to a thread outside of any turn, all of them or none. `known` is the number of lines
+    /// that the caller has read. They tell of no more than the line before them.
+    fn extend_thread(
+        &self,
+        thread: &str,
+        known: usize,
+        lines: &[String],
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Removes a session with its threads, and the contents that no other session has.
     fn remove(&self, session: SessionId) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
@@ -115,6 +137,8 @@ pub struct Commit {
     pub turns: Vec<Turn>,
     /// New attempts, and attempts that ended. One that has ended cannot change any more.
     pub attempts: Vec<Attempt>,
+    /// What members remember. A thread that somebody else has gone on with refuses the whole commit.
+    pub threads: Vec<Addition>,
     /// Where the conversation stands after it.
     pub state: State,
 }
@@ -194,6 +218,9 @@ pub enum StoreError {
         /// What.
         what: String,
     },
+    /// A thread has other lines than those that were read.
+    #[error("the thread {0} was changed by another program; nothing was added to it")]
+    ThreadChanged(String),
     /// The file is no store of Convoke.
     #[error("{} is not a store of Convoke and was left as it is", path.display())]
     Foreign {

@@ -1,6 +1,6 @@
 //! A whole session outside of a store.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
 
 use convoke_core::ConversationMessage;
@@ -8,17 +8,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::TransferError;
+use super::threads::{self, ArchivedThread, FileLine, ThreadCheck};
 use crate::content::{Content, ContentHash};
 use crate::id::{Head, MessageNumber, Millis, SessionId, TurnId};
-use crate::session::{NewSession, NumberedMessage, State};
+use crate::session::{NewSession, NumberedMessage, Session, State};
 use crate::store::{Commit, Store, StoreError};
 use crate::turn::{Attempt, Turn, TurnState};
 
 /// Says in the first line what the file is.
 const FORMAT: &str = "convoke-session";
-const VERSION: u64 = 1;
+/// Version 2 added the threads of models.
+const VERSION: u64 = 2;
 /// How many rows are read at once.
 const PAGE: usize = 512;
+/// How often a session is read that changes while it is read.
+const MOST_READINGS: usize = 10;
 
 /// A whole session.
 #[derive(Debug)]
@@ -29,6 +33,7 @@ pub(super) struct Archive {
     pub(super) turns: Vec<Turn>,
     pub(super) attempts: Vec<Attempt>,
     pub(super) contents: Vec<Content>,
+    pub(super) threads: Vec<ArchivedThread>,
 }
 
 /// What is wrong with a file.
@@ -38,7 +43,7 @@ pub enum ArchiveProblem {
     #[error("{0}")]
     Json(String),
     /// It has another version.
-    #[error("the file has version {0}, and this version of Convoke reads version {VERSION}")]
+    #[error("the file has version {0}, and this version of Convoke reads up to version {VERSION}")]
     Version(Value),
     /// Its parts do not fit together.
     #[error("{0}")]
@@ -66,54 +71,6 @@ pub(super) fn is_archive(text: &str) -> bool {
     header["format"] == FORMAT
 }
 
-pub(super) async fn write(
-    store: &impl Store,
-    session: SessionId,
-    out: &mut (impl Write + Send),
-) -> Result<(), TransferError> {
-    let stored = store.session(session).await?;
-    let began = stored.began;
-    let header = Header {
-        format: FORMAT.to_owned(),
-        version: VERSION,
-        id: session,
-        created_at: began.created_at,
-        name: began.name,
-        directory: began.directory,
-        team: began.team,
-        first_task: began.task,
-        state: stored.state,
-    };
-    line(out, &header)?;
-    let mut after = MessageNumber::default();
-    loop {
-        let page = store.messages_after(session, after, PAGE).await?;
-        let Some(last) = page.last() else { break };
-        after = last.number;
-        for NumberedMessage { number, answers, message } in &page {
-            line(out, &json!({"message": message, "number": number, "answers": answers}))?;
-        }
-    }
-    let mut written = HashSet::new();
-    let mut after = TurnId::default();
-    loop {
-        let page = store.turns_after(session, after, PAGE).await?;
-        let Some(last) = page.last() else { return Ok(()) };
-        after = last.id;
-        for turn in &page {
-            line(out, &json!({"turn": turn}))?;
-            for attempt in store.attempts(session, turn.id).await? {
-                for hash in contents_of(&attempt) {
-                    if written.insert(hash) {
-                        line(out, &json!({"content": store.content(hash).await?}))?;
-                    }
-                }
-                line(out, &json!({"attempt": attempt}))?;
-            }
-        }
-    }
-}
-
 fn line(out: &mut impl Write, value: &impl Serialize) -> Result<(), TransferError> {
     serde_json::to_writer(&mut *out, value).map_err(std::io::Error::from)?;
     out.write_all(b"\n")?;
@@ -136,21 +93,33 @@ pub(super) fn contents_of(attempt: &Attempt) -> impl Iterator<Item = ContentHash
     .map(|reference| reference.hash)
 }
 
+/// What a line of a file was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Added {
+    Row,
+    ThreadLine,
+}
+
 /// The largest number that an id may carry: beyond it, other readers lose digits.
 const MAX_MESSAGE_ID: u64 = (1 << 53) - 1;
 
 impl Archive {
-    /// Reads a session out of a store.
+    /// Reads a session out of a store, as it is at one time.
     pub(super) async fn of(store: &impl Store, session: SessionId) -> Result<Self, StoreError> {
-        let stored = store.session(session).await?;
-        let mut archive = Self {
-            session: stored.began,
-            state: stored.state,
-            messages: Vec::new(),
-            turns: Vec::new(),
-            attempts: Vec::new(),
-            contents: Vec::new(),
-        };
+        for _ in 0..MOST_READINGS {
+            let stored = store.session(session).await?;
+            let head = stored.head;
+            let archive = Self::gather(store, stored).await?;
+            if store.session(session).await?.head == head {
+                return Ok(archive);
+            }
+        }
+        Err(StoreError::Conflict { session })
+    }
+
+    async fn gather(store: &impl Store, stored: Session) -> Result<Self, StoreError> {
+        let session = stored.began.id;
+        let mut archive = Self::begin(stored.began, stored.state);
         let mut seen = HashSet::new();
         loop {
             let after = archive.messages.last().map_or(MessageNumber(0), |last| last.number);
@@ -164,7 +133,7 @@ impl Archive {
             let after = archive.turns.last().map_or(TurnId(0), |last| last.id);
             let page = store.turns_after(session, after, PAGE).await?;
             if page.is_empty() {
-                return Ok(archive);
+                break;
             }
             for turn in &page {
                 for attempt in store.attempts(session, turn.id).await? {
@@ -176,45 +145,98 @@ impl Archive {
             }
             archive.turns.extend(page);
         }
+        archive.threads = threads::of(store, session).await?;
+        Ok(archive)
+    }
+
+    /// Begins an archive of which only the first line is known.
+    pub(super) fn begin(session: NewSession, state: State) -> Self {
+        Self {
+            session,
+            state,
+            messages: Vec::new(),
+            turns: Vec::new(),
+            attempts: Vec::new(),
+            contents: Vec::new(),
+            threads: Vec::new(),
+        }
+    }
+
+    /// Writes the lines of a file: each text stands before the first attempt that names it.
+    pub(super) fn write(&self, out: &mut impl Write) -> Result<(), TransferError> {
+        let NewSession { id, created_at, name, directory, team, task } = self.session.clone();
+        let header = Header {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            id,
+            created_at,
+            name,
+            directory,
+            team,
+            first_task: task,
+            state: self.state.clone(),
+        };
+        line(out, &header)?;
+        for NumberedMessage { number, answers, message } in &self.messages {
+            line(out, &json!({"message": message, "number": number, "answers": answers}))?;
+        }
+        let mut texts: HashMap<ContentHash, &str> = HashMap::new();
+        texts.extend(self.contents.iter().map(|text| (text.reference().hash, text.text())));
+        let mut attempts = self.attempts.iter().peekable();
+        for turn in &self.turns {
+            line(out, &json!({"turn": turn}))?;
+            while let Some(attempt) = attempts.next_if(|attempt| attempt.turn == turn.id) {
+                for hash in contents_of(attempt) {
+                    if let Some(text) = texts.remove(&hash) {
+                        line(out, &json!({"content": text}))?;
+                    }
+                }
+                line(out, &json!({"attempt": attempt}))?;
+            }
+        }
+        for thread_line in self.threads.iter().flat_map(ArchivedThread::file_lines) {
+            line(out, &json!({"threadLine": thread_line}))?;
+        }
+        Ok(())
     }
 
     /// Reads the lines of a file, and checks that they make one session.
-    pub(super) fn read(text: &str) -> Result<Self, TransferError> {
+    pub(super) fn read(text: &str, check: ThreadCheck<'_>) -> Result<Self, TransferError> {
         let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let invalid = |index: usize, problem| TransferError::Invalid { line: index + 1, problem };
         let (first, header) = lines.next().unwrap_or_default();
         let header: Value =
             serde_json::from_str(header).map_err(|error| invalid(first, json_problem(&error)))?;
-        if header["version"] != VERSION {
+        if !header["version"].as_u64().is_some_and(|found| (1..=VERSION).contains(&found)) {
             return Err(invalid(first, ArchiveProblem::Version(header["version"].clone())));
         }
         let header: Header =
             serde_json::from_value(header).map_err(|error| invalid(first, json_problem(&error)))?;
-        let mut archive = Self {
-            session: NewSession {
-                id: header.id,
-                created_at: header.created_at,
-                name: header.name,
-                directory: header.directory,
-                team: header.team,
-                task: header.first_task,
-            },
-            state: header.state,
-            messages: Vec::new(),
-            turns: Vec::new(),
-            attempts: Vec::new(),
-            contents: Vec::new(),
+        let session = NewSession {
+            id: header.id,
+            created_at: header.created_at,
+            name: header.name,
+            directory: header.directory,
+            team: header.team,
+            task: header.first_task,
         };
+        let mut archive = Self::begin(session, header.state);
         let mut last = first;
+        let mut thread_places = Vec::new();
         for (index, line) in lines {
-            archive.add(line).map_err(|problem| invalid(index, problem))?;
+            let added = archive.add(line).map_err(|problem| invalid(index, problem))?;
+            if added == Added::ThreadLine {
+                thread_places.push(index);
+            }
             last = index;
         }
         archive.check().map_err(|problem| invalid(last, problem))?;
+        threads::check(&archive.threads, archive.state.last_message, &thread_places, check)
+            .map_err(|(index, problem)| invalid(index, problem))?;
         Ok(archive)
     }
 
-    fn add(&mut self, line: &str) -> Result<(), ArchiveProblem> {
+    fn add(&mut self, line: &str) -> Result<Added, ArchiveProblem> {
         let mut value: Value = serde_json::from_str(line).map_err(|error| json_problem(&error))?;
         let broken = |what: String| Err(ArchiveProblem::Broken(what));
         if let Some(message) = value.get_mut("message").map(Value::take) {
@@ -244,10 +266,16 @@ impl Archive {
             self.attempts.push(attempt);
         } else if let Some(Value::String(text)) = value.get_mut("content").map(Value::take) {
             self.contents.push(Content::new(text));
+        } else if let Some(line) = value.get_mut("threadLine").map(Value::take) {
+            let line: FileLine =
+                serde_json::from_value(line).map_err(|error| json_problem(&error))?;
+            threads::add(&mut self.threads, line)?;
+            return Ok(Added::ThreadLine);
         } else {
-            return broken("the line is no message, turn, attempt or content".to_owned());
+            let what = "the line is no message, turn, attempt, content or line of a thread";
+            return broken(what.to_owned());
         }
-        Ok(())
+        Ok(Added::Row)
     }
 
     /// Checks what no line shows alone.
@@ -298,6 +326,7 @@ impl Archive {
             messages: self.messages,
             turns: self.turns.into_iter().map(at_rest).collect(),
             attempts: self.attempts,
+            threads: self.threads.into_iter().map(|thread| thread.into_addition(id)).collect(),
             state: self.state,
         };
         store.create(self.session).await?;

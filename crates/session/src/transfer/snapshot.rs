@@ -71,13 +71,7 @@ pub(super) fn read(
         next_message_id,
         ..State::default()
     };
-    let archive = Archive {
-        session: NewSession { task: state.task.clone(), ..new },
-        state,
-        messages,
-        turns: Vec::new(),
-        attempts: Vec::new(),
-        contents: Vec::new(),
-    };
+    let mut archive = Archive::begin(NewSession { task: state.task.clone(), ..new }, state);
+    archive.messages = messages;
     Ok((archive, diagnostics))
 }

@@ -1,10 +1,11 @@
 //! Conversations from the outside: scripted agents, a real store.
 
-#![expect(clippy::unwrap_used, reason = "the functions of a test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "the functions of a test")]
 
 mod conversation;
 mod events;
 mod hostile;
+mod memory;
 mod stage;
 mod store;
 mod threads;

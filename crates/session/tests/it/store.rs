@@ -57,7 +57,7 @@ async fn refusal(change: impl FnOnce(&mut Vec<u8>)) -> StoreError {
 
 #[tokio::test]
 async fn a_file_of_another_version_or_of_somebody_else_is_refused_and_left_alone() {
-    let newer = refusal(|bytes| bytes[60..64].copy_from_slice(&3_u32.to_be_bytes())).await;
+    let newer = refusal(|bytes| bytes[60..64].copy_from_slice(&4_u32.to_be_bytes())).await;
     assert!(newer.to_string().ends_with("it was left as it is: update Convoke"), "{newer}");
     let older = refusal(|bytes| bytes[60..64].copy_from_slice(&0_u32.to_be_bytes())).await;
     assert!(matches!(older, StoreError::Version { found: 0, .. }), "{older}");

@@ -1,43 +1,75 @@
-//! The threads of model members in the SQLite store.
+//! Files of earlier formats, which knew less of threads.
 
-use convoke_session::SqliteStore;
-use convoke_session::store::sqlite::Appended;
+use std::path::Path;
+
+use convoke_session::conformance::new_session;
+use convoke_session::thread::ThreadLine;
+use convoke_session::{SqliteStore, Store};
 use sqlx::{ConnectOptions, Connection};
 
-fn lines(lines: &[&str]) -> Vec<String> {
-    lines.iter().map(|line| (*line).to_owned()).collect()
+const TO_FORMAT_2: &str = "
+    DROP TABLE thread; DROP TABLE thread_line;
+    CREATE TABLE thread_line (
+        thread TEXT NOT NULL, number BIGINT NOT NULL, line TEXT NOT NULL,
+        PRIMARY KEY (thread, number)
+    );
+    PRAGMA user_version = 2;";
+const TO_FORMAT_1: &str = "DROP TABLE thread; DROP TABLE thread_line; PRAGMA user_version = 1;";
+
+async fn execute(directory: &Path, statements: &'static str) {
+    let path = directory.join("sessions.db");
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
+    let mut connection = options.connect().await.unwrap();
+    sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
 }
 
 #[tokio::test]
-async fn lines_are_added_at_the_end_and_only_by_those_who_know_the_rest() {
+async fn a_file_of_any_earlier_format_is_brought_to_this_one() {
+    for back in [TO_FORMAT_1, TO_FORMAT_2] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(directory.path()).await.unwrap();
+        let new = new_session();
+        store.create(new.clone()).await.unwrap();
+        store.close().await;
+        execute(directory.path(), back).await;
+
+        let (one, other) =
+            tokio::join!(SqliteStore::open(directory.path()), SqliteStore::open(directory.path()));
+        let (one, other) = (one.unwrap(), other.unwrap());
+        one.extend_thread("a", 0, &["1".to_owned()]).await.unwrap();
+        assert_eq!(other.thread("a").await.unwrap()[0].text, "1");
+        assert_eq!(other.session(new.id).await.unwrap().began, new);
+    }
+}
+
+#[tokio::test]
+async fn threads_of_the_second_format_come_to_their_sessions() {
     let directory = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(directory.path()).await.unwrap();
-    assert_eq!(store.thread_lines("a").await.unwrap(), lines(&[]));
-    let done = store.append_thread_lines("a", 0, &lines(&["1", "2"])).await.unwrap();
-    assert_eq!(done, Appended::Done);
-    let late = store.append_thread_lines("a", 0, &lines(&["x"])).await.unwrap();
-    assert_eq!(late, Appended::Conflict);
-    store.append_thread_lines("b", 0, &lines(&["other"])).await.unwrap();
-    store.append_thread_lines("a", 2, &lines(&["3"])).await.unwrap();
+    let mut new = new_session();
+    new.id = "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b".parse().unwrap();
+    store.create(new.clone()).await.unwrap();
     store.close().await;
-    let again = SqliteStore::open(directory.path()).await.unwrap();
-    assert_eq!(again.thread_lines("a").await.unwrap(), lines(&["1", "2", "3"]));
-}
+    execute(directory.path(), TO_FORMAT_2).await;
+    execute(
+        directory.path(),
+        "INSERT INTO thread_line VALUES
+            ('0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b-max', 0, 'one'),
+            ('0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b-max', 1, 'two'),
+            ('0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5c-max', 0, 'of a session that is gone'),
+            ('0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5d', 0, 'of no session')",
+    )
+    .await;
 
-#[tokio::test]
-async fn a_file_of_the_first_format_is_brought_to_this_one() {
-    let directory = tempfile::tempdir().unwrap();
-    SqliteStore::open(directory.path()).await.unwrap().close().await;
-    let path = directory.path().join("sessions.db");
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
-    let mut first = options.connect().await.unwrap();
-    let back = "DROP TABLE thread_line; PRAGMA user_version = 1;";
-    sqlx::raw_sql(back).execute(&mut first).await.unwrap();
-    first.close().await.unwrap();
-
-    let (one, other) =
-        tokio::join!(SqliteStore::open(directory.path()), SqliteStore::open(directory.path()));
-    let (one, other) = (one.unwrap(), other.unwrap());
-    one.append_thread_lines("a", 0, &lines(&["1"])).await.unwrap();
-    assert_eq!(other.thread_lines("a").await.unwrap(), lines(&["1"]));
+    let store = SqliteStore::open(directory.path()).await.unwrap();
+    let threads = store.threads(new.id).await.unwrap();
+    assert_eq!(threads, [format!("{}-max", new.id)]);
+    let lines = store.thread(&threads[0]).await.unwrap();
+    let line = |text: &str| ThreadLine { as_of: None, text: text.to_owned() };
+    assert_eq!(lines, [line("one"), line("two")]);
+    store.remove(new.id).await.unwrap();
+    assert_eq!(store.thread(&threads[0]).await.unwrap(), []);
+    let own = store.thread("0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5d").await.unwrap();
+    assert_eq!(own, [line("of no session")]);
 }

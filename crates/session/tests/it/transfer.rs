@@ -1,5 +1,7 @@
 //! Replay, diff, export, import, fork.
 
+use convoke_agent::adapter::Step;
+use convoke_agent::verdict::{Failure, Reason};
 use convoke_session::diff::diff;
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::transfer::{export, export_snapshot, fork, import};
@@ -8,7 +10,7 @@ use convoke_session::{
 };
 use serde_json::Value;
 
-use crate::stage::{Stage, says};
+use crate::stage::{Stage, does, says};
 
 /// Holds a conversation of eight messages with two turns of max.
 async fn talked() -> Stage {
@@ -83,13 +85,13 @@ async fn a_whole_session_comes_back_the_same() {
     let text = text_of(&stage.store, stage.session).await;
     let elsewhere = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(elsewhere.path()).await.unwrap();
-    let imported = import(&store, &text, new_session()).await.unwrap();
+    let imported = import(&store, &text, new_session(), &|_| Ok(())).await.unwrap();
     assert_eq!(imported.session, stage.session, "it keeps its id where that is free");
     // It comes to where it is imported: a file must not choose where agents work.
     let moved = text.replacen("\"directory\":\"/work\"", "\"directory\":\"/elsewhere\"", 1);
     assert_eq!(text_of(&store, imported.session).await, moved);
     assert_replays(&store, imported.session, 3).await;
-    let again = import(&store, &text, new_session()).await.unwrap();
+    let again = import(&store, &text, new_session(), &|_| Ok(())).await.unwrap();
     assert_ne!(again.session, stage.session);
     assert_replays(&store, again.session, 3).await;
 }
@@ -105,11 +107,12 @@ async fn a_snapshot_comes_back_as_a_conversation() {
     assert_eq!(snapshot["teamTask"], "Fix");
     assert_eq!(snapshot["messages"][2]["inReplyTo"], "msg-2");
     let text = String::from_utf8(out.clone()).unwrap();
-    let imported = import(&stage.store, &text, new_session()).await.unwrap();
+    let imported = import(&stage.store, &text, new_session(), &|_| Ok(())).await.unwrap();
     let mut again = Vec::new();
     export_snapshot(&stage.store, imported.session, 99, &mut again).await.unwrap();
     assert_eq!(again, out);
-    let refused = import(&stage.store, "{\"version\": 2}", new_session()).await.unwrap_err();
+    let refused =
+        import(&stage.store, "{\"version\": 2}", new_session(), &|_| Ok(())).await.unwrap_err();
     assert!(refused.to_string().contains("`version` must be the number 1"), "{refused}");
 }
 
@@ -132,6 +135,25 @@ async fn a_fork_goes_its_own_way() {
 }
 
 #[tokio::test]
+async fn a_copy_as_it_was_earlier_has_no_prompt_with_what_was_said_later() {
+    let fails = Step::Fail(Failure::new(Reason::Server, "overloaded"));
+    let acts = [("max", says(&["one"])), ("sarah", does(vec![fails]))];
+    let stage = Stage::new("", &acts).await;
+    let mut coordinator = stage.begin().await;
+    coordinator.accept(Saying::new("kailai", "begin [NEXT: max, sarah]")).await.unwrap();
+    let stop = coordinator.run().await.unwrap();
+    assert!(matches!(stop, Stop::TurnFailed { .. }), "{stop:?}");
+    // Sarah answers the first message too, and has seen what max said to it.
+    for (after, turns) in [(1, vec![]), (2, vec![TurnId(1), TurnId(2)])] {
+        let copy = SessionId::generate();
+        fork(&stage.store, stage.session, Some(MessageNumber(after)), copy, 7).await.unwrap();
+        let kept = stage.store.turns_after(copy, TurnId(0), 9).await.unwrap();
+        assert_eq!(kept.iter().map(|turn| turn.id).collect::<Vec<_>>(), turns, "after {after}");
+        assert_replays(&stage.store, copy, turns.len()).await;
+    }
+}
+
+#[tokio::test]
 async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
     let stage = talked().await;
     let text = text_of(&stage.store, stage.session).await;
@@ -143,15 +165,19 @@ async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
     };
     let content = lines.iter().position(|line| line.starts_with("{\"content\"")).unwrap();
     let cases = [
-        (text.replacen("\"version\":1", "\"version\":9", 1), "line 1: the file has version 9"),
+        (text.replacen("\"version\":2", "\"version\":9", 1), "line 1: the file has version 9"),
         (without(2), "line 3: message 3 is out of order"),
         (without(4), "messages, and 4 are announced"),
         (without(content), "is missing"),
         (format!("{text}nonsense"), "expected ident"),
-        (format!("{text}{{}}"), "the line is no message, turn, attempt or content"),
+        (
+            format!("{text}{{}}"),
+            "the line is no message, turn, attempt, content or line of a thread",
+        ),
     ];
     for (text, why) in cases {
-        let refused = import(&stage.store, &text, new_session()).await.unwrap_err().to_string();
+        let refused =
+            import(&stage.store, &text, new_session(), &|_| Ok(())).await.unwrap_err().to_string();
         assert!(refused.contains(why), "{refused}");
     }
 }

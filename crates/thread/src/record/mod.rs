@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::item::ResponseItem;
 
 pub use codex::read_rollout;
-pub use own::{write_event, write_start};
+pub use own::{read_event, write_event, write_start};
 
 /// A thread as it was recorded.
 #[derive(Debug, Clone, Default, PartialEq)]

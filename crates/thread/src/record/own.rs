@@ -66,6 +66,11 @@ fn started(start: &Value) -> Result<Record, NotARecord> {
     })
 }
 
+/// Reads a line that [`write_event`] wrote.
+pub fn read_event(line: &str) -> Result<Event, String> {
+    serde_json::from_str(line).map_err(|wrong| wrong.to_string()).and_then(event)
+}
+
 fn event(line: Value) -> Result<Event, String> {
     let Value::Object(fields) = line else {
         return Err("it is no object".to_owned());

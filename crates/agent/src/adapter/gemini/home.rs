@@ -22,8 +22,11 @@ pub(super) fn prepare(context: &Context<'_>) -> io::Result<PathBuf> {
     // Sessions are transcripts; nobody else is to read them.
     DirBuilder::new().recursive(true).mode(0o700).create(&ours)?;
     let mut settings = Value::Null;
-    if let Some(users) = users_home(context).map(|home| home.join(".gemini")) {
+    if let Some(home_of_user) = users_home(context) {
+        let users = home_of_user.join(".gemini");
         link_all(&users, &ours)?;
+        // Where no directory above has one, the program takes the home's.
+        link(&home_of_user.join(".env"), &home.join(".env"))?;
         let text = std::fs::read_to_string(users.join("settings.json")).unwrap_or_default();
         settings = serde_json::from_str(&without_comments(&text)).unwrap_or_default();
     }
@@ -68,17 +71,22 @@ fn link_all(users: &Path, ours: &Path) -> io::Result<()> {
     };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let link = ours.join(&name);
-        if OWN.iter().any(|own| name == *own) || link.symlink_metadata().is_ok() {
-            continue;
-        }
-        match std::os::unix::fs::symlink(entry.path(), &link) {
-            // Another turn of ours made it in the same moment.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            other => other?,
+        if !OWN.iter().any(|own| name == *own) {
+            link(&entry.path(), &ours.join(&name))?;
         }
     }
     Ok(())
+}
+
+fn link(users: &Path, ours: &Path) -> io::Result<()> {
+    if !users.exists() || ours.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    match std::os::unix::fs::symlink(users, ours) {
+        // Another turn of ours made it in the same moment.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
 }
 
 /// Writes a file whole or not at all: another turn may be reading it.

@@ -44,7 +44,7 @@ pub struct Line<'a> {
     #[serde(borrow)]
     pub errors: List<'a, Text<'a>>,
     #[serde(borrow)]
-    pub permission_denials: List<'a, Denial<'a>>,
+    pub permission_denials: List<'a, Object<Denial<'a>>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -53,7 +53,7 @@ pub struct Message<'a> {
     #[serde(borrow)]
     pub model: Text<'a>,
     #[serde(borrow)]
-    pub content: List<'a, Block<'a>>,
+    pub content: List<'a, Object<Block<'a>>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -74,7 +74,7 @@ pub struct Block<'a> {
     #[serde(borrow)]
     pub tool_use_id: Text<'a>,
     #[serde(borrow)]
-    pub content: List<'a, TextBlock<'a>>,
+    pub content: List<'a, Object<TextBlock<'a>>>,
     pub is_error: Flag,
 }
 
@@ -125,7 +125,7 @@ pub struct Edit<'a> {
 #[serde(default)]
 pub struct Todos<'a> {
     #[serde(borrow)]
-    pub todos: List<'a, Todo<'a>>,
+    pub todos: List<'a, Object<Todo<'a>>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -156,7 +156,7 @@ impl Counts {
         let cached = self.cached.0.unwrap_or(0);
         let cache_write = self.cache_write.0.unwrap_or(0);
         Usage {
-            input: self.input.0.unwrap_or(0) + cached + cache_write,
+            input: self.input.0.unwrap_or(0).saturating_add(cached).saturating_add(cache_write),
             cached,
             cache_write,
             output: self.output.0.unwrap_or(0),

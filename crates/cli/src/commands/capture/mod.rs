@@ -2,9 +2,12 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::anyhow;
 use clap::Args;
 use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
@@ -84,7 +87,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         save(&capture, directory)?;
     }
     let diagnostics = capture.diagnostics();
-    show(&capture, &diagnostics, arguments.json)?;
+    show(&capture, &diagnostics, arguments.json).map_err(|error| {
+        let failed = matches!(&capture.ended, capture::Ended::Failed { .. });
+        let called_none = matches!(error.downcast_ref(), Some(CaptureError::NoCall { .. }));
+        if failed && called_none && arguments.stdin.is_none() && is_given_input() {
+            return anyhow!("{error}\n  Its standard input was empty; `--stdin -` gives it ours.");
+        }
+        error
+    })?;
     Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code)))
 }
 
@@ -112,6 +122,13 @@ fn read_stdin(path: &Path) -> anyhow::Result<String> {
         std::fs::read_to_string(path)
     };
     Ok(read.map_err(|error| UsageError(format!("--stdin {}: {error}", path.display())))?)
+}
+
+/// Says whether a pipe or a file was put before us, which the user may have meant for the program.
+fn is_given_input() -> bool {
+    let input = std::io::stdin().as_fd().try_clone_to_owned().map(std::fs::File::from);
+    let kind = input.and_then(|input| input.metadata()).map(|input| input.file_type());
+    kind.is_ok_and(|kind| kind.is_fifo() || kind.is_file())
 }
 
 fn variable(given: &OsString) -> Result<(OsString, OsString), UsageError> {

@@ -5,11 +5,12 @@ use std::io::{Write as _, stderr, stdout};
 use clap::Args;
 use convoke_agent::{Delivery, Verdict};
 use convoke_model::undo_compaction;
+use convoke_session::store::Holder;
 use convoke_session::{SqliteStore, Store as _};
 use serde_json::json;
 
 use super::{Which, write_json};
-use crate::conversation::{ModelMember, model_member};
+use crate::conversation::{ModelMember, model_member, now};
 use crate::diagnostics;
 use crate::outcome::Outcome;
 use crate::surroundings;
@@ -32,7 +33,10 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::Result<Outcome> {
-    let session = store.session(arguments.which.find(store).await?).await?;
+    let id = arguments.which.find(store).await?;
+    // Nobody takes a turn with the thread while it changes.
+    let _hold = store.hold(id, Holder::this_process(now())).await?;
+    let session = store.session(id).await?;
     let surroundings = surroundings::of_process()?;
     let ModelMember { agent, thread, directory, mut diagnostics } =
         model_member(store, &session, &arguments.member, &surroundings)?;

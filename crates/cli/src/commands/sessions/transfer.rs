@@ -20,6 +20,7 @@ use crate::diagnostics::{self, Deny};
 use crate::outcome::{Outcome, UsageError};
 use crate::surroundings;
 use crate::terminal::Paint;
+use crate::threads;
 
 #[derive(Debug, Args)]
 pub(super) struct Fork {
@@ -31,26 +32,30 @@ pub(super) struct Fork {
     /// Write JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    deny: Deny,
 }
 
 pub(super) async fn fork(arguments: &Fork, store: &SqliteStore) -> anyhow::Result<Outcome> {
     let session = arguments.which.find(store).await?;
     let copy = SessionId::generate();
     let after = arguments.after.map(MessageNumber);
-    transfer::fork(store, session, after, copy, now()).await.map_err(explain)?;
+    let told = transfer::fork(store, session, after, copy, now()).await.map_err(explain)?;
     if arguments.json {
-        write_json(&json!({"session": copy, "from": session}))?;
+        write_json(&json!({"session": copy, "from": session, "diagnostics": told}))?;
     } else {
         writeln!(stdout(), "{copy}")?;
+        let mut err = std::io::stderr().lock();
+        diagnostics::show(&told, Paint::for_stream(&err), &mut err)?;
     }
-    Ok(Outcome::Done)
+    Ok(arguments.deny.outcome(told.iter().map(|diagnostic| diagnostic.code)))
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Export {
     #[command(flatten)]
     which: Which,
-    /// Everything: turns, what was sent, what came back; one JSON object a line
+    /// Everything: turns, what was sent, what came back, what models remember; one JSON object a line
     #[arg(long)]
     all: bool,
     /// Where to write it, for your eyes only; by default standard output
@@ -111,7 +116,8 @@ pub(super) async fn import(arguments: &Import, store: &SqliteStore) -> anyhow::R
         fs::read_to_string(&arguments.file)
     };
     let text = text.map_err(|error| UsageError(format!("cannot read {shown}: {error}")))?;
-    let imported = transfer::import(store, &text, new_session(arguments, &text)?).await;
+    let imported =
+        transfer::import(store, &text, new_session(arguments, &text)?, &threads::check).await;
     let imported = imported.map_err(|error| match explain(error) {
         error if error.is::<UsageError>() => UsageError(format!("{shown}: {error}")).into(),
         error => error,

@@ -7,20 +7,25 @@ use std::path::{Path, PathBuf};
 
 use sqlx::ConnectOptions;
 use sqlx::Connection;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteExecutor, SqliteJournalMode, SqlitePool};
 
+use super::write::BEGIN;
 use crate::store::StoreError;
 
 /// Says in the file's header whose it is: `Conv`.
 const APPLICATION: u32 = 0x436F_6E76;
 /// The format of the tables. A change of `schema.sql` is a new format, with a migration to it.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 /// The oldest format that can be brought to this one.
 const OLDEST: u32 = 1;
 const SCHEMA: &str = include_str!("schema.sql");
-const TO_FORMAT_2: &str = include_str!("to-format-2.sql");
+/// What leads to each format after the oldest.
+const MIGRATIONS: [(u32, &str); 2] =
+    [(2, include_str!("to-format-2.sql")), (3, include_str!("to-format-3.sql"))];
 /// Written into the header together with the tables. Has to agree with the constants above.
-const HEADER: &str = "PRAGMA application_id = 0x436F6E76; PRAGMA user_version = 2;";
+const HEADER: &str = "PRAGMA application_id = 0x436F6E76; PRAGMA user_version = 3;";
+/// Written when an older file was brought to this format.
+const VERSION: &str = "PRAGMA user_version = 3;";
 
 /// Makes the directory and the file as far as they are not there, and checks a file that is.
 pub(super) async fn prepare(directory: &Path) -> Result<PathBuf, StoreError> {
@@ -91,12 +96,25 @@ fn check_header(path: &Path) -> Result<(), StoreError> {
     check_version(path, number(60))
 }
 
-/// Brings an older file to this format. Whoever does it at the same time finds it done.
+/// Brings an older file to this format, whole or not at all. Whoever does it at the same time finds it
+/// done.
 pub(super) async fn migrate(pool: &SqlitePool, found: u32) -> Result<(), StoreError> {
-    if found < FORMAT {
-        sqlx::raw_sql(TO_FORMAT_2).execute(pool).await?;
+    if found == FORMAT {
+        return Ok(());
     }
-    Ok(())
+    let mut transaction = pool.begin_with(BEGIN).await?;
+    let found = version(&mut *transaction).await?;
+    for (_, migration) in MIGRATIONS.into_iter().filter(|(to, _)| *to > found) {
+        sqlx::raw_sql(migration).execute(&mut *transaction).await?;
+    }
+    sqlx::raw_sql(VERSION).execute(&mut *transaction).await?;
+    Ok(transaction.commit().await?)
+}
+
+/// Reads the format from the tables: the header in the file may be older than what the log holds.
+pub(super) async fn version(connection: impl SqliteExecutor<'_>) -> Result<u32, StoreError> {
+    let (version,): (i64,) = sqlx::query_as("PRAGMA user_version").fetch_one(connection).await?;
+    Ok(u32::try_from(version).unwrap_or(u32::MAX))
 }
 
 pub(super) fn check_version(path: &Path, found: u32) -> Result<(), StoreError> {

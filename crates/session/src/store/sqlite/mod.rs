@@ -15,12 +15,12 @@ use sqlx::sqlite::{
 };
 
 pub use self::lock::SessionLock;
-pub use self::threads::Appended;
 use super::failpoint::Failpoint;
 use super::{Commit, Holder, Store, StoreError, Window};
 use crate::content::ContentHash;
 use crate::id::{Head, MessageNumber, SessionId, TurnId};
 use crate::session::{NewSession, NumberedMessage, Session, Summary};
+use crate::thread::ThreadLine;
 use crate::turn::{Attempt, Turn};
 
 /// Sessions in one SQLite file. Clones share it.
@@ -72,9 +72,7 @@ impl SqliteStore {
             .test_before_acquire(false)
             .connect_with(options)
             .await?;
-        // The header that was checked may be older than what the log holds.
-        let (version,): (i64,) = sqlx::query_as("PRAGMA user_version").fetch_one(&pool).await?;
-        let version = u32::try_from(version).unwrap_or(u32::MAX);
+        let version = file::version(&pool).await?;
         file::check_version(&path, version)?;
         file::migrate(&pool, version).await?;
         Ok(Self { pool, directory: directory.to_owned(), failpoint })
@@ -162,6 +160,23 @@ impl Store for SqliteStore {
 
     async fn content(&self, hash: ContentHash) -> Result<String, StoreError> {
         read::content(&self.pool, hash).await
+    }
+
+    async fn thread(&self, thread: &str) -> Result<Vec<ThreadLine>, StoreError> {
+        threads::lines(&self.pool, thread).await
+    }
+
+    async fn threads(&self, session: SessionId) -> Result<Vec<String>, StoreError> {
+        threads::of_session(&self.pool, session).await
+    }
+
+    async fn extend_thread(
+        &self,
+        thread: &str,
+        known: usize,
+        lines: &[String],
+    ) -> Result<(), StoreError> {
+        threads::extend(&self.pool, &self.failpoint, thread, known, lines).await
     }
 
     async fn remove(&self, session: SessionId) -> Result<(), StoreError> {

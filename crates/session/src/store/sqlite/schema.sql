@@ -71,10 +71,18 @@ CREATE TABLE content_use (
 );
 CREATE INDEX content_use_session ON content_use (session);
 
--- The threads of model members: lines that only grow. What they say is the model crate's matter.
+-- The threads of models, and the session whose member's one is; `convoke ask` has threads of no session.
+CREATE TABLE thread (
+    name        TEXT PRIMARY KEY,
+    session     TEXT
+);
+CREATE INDEX thread_session ON thread (session) WHERE session IS NOT NULL;
+
+-- Lines only grow. What they say is the model crate's matter; none tells of a message after `as_of`.
 CREATE TABLE thread_line (
     thread      TEXT NOT NULL,
     number      BIGINT NOT NULL,
     line        TEXT NOT NULL,
+    as_of       BIGINT,
     PRIMARY KEY (thread, number)
 );

@@ -5,7 +5,7 @@ use convoke_core::name::NameKey;
 use sqlx::sqlite::{SqliteConnection, SqlitePool};
 
 use super::packed::pack;
-use super::sql;
+use super::{sql, threads as thread_rows};
 use crate::content::Content;
 use crate::id::{Head, SessionId};
 use crate::session::{NewSession, NumberedMessage, State};
@@ -14,7 +14,7 @@ use crate::store::{Commit, StoreError};
 use crate::turn::{Attempt, Turn};
 
 /// Takes the write lock at once: a transaction that reads first could not get it later.
-const BEGIN: &str = "BEGIN IMMEDIATE";
+pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 
 pub(super) async fn create(pool: &SqlitePool, session: NewSession) -> Result<(), StoreError> {
     let id = session.id;
@@ -45,7 +45,7 @@ pub(super) async fn commit(
     session: SessionId,
     commit: Commit,
 ) -> Result<Head, StoreError> {
-    let Commit { on, at, contents, messages, turns, attempts, state } = commit;
+    let Commit { on, at, contents, messages, turns, attempts, threads, state } = commit;
     failpoint.reach();
     let mut transaction = pool.begin_with(BEGIN).await?;
     let id = session.to_string();
@@ -92,6 +92,9 @@ pub(super) async fn commit(
             let what = format!("the end of attempt {} of turn {}", attempt.number, attempt.turn);
             return Err(recorded(what));
         }
+    }
+    for addition in threads {
+        thread_rows::add(&mut transaction, failpoint, session, addition).await?;
     }
     failpoint.reach();
     transaction.commit().await?;
@@ -240,8 +243,8 @@ pub(super) async fn remove(pool: &SqlitePool, session: SessionId) -> Result<(), 
         "DELETE FROM content WHERE hash IN (SELECT hash FROM content_use WHERE session = $1) AND NOT \
          EXISTS (SELECT 1 FROM content_use WHERE content_use.hash = content.hash AND session <> $1)",
         "DELETE FROM content_use WHERE session = $1",
-        // The threads of its models begin with its name.
-        "DELETE FROM thread_line WHERE thread LIKE $1 || '-%'",
+        "DELETE FROM thread_line WHERE thread IN (SELECT name FROM thread WHERE session = $1)",
+        "DELETE FROM thread WHERE session = $1",
     ] {
         sqlx::query(statement).bind(&id).execute(&mut *transaction).await?;
     }

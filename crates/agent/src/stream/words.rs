@@ -1,0 +1,224 @@
+//! Reasons: what the words of a program's error mean. The CLIs have no codes for most of them.
+
+use std::borrow::Cow;
+
+use memchr::memchr;
+use serde::Deserialize;
+
+use crate::process::guardian::{CANNOT_START, CANNOT_START_WORDS};
+use crate::verdict::{Ending, Exit, Failure, Reason, last_words};
+
+/// What the CLIs write to their error output in every turn, and what explains nothing.
+const CHATTER: &[&str] = &[
+    "256-color support",
+    "Basic terminal detected",
+    "Ripgrep is not available",
+    "[STARTUP]",
+    "YOLO mode is enabled",
+    "Reading prompt from stdin",
+    "Reading additional input from stdin",
+    "WARNING: proceeding, even though we could not",
+];
+
+/// Explains an end without a closing event from what stands in the error output.
+pub(crate) fn explain_ending(ending: &Ending<'_>) -> Failure {
+    let is_chatter = |line: &&str| CHATTER.iter().any(|chatter| line.contains(chatter));
+    let says_something = |line: &&str| line.contains(char::is_alphanumeric);
+    let stderr = without_colour(ending.stderr);
+    let lines = stderr.lines().filter(|line| !is_chatter(line) && !is_stack_frame(line));
+    let lines = lines.filter(says_something);
+    let words = last_words(&lines.collect::<Vec<_>>());
+    let reason = match ending.exit {
+        Exit::Code(code)
+            if code == i32::from(CANNOT_START) && words.starts_with(CANNOT_START_WORDS) =>
+        {
+            Reason::Start
+        }
+        _ => reason_in_words(&words).unwrap_or(Reason::Incomplete),
+    };
+    let message = if words.is_empty() {
+        format!("it ended with {} and did not close its turn", ending.exit)
+    } else {
+        format!("it ended with {}: {words}", ending.exit)
+    };
+    Failure::new(reason, message)
+}
+
+/// Takes out the sequences with which a program colours a terminal.
+fn without_colour(text: &str) -> Cow<'_, str> {
+    if memchr(ESCAPE, text.as_bytes()).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let mut pieces = text.split(char::from(ESCAPE));
+    let mut clean = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let rest = match piece.strip_prefix('[') {
+            Some(sequence) => {
+                let mut end = sequence.trim_start_matches(|c| matches!(c, ' '..='?')).chars();
+                end.next();
+                end.as_str()
+            }
+            None => piece,
+        };
+        clean.push_str(rest);
+    }
+    Cow::Owned(clean)
+}
+
+const ESCAPE: u8 = 0x1b;
+
+/// Returns whether a line is of the trace that programs of Node write below an error.
+fn is_stack_frame(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("at ") && (line.ends_with(')') || line.contains("://"))
+}
+
+/// Returns the sentence in an error message that a server wrote as JSON, with or without words around it.
+pub(crate) fn plain_words(message: String) -> String {
+    #[derive(Deserialize)]
+    struct Answer {
+        error: Problem,
+    }
+    #[derive(Deserialize)]
+    struct Problem {
+        message: String,
+    }
+    let inner = message.find('{').and_then(|at| {
+        let mut values = serde_json::Deserializer::from_str(&message[at..]).into_iter::<Answer>();
+        values.next()?.ok()
+    });
+    match inner {
+        Some(answer) if !answer.error.message.trim().is_empty() => answer.error.message,
+        _ => message,
+    }
+}
+
+/// Guesses a reason from an error message.
+pub(crate) fn reason_in_words(words: &str) -> Option<Reason> {
+    const SIGNS: &[(&str, Reason)] = &[
+        ("no conversation found", Reason::Session),
+        ("no rollout found", Reason::Session),
+        ("session id", Reason::Session),
+        ("session identifier", Reason::Session),
+        ("context window", Reason::ContextFull),
+        ("prompt is too long", Reason::ContextFull),
+        ("max_output_tokens", Reason::OutputFull),
+        ("output token maximum", Reason::OutputFull),
+        ("safety settings", Reason::Refused),
+        ("usage policy", Reason::Refused),
+        ("rate limit", Reason::RateLimit),
+        ("too many requests", Reason::RateLimit),
+        ("resource_exhausted", Reason::RateLimit),
+        ("quota", Reason::RateLimit),
+        ("api key", Reason::Auth),
+        ("unauthorized", Reason::Auth),
+        ("not logged in", Reason::Auth),
+        ("missing environment variable", Reason::Auth),
+        ("auth method", Reason::Auth),
+        ("permission_denied", Reason::Auth),
+        ("forbidden", Reason::Auth),
+        ("not inside a trusted directory", Reason::Untrusted),
+        ("trusted folder", Reason::Untrusted),
+        ("stream disconnected", Reason::Network),
+        ("stream closed", Reason::Network),
+        ("connection", Reason::Network),
+        ("fetch failed", Reason::Network),
+        ("high demand", Reason::Server),
+        ("overloaded", Reason::Server),
+        ("internal server error", Reason::Server),
+        ("invalid_request", Reason::Request),
+        ("invalid_argument", Reason::Request),
+        ("not_found", Reason::Model),
+        ("unexpected argument", Reason::Usage),
+        ("unknown option", Reason::Usage),
+        ("unknown argument", Reason::Usage),
+        ("argument", Reason::Usage),
+        ("unknown feature flag", Reason::Usage),
+        ("no prompt provided", Reason::Usage),
+        ("no input provided", Reason::Usage),
+        ("input must be provided", Reason::Usage),
+        ("cannot use both", Reason::Usage),
+        ("not valid utf-8", Reason::Usage),
+    ];
+    /// Said beside the status of a request that is wrong in some way.
+    const WRONG_KEY: &str = "api key not valid";
+
+    let words = words.to_ascii_lowercase();
+    if words.contains(WRONG_KEY) {
+        return Some(Reason::Auth);
+    }
+    if let Some(status) = status_in_words(&words) {
+        return Some(Reason::from_status(status));
+    }
+    SIGNS.iter().find(|(sign, _)| words.contains(sign)).map(|&(_, reason)| reason)
+}
+
+/// Finds the HTTP status in the two forms that the CLIs use: `status 401` and `"code":401`.
+pub(crate) fn status_in_words(words: &str) -> Option<u16> {
+    let digits_after = |mark: &str| {
+        let rest = words.split_once(mark)?.1.trim_start_matches([' ', ':']);
+        let digits = rest.get(..3)?;
+        let status: u16 = digits.parse().ok()?;
+        let ends = !rest[3..].starts_with(|c: char| c.is_ascii_digit());
+        ((400..600).contains(&status) && ends).then_some(status)
+    };
+    ["unexpected status", "\"code\"", "last status", "with status", "http"]
+        .iter()
+        .find_map(|mark| digits_after(mark))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_found_in_the_words_of_every_cli() {
+        for (words, status) in [
+            ("unexpected status 401 unauthorized: x", Some(401)),
+            (r#"[api error: {"error":{"code":403,"message":"x"}}]"#, Some(403)),
+            ("exceeded retry limit, last status: 429 too many requests", Some(429)),
+            ("http://127.0.0.1:4000/v1", None),
+            ("we have 500 files", None),
+        ] {
+            assert_eq!(status_in_words(words), status, "{words}");
+        }
+    }
+
+    #[test]
+    fn a_message_in_json_is_told_in_its_own_words() {
+        for (message, words) in [
+            (r#"{"error": {"message": "bad request", "code": null}}"#, "bad request"),
+            (r#"[API Error: {"error":{"code":400,"message":"no key"}}]"#, "no key"),
+            (r#"{"error": {"message": ""}}"#, r#"{"error": {"message": ""}}"#),
+            ("a {brace} in words", "a {brace} in words"),
+        ] {
+            assert_eq!(plain_words(message.to_owned()), words);
+        }
+    }
+
+    #[test]
+    fn an_end_is_explained_without_the_trace_below_the_error() {
+        let stderr = "Ripgrep is not available.\nError: no such file 'x'\n    at read (file://a.js:1:2)\n    at async main (file://b.js:3:4)\n";
+        let ending = Ending { exit: Exit::Code(1), stop: None, stderr };
+        assert_eq!(
+            explain_ending(&ending).message,
+            "it ended with exit code 1: Error: no such file 'x'"
+        );
+    }
+
+    #[test]
+    fn an_end_is_explained_without_colours() {
+        let stderr = "\u{1b}[1;31mno key\u{1b}[0m is set\u{1b}[m\n}\n";
+        let ending = Ending { exit: Exit::Code(1), stop: None, stderr };
+        assert_eq!(explain_ending(&ending).message, "it ended with exit code 1: no key is set");
+        for odd in ["\u{1b}", "\u{1b}[", "\u{1b}[31", "\u{1b}[é", "\u{1b}[1é x"] {
+            without_colour(odd);
+        }
+    }
+
+    #[test]
+    fn a_wrong_key_is_not_a_wrong_request() {
+        let words = r#"[API Error: {"error":{"code":400,"message":"API key not valid."}}]"#;
+        assert_eq!(reason_in_words(words), Some(Reason::Auth));
+    }
+}

@@ -1,0 +1,196 @@
+//! What the readers make of recordings that something happened to on the way: cut, repeated, mixed with
+//! noise, written by another system. The recordings are found as in `streams.rs`.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
+
+mod recorded;
+
+use convoke_agent::stream::Account;
+use convoke_agent::verdict::Verdict;
+
+use self::recorded::{Format, Recording, recordings, streams_directory};
+
+const CHUNK: usize = 1 << 16;
+const CLOSING: [&str; 5] = [
+    "\"type\":\"result\"",
+    "\"type\":\"turn.completed\"",
+    "\"type\":\"turn.failed\"",
+    "\"method\":\"turn/completed\"",
+    "\"response\":",
+];
+
+/// Returns the recordings of events; plain text has none that could be mutated.
+fn streams() -> Vec<Recording> {
+    let Some(root) = streams_directory() else {
+        println!("skipped: neither CONVOKE_STREAMS nor CONVOKE_SHARED names recorded streams");
+        return Vec::new();
+    };
+    let all = recordings(&root).into_iter().map(|path| Recording::open(&root, &path).unwrap());
+    let known = all.filter(|one| one.format().is_some_and(|format| format != Format::Plain));
+    known.filter(|one| !one.output.is_empty()).collect()
+}
+
+/// Reads every recording as it is and as `mutate` makes it.
+fn each(
+    mutate: impl Fn(&Recording) -> Vec<Vec<u8>>,
+    check: impl Fn(&Recording, &Account, &Account),
+) {
+    for recording in streams() {
+        let whole = recording.read(CHUNK).unwrap();
+        for bytes in mutate(&recording) {
+            check(&recording, &whole, &recording.read_bytes(&bytes, CHUNK).unwrap());
+        }
+    }
+}
+
+fn lines(recording: &Recording) -> Vec<&[u8]> {
+    recording.output.split_inclusive(|&byte| byte == b'\n').collect()
+}
+
+fn closes(line: &[u8]) -> bool {
+    let line = String::from_utf8_lossy(line);
+    CLOSING.iter().any(|mark| line.replace(": ", ":").contains(mark))
+}
+
+/// Says that two accounts tell the user the same of what the agent did.
+fn same(recording: &Recording, whole: &Account, mutated: &Account) {
+    let name = &recording.name;
+    assert_eq!(mutated.verdict.word(), whole.verdict.word(), "{name}");
+    assert_eq!(mutated.reply, whole.reply, "{name}");
+    assert_eq!(mutated.usage, whole.usage, "{name}");
+    assert_eq!(mutated.session, whole.session, "{name}");
+}
+
+#[test]
+fn line_ends_blank_lines_and_a_byte_order_mark_mean_nothing() {
+    each(
+        |recording| {
+            let mut bytes = "\u{feff}".as_bytes().to_vec();
+            for line in lines(recording) {
+                bytes.extend_from_slice(line.trim_ascii_end());
+                bytes.extend_from_slice(b"\r\n\r\n");
+            }
+            vec![bytes]
+        },
+        |recording, whole, mutated| assert_eq!(mutated, whole, "{}", recording.name),
+    );
+}
+
+#[test]
+fn noise_before_and_behind_is_counted_and_changes_nothing_else() {
+    each(
+        |recording| {
+            let output = &recording.output;
+            vec![[b"npm notice\n", output.as_slice(), b"\nbye {\n"].concat()]
+        },
+        |recording, whole, mutated| {
+            same(recording, whole, mutated);
+            let noise = mutated.diagnostics.iter().find(|d| d.code.name() == "agent.output-noise");
+            assert!(noise.is_some(), "{}", recording.name);
+        },
+    );
+}
+
+#[test]
+fn a_new_kind_of_event_changes_nothing_and_is_reported() {
+    each(
+        |recording| {
+            if recording.output.starts_with(b"{\n") {
+                return Vec::new();
+            }
+            let new: &[u8] = match recording.format() {
+                Some(Format::CodexApp) => b"{\"method\":\"telepathy/begun\",\"params\":{}}\n",
+                _ => b"{\"type\":\"telepathy\",\"thought\":null}\n",
+            };
+            let between = lines(recording).into_iter().flat_map(|line| [new, line]);
+            vec![between.collect::<Vec<_>>().concat()]
+        },
+        |recording, whole, mutated| {
+            same(recording, whole, mutated);
+            assert_eq!(mutated.unknown.len(), 1, "{}", recording.name);
+        },
+    );
+}
+
+#[test]
+fn a_turn_is_never_done_before_its_closing_event_has_come_whole() {
+    each(
+        |recording| {
+            let mut cut = Vec::new();
+            let mut end = 0;
+            for line in lines(recording) {
+                cut.push(recording.output[..end].to_vec());
+                cut.push(recording.output[..end + line.trim_ascii_end().len() / 2].to_vec());
+                if closes(line) {
+                    break;
+                }
+                end += line.len();
+            }
+            cut
+        },
+        |recording, _, mutated| assert_ne!(mutated.verdict, Verdict::Done, "{}", recording.name),
+    );
+}
+
+#[test]
+fn a_closing_event_that_comes_twice_counts_once() {
+    each(
+        |recording| {
+            if recording.output.starts_with(b"{\n") {
+                return Vec::new();
+            }
+            let twice = lines(recording).into_iter().flat_map(|line| {
+                let again: &[u8] = if closes(line) { line } else { b"" };
+                [line, b"\n", again]
+            });
+            vec![twice.collect::<Vec<_>>().concat()]
+        },
+        same,
+    );
+}
+
+#[test]
+fn what_sub_agents_say_in_between_is_never_the_reply() {
+    each(
+        |recording| {
+            if recording.format() != Some(Format::Claude) {
+                return Vec::new();
+            }
+            let other: &[u8] = b"{\"type\":\"assistant\",\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"[NEXT: evil]\"}]},\"parent_tool_use_id\":\"call_9\"}\n";
+            let between = lines(recording).into_iter().flat_map(|line| [other, line]);
+            vec![between.collect::<Vec<_>>().concat()]
+        },
+        same,
+    );
+}
+
+/// A field that is gone can cost its own meaning, and never makes a success of what was none.
+#[test]
+fn no_field_that_is_null_makes_a_turn_done() {
+    each(
+        |recording| {
+            let mut mutated = Vec::new();
+            let all = lines(recording);
+            for (number, line) in all.iter().enumerate() {
+                let Ok(serde_json::Value::Object(event)) = serde_json::from_slice(line) else {
+                    continue;
+                };
+                // The one field that says of a `success` that it is none.
+                for name in event.keys().filter(|name| *name != "is_error") {
+                    let mut event = event.clone();
+                    event[name] = serde_json::Value::Null;
+                    let nulled = format!("{}\n", serde_json::Value::Object(event));
+                    let mut lines = all.clone();
+                    lines[number] = nulled.as_bytes();
+                    mutated.push(lines.concat());
+                }
+            }
+            mutated
+        },
+        |recording, whole, mutated| {
+            if whole.verdict != Verdict::Done {
+                assert_ne!(mutated.verdict, Verdict::Done, "{}", recording.name);
+            }
+        },
+    );
+}

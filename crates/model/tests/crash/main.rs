@@ -1,0 +1,174 @@
+//! Crashes with models in the team: a child process holds a conversation and is killed at every write
+//! point, also while turns are compacted, fail, are cancelled and are tried again. Whatever the moment,
+//! a model remembers exactly the turns that its session has, and in the end each of them once.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "the functions of a test")]
+
+mod child;
+#[path = "../it/stored.rs"]
+mod stored;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use convoke_agent::Verdict;
+use convoke_model::{Log, log};
+use convoke_rehearsal::script::Condition;
+use convoke_rehearsal::{Answer, End, Rehearsal, Reply, Script, Usage, start};
+use convoke_session::{SqliteStore, Store, StoreError, TurnId, TurnState};
+use tempfile::TempDir;
+
+use self::stored::StoredThreads;
+
+/// Starts a server whose every answer fills the thread, so that each turn but the first compacts it.
+async fn server(faults: impl IntoIterator<Item = Answer>) -> Rehearsal {
+    let usage = Usage { input: child::WINDOW - 5_000, output: 10, cached: 0 };
+    let answer = Reply::default().say("Noted.").with_usage(usage);
+    start(Script::new(faults).with_default(answer.into())).await.unwrap()
+}
+
+/// What goes wrong once: requests that fail, and answers that hang until their turn is cancelled.
+fn faults() -> Vec<Answer> {
+    let when = |text: &str| Condition { contains: Some(text.to_owned()), ..Condition::default() };
+    let hang = || Answer::from(Reply::default().say(child::THINKING).end(End::Hang));
+    vec![
+        Answer::error(400).when(when("second")),
+        hang().when(when("third")),
+        hang().when(when("third")),
+    ]
+}
+
+/// What a session has, and what its models remember of it.
+#[derive(Debug, Default, PartialEq)]
+struct Left {
+    messages: u64,
+    /// What each model would be sent, without the numbers that the server gives to its answers.
+    remembered: BTreeMap<&'static str, String>,
+}
+
+fn run_child(directory: &Path, server: &Rehearsal, dies_at: Option<u64>) -> bool {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "the_child", "--nocapture", "--test-threads=1"])
+        .env(child::DIRECTORY, directory)
+        .env(child::SERVER, format!("{}/v1", server.base_url()))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    if let Some(nth) = dies_at {
+        command.env(child::FAILPOINT, nth.to_string());
+    }
+    command.status().unwrap().success()
+}
+
+/// Looks at what a child has left, and checks that session and threads agree.
+async fn look(directory: &Path) -> Left {
+    let store = SqliteStore::open(&directory.join("state")).await.unwrap();
+    let session = match store.session(child::session()).await {
+        Ok(session) => session,
+        Err(StoreError::NoSession(_)) => return Left::default(),
+        Err(error) => panic!("{error}"),
+    };
+    let mut left = Left { messages: session.state.last_message.0, ..Left::default() };
+    let turns = store.turns_after(child::session(), TurnId(0), 1000).await.unwrap();
+    for member in ["ada", "bob"] {
+        let mut done: Vec<_> = turns
+            .iter()
+            .filter(|turn| turn.state == TurnState::Done && turn.member.as_str() == member)
+            .collect();
+        done.sort_by_key(|turn| turn.reply);
+        let done: Vec<_> = done.iter().map(|it| format!("{}/{}", it.id, it.answers)).collect();
+        let threads = StoredThreads(store.clone());
+        let log = Log::load(&threads, &child::thread(member)).await.unwrap().unwrap_or_default();
+        // A turn that was cancelled is remembered as such, until it is taken again.
+        let mut cancelled = None;
+        for turn in turns.iter().filter(|it| it.state != TurnState::Done) {
+            let attempts = store.attempts(child::session(), turn.id).await.unwrap();
+            let mut ended = attempts.into_iter().filter_map(|attempt| attempt.ended);
+            if turn.member.as_str() == member && ended.any(|it| it.verdict == Verdict::Cancelled) {
+                cancelled = Some(format!("{}/{}", turn.id, turn.answers));
+            }
+        }
+        let held: Vec<_> = done.into_iter().chain(cancelled).collect();
+        assert_eq!(log.turns, held, "{member} remembers what its session has, in its order");
+        let lines = store.thread(child::thread(member).as_str()).await.unwrap();
+        let lines: Vec<&str> = lines.iter().map(|line| &*line.text).collect();
+        if !lines.is_empty() {
+            assert_eq!(log::check(&lines), Ok(()));
+        }
+        let directory = directory.display().to_string();
+        let events = format!("{:#?}", log.record.events).replace(&directory, "");
+        left.remembered.insert(member, without_numbers(&events));
+    }
+    store.close().await;
+    left
+}
+
+/// Takes out the numbers that the server counts its answers with.
+fn without_numbers(text: &str) -> String {
+    let mut parts = text.split("rehearsal_");
+    let mut clean = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        clean.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit() || c == '_'));
+    }
+    clean
+}
+
+/// Returns a directory in memory where there is one: the end of a process does not ask for a disk.
+fn scratch() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+/// Kills children one after another, lets another one finish, and returns what there is then; nothing
+/// when none died.
+async fn survive(deaths: &[u64]) -> Option<Left> {
+    let (directory, server) = (scratch(), server(faults()).await);
+    let mut died = false;
+    for death in deaths {
+        died |= !run_child(directory.path(), &server, Some(*death));
+        look(directory.path()).await;
+    }
+    assert!(run_child(directory.path(), &server, None), "the session is taken up again");
+    let left = look(directory.path()).await;
+    died.then_some(left)
+}
+
+/// What is left when nothing ever goes wrong.
+async fn reference() -> Left {
+    let (directory, server) = (scratch(), server([]).await);
+    assert!(run_child(directory.path(), &server, None));
+    let left = look(directory.path()).await;
+    assert_eq!(left.messages, 7);
+    let ada = &left.remembered["ada"];
+    assert_eq!(ada.matches("Compacted {").count(), 2, "each turn but the first compacts: {ada}");
+    left
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_at_any_write_point_leaves_each_turn_remembered_once() {
+    let reference = reference().await;
+    let mut points = 0;
+    while let Some(left) = survive(&[points + 1]).await {
+        assert_eq!(left, reference, "after a crash at point {}", points + 1);
+        points += 1;
+    }
+    println!("{points} write points");
+    assert!(points > 80, "{points}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_while_recovering_from_a_crash_is_no_worse() {
+    let reference = reference().await;
+    for n in 0..12 {
+        let left = survive(&[3 + n * 9, 1 + n % 9, 5 + n % 23]).await;
+        assert_eq!(left.as_ref(), Some(&reference), "round {n}");
+    }
+}
+
+/// Not a test of its own: the child that the other tests start.
+#[test]
+fn the_child() {
+    if let Some(directory) = std::env::var_os(child::DIRECTORY) {
+        child::main(Path::new(&directory));
+    }
+}

@@ -1,0 +1,58 @@
+//! Bodies that were packed on the way: a client that speaks to its vendor may pack what it sends.
+
+use std::io::{self, Read};
+
+use bytes::Bytes;
+use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use hyper::HeaderMap;
+use hyper::header::CONTENT_ENCODING;
+use ruzstd::decoding::StreamingDecoder;
+
+/// A body cannot be unpacked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EncodingError {
+    #[error("the content-encoding `{0}` is not known here; known are gzip, deflate and zstd")]
+    Unknown(String),
+    #[error("the body is not what its content-encoding says: {0}")]
+    Broken(String),
+    #[error("the body is larger than {0} bytes when it is unpacked")]
+    TooLarge(usize),
+}
+
+/// Returns a body as it was before it was packed.
+pub(crate) fn unpacked(
+    headers: &HeaderMap,
+    body: Bytes,
+    limit: usize,
+) -> Result<Bytes, EncodingError> {
+    let encodings = headers.get_all(CONTENT_ENCODING).iter();
+    let names = encodings.flat_map(|value| value.to_str().unwrap_or("?").split(','));
+    let names: Vec<String> = names.map(|name| name.trim().to_ascii_lowercase()).collect();
+    // The last one was put on last.
+    names.iter().rev().try_fold(body, |body, name| unpack(name, body, limit))
+}
+
+fn unpack(name: &str, body: Bytes, limit: usize) -> Result<Bytes, EncodingError> {
+    let packed = body.as_ref();
+    match name {
+        "" | "identity" => Ok(body),
+        "gzip" | "x-gzip" => read(MultiGzDecoder::new(packed), limit),
+        "deflate" => read(ZlibDecoder::new(packed), limit),
+        "zstd" => {
+            let decoder = StreamingDecoder::new(packed);
+            read(decoder.map_err(|error| EncodingError::Broken(error.to_string()))?, limit)
+        }
+        other => Err(EncodingError::Unknown(other.to_owned())),
+    }
+}
+
+fn read(unpacking: impl Read, limit: usize) -> Result<Bytes, EncodingError> {
+    let mut bytes = Vec::new();
+    let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    let broken = |error: io::Error| EncodingError::Broken(error.to_string());
+    unpacking.take(most).read_to_end(&mut bytes).map_err(broken)?;
+    if bytes.len() > limit {
+        return Err(EncodingError::TooLarge(limit));
+    }
+    Ok(bytes.into())
+}

@@ -1,0 +1,40 @@
+//! Threads: what a model remembers, as a log of lines that only grows.
+//!
+//! What the lines say is the model's matter. A session knows which threads are its members', and for
+//! each line how much of the conversation it can tell of, so that a copy of the session as it was
+//! earlier does not remember what is not in it.
+
+use convoke_agent::turn::Memory;
+
+use crate::id::MessageNumber;
+
+/// A line of a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadLine {
+    /// The newest message of the session when the line was added: it tells of none that came later. Of
+    /// a thread of no session, and of lines that an earlier version stored, nobody knows.
+    pub as_of: Option<MessageNumber>,
+    /// What it says.
+    pub text: String,
+}
+
+/// Lines for the end of a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Addition {
+    /// The thread.
+    pub thread: String,
+    /// How many lines it had when it was read; with any other number, nothing is added.
+    pub known: usize,
+    /// The lines.
+    pub lines: Vec<ThreadLine>,
+}
+
+impl Addition {
+    /// Takes what an agent remembers of a turn that ends when this message is the newest.
+    pub fn of_turn(memory: Memory, newest: MessageNumber) -> Self {
+        let Memory { thread, known, lines } = memory;
+        let as_of = Some(newest);
+        let lines = lines.into_iter().map(|text| ThreadLine { as_of, text }).collect();
+        Self { thread, known, lines }
+    }
+}

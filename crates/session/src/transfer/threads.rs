@@ -1,0 +1,147 @@
+//! The threads of a session's models, outside of a store.
+
+use convoke_core::{Code, Diagnostic};
+use serde::{Deserialize, Serialize};
+
+use super::archive::ArchiveProblem;
+use crate::id::{MessageNumber, SessionId};
+use crate::store::{Store, StoreError};
+use crate::thread::{Addition, ThreadLine};
+
+/// What a model remembers of a session.
+#[derive(Debug)]
+pub(super) struct ArchivedThread {
+    /// The end of its name; the beginning is the session's id and a hyphen.
+    pub(super) name: String,
+    pub(super) lines: Vec<ThreadLine>,
+}
+
+/// What is wrong with the lines of a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadThread {
+    /// The line, from 0.
+    pub line: usize,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Reads the lines of a thread: a session does not know what they mean, and its user does.
+pub type ThreadCheck<'c> = &'c (dyn Fn(&[&str]) -> Result<(), BadThread> + Sync);
+
+/// A line of a thread as a line of a file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct FileLine {
+    thread: String,
+    as_of: Option<MessageNumber>,
+    line: String,
+}
+
+/// The most bytes of a name: far more than a member's name takes.
+const MOST_NAME_BYTES: usize = 900;
+
+pub(super) async fn of(
+    store: &impl Store,
+    session: SessionId,
+) -> Result<Vec<ArchivedThread>, StoreError> {
+    let mut threads = Vec::new();
+    for whole in store.threads(session).await? {
+        let lines = store.thread(&whole).await?;
+        // A thread of another name is nobody's to go on with. It is kept under its whole name.
+        let end = whole.strip_prefix(&format!("{session}-")).unwrap_or(&whole);
+        threads.push(ArchivedThread { name: end.to_owned(), lines });
+    }
+    Ok(threads)
+}
+
+impl ArchivedThread {
+    /// Returns its lines as those of a file.
+    pub(super) fn file_lines(&self) -> impl Iterator<Item = FileLine> {
+        self.lines.iter().map(|line| FileLine {
+            thread: self.name.clone(),
+            as_of: line.as_of,
+            line: line.text.clone(),
+        })
+    }
+
+    /// Makes it the thread of a session that has none of that name.
+    pub(super) fn into_addition(self, session: SessionId) -> Addition {
+        Addition { thread: format!("{session}-{}", self.name), known: 0, lines: self.lines }
+    }
+
+    /// Forgets what it learned after a message. False when nobody knows what that is.
+    fn cut_after(&mut self, last: MessageNumber) -> bool {
+        let later = |line: &ThreadLine| line.as_of.is_some_and(|as_of| as_of > last);
+        let kept = self.lines.iter().position(later).unwrap_or(self.lines.len());
+        self.lines.truncate(kept);
+        // No line tells of more than those after it: the last one stands for all of them.
+        self.lines.last().is_none_or(|line| line.as_of.is_some())
+    }
+}
+
+/// Forgets what threads learned after a message. One of which nobody knows that is begun anew.
+pub(super) fn cut_after(threads: &mut Vec<ArchivedThread>, last: MessageNumber) -> Vec<Diagnostic> {
+    let mut diagnostics = Vec::new();
+    threads.retain_mut(|thread| {
+        if thread.cut_after(last) {
+            return !thread.lines.is_empty();
+        }
+        let message = format!(
+            "the thread `{}` begins anew in the copy: an earlier version stored it, and did not note \
+             what belongs to message {last}",
+            thread.name
+        );
+        diagnostics.push(Diagnostic::new(Code::ThreadForgotten, message));
+        false
+    });
+    diagnostics
+}
+
+/// Takes a line of a file to the thread that it belongs to.
+pub(super) fn add(threads: &mut Vec<ArchivedThread>, line: FileLine) -> Result<(), ArchiveProblem> {
+    let FileLine { thread: name, as_of, line: text } = line;
+    let broken = |what: String| Err(ArchiveProblem::Broken(what));
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if !(1..=MOST_NAME_BYTES).contains(&name.len()) || !name.bytes().all(fits) {
+        return broken(format!("`{name}` is no name of a member's thread"));
+    }
+    if threads.last().is_none_or(|last| last.name != name) {
+        if threads.iter().any(|other| other.name == name) {
+            return broken(format!("the lines of the thread `{name}` do not stand together"));
+        }
+        threads.push(ArchivedThread { name, lines: Vec::new() });
+    }
+    let Some(thread) = threads.last_mut() else { return Ok(()) };
+    if thread.lines.last().is_some_and(|before| before.as_of > as_of) {
+        return broken(format!("a line of the thread `{}` is out of order", thread.name));
+    }
+    thread.lines.push(ThreadLine { as_of, text });
+    Ok(())
+}
+
+/// Checks what the threads say; `places` has the place in the file of each of their lines.
+pub(super) fn check(
+    threads: &[ArchivedThread],
+    last_message: MessageNumber,
+    places: &[usize],
+    read: ThreadCheck<'_>,
+) -> Result<(), (usize, ArchiveProblem)> {
+    let mut first = 0;
+    for thread in threads {
+        let place = |line: usize| places.get(first + line).copied().unwrap_or_default();
+        let wrong = |line: usize, what: String| {
+            let what = format!("the thread `{}`: {what}", thread.name);
+            Err((place(line), ArchiveProblem::Broken(what)))
+        };
+        let later = |line: &ThreadLine| line.as_of.is_some_and(|as_of| as_of > last_message);
+        if let Some(line) = thread.lines.iter().position(later) {
+            return wrong(line, "it tells of a message that is missing".to_owned());
+        }
+        let texts: Vec<&str> = thread.lines.iter().map(|line| &*line.text).collect();
+        if let Err(bad) = read(&texts) {
+            return wrong(bad.line, bad.reason);
+        }
+        first += thread.lines.len();
+    }
+    Ok(())
+}

@@ -1,0 +1,338 @@
+//! What members remember: stored with their turns, copied, cut, exported and imported with their session.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use convoke_agent::delivery::Keeper;
+use convoke_agent::event::{Event as AgentEvent, EventKind};
+use convoke_agent::redact::Redactor;
+use convoke_agent::turn::Memory;
+use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::{Agent, Delivery, Outcome, Turn, Verdict};
+use convoke_session::thread::{Addition, ThreadLine};
+use convoke_session::transfer::{BadThread, TransferError, export, fork, import};
+use convoke_session::{
+    Coordinator, Crew, MemberName, MessageNumber, NewSession, Saying, Seat, SessionId, SqliteStore,
+    Stop, Store, StoreError, TurnId,
+};
+use convoke_team::Team;
+use tempfile::TempDir;
+
+const TEAM: &str = "[[member]]\nname = \"kim\"\nhuman = true\n\n\
+    [[member]]\nname = \"ada\"\nagent = \"plain\"\n\n[[member]]\nname = \"bob b\"\nagent = \"plain\"\n";
+
+/// Remembers the name of every turn, answers with how many it remembers, and fails when told to.
+struct Rememberer {
+    store: SqliteStore,
+    thread: String,
+}
+
+impl Agent for Rememberer {
+    fn start(&self, delivery: Delivery) -> Turn {
+        let (turn, side, sender) = Turn::open(Redactor::default());
+        let (store, thread) = (self.store.clone(), self.thread.clone());
+        tokio::spawn(async move {
+            let known = store.thread(&thread).await.unwrap().len();
+            let Keeper::Caller { turn } = &delivery.keeper else { panic!("who keeps it?") };
+            let mut outcome = Outcome::failed(Failure::new(Reason::OutputFull, "too much"));
+            outcome.reply = format!("{known} remembered");
+            if !delivery.prompt.contains("fail") {
+                outcome.verdict = Verdict::Done;
+            }
+            if delivery.prompt.contains("meddle") {
+                store
+                    .extend_thread(&thread, known, &["by somebody else".to_owned()])
+                    .await
+                    .unwrap();
+            }
+            outcome.memory = Some(Memory { thread, known, lines: vec![turn.clone()] });
+            side.send(AgentEvent::own(EventKind::Finished { verdict: outcome.verdict.clone() }))
+                .await;
+            drop(side);
+            sender.send(outcome).unwrap();
+        });
+        turn
+    }
+}
+
+struct Room {
+    _directory: TempDir,
+    store: SqliteStore,
+    session: SessionId,
+}
+
+impl Room {
+    async fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(directory.path()).await.unwrap();
+        Self { _directory: directory, store, session: SessionId::generate() }
+    }
+
+    /// Holds a conversation of three answered sayings: ada, bob and ada remember a turn each.
+    async fn talked() -> Self {
+        let room = Self::new().await;
+        let mut coordinator = room.begin().await;
+        for (says, to) in [("one", "ada"), ("two", "bob b"), ("three", "ada")] {
+            coordinator.accept(Saying::new("kim", says).to([to])).await.unwrap();
+            coordinator.run().await.unwrap();
+        }
+        room
+    }
+
+    fn crew(&self, session: SessionId) -> Crew {
+        let seats = ["ada", "bob b"].map(|name| {
+            let thread = thread(session, name);
+            let agent = Rememberer { store: self.store.clone(), thread };
+            (MemberName::from(name), Seat::new(Arc::new(agent), "/"))
+        });
+        Crew::new(Team::parse(TEAM).unwrap(), HashMap::from(seats))
+    }
+
+    async fn begin(&self) -> Coordinator<SqliteStore> {
+        let new = new_session(self.session);
+        let crew = self.crew(self.session);
+        Coordinator::create(self.store.clone(), new, crew, Box::new(|_| {})).await.unwrap()
+    }
+
+    async fn open(&self, session: SessionId) -> Coordinator<SqliteStore> {
+        let crew = self.crew(session);
+        Coordinator::open(self.store.clone(), session, crew, Box::new(|_| {})).await.unwrap()
+    }
+
+    async fn lines(&self, session: SessionId, member: &str) -> Vec<(Option<u64>, String)> {
+        let lines = self.store.thread(&thread(session, member)).await.unwrap();
+        lines.into_iter().map(|line| (line.as_of.map(|number| number.0), line.text)).collect()
+    }
+
+    async fn fork(&self, after: Option<u64>) -> (SessionId, Vec<&'static str>) {
+        let copy = SessionId::generate();
+        let after = after.map(MessageNumber);
+        let told = fork(&self.store, self.session, after, copy, 7).await.unwrap();
+        (copy, told.iter().map(|diagnostic| diagnostic.code.name()).collect())
+    }
+
+    async fn exported(&self) -> String {
+        let mut out = Vec::new();
+        export(&self.store, self.session, &mut out).await.unwrap();
+        String::from_utf8(out).unwrap()
+    }
+}
+
+fn thread(session: SessionId, member: &str) -> String {
+    format!("{session}-{}", member.replace(' ', "_20"))
+}
+
+fn new_session(id: SessionId) -> NewSession {
+    NewSession {
+        id,
+        created_at: 1,
+        name: None,
+        directory: "/work".to_owned(),
+        team: TEAM.to_owned(),
+        task: None,
+    }
+}
+
+fn line(as_of: u64, text: &str) -> (Option<u64>, String) {
+    (Some(as_of), text.to_owned())
+}
+
+#[tokio::test]
+async fn a_turn_is_remembered_with_its_end_done_or_not() {
+    let room = Room::talked().await;
+    assert_eq!(room.lines(room.session, "ada").await, [line(2, "1/1"), line(6, "3/5")]);
+    assert_eq!(room.lines(room.session, "bob b").await, [line(4, "2/3")]);
+    let mut coordinator = room.open(room.session).await;
+    coordinator.accept(Saying::new("kim", "fail").to(["bob b"])).await.unwrap();
+    let stop = coordinator.run().await.unwrap();
+    assert!(matches!(stop, Stop::TurnFailed { .. }), "{stop:?}");
+    assert_eq!(room.lines(room.session, "bob b").await, [line(4, "2/3"), line(7, "4/7")]);
+    coordinator.retry(TurnId(4)).await.unwrap();
+    coordinator.run().await.unwrap();
+    let names: Vec<_> =
+        room.lines(room.session, "bob b").await.into_iter().map(|it| it.1).collect();
+    assert_eq!(names, ["2/3", "4/7", "4/7"], "another attempt has the same name");
+}
+
+#[tokio::test]
+async fn a_turn_whose_thread_somebody_else_has_gone_on_with_is_not_stored_and_taken_again() {
+    let room = Room::talked().await;
+    let mut coordinator = room.open(room.session).await;
+    coordinator.accept(Saying::new("kim", "meddle").to(["ada"])).await.unwrap();
+    let error = coordinator.run().await.unwrap_err().to_string();
+    assert!(error.contains("was changed by another program"), "{error}");
+    let session = room.store.session(room.session).await.unwrap();
+    assert_eq!(session.state.last_message, MessageNumber(7), "there is no reply");
+    assert_eq!(room.store.open_turns(room.session).await.unwrap().len(), 1);
+    assert_eq!(room.lines(room.session, "ada").await[2], line(6, "by somebody else"));
+}
+
+#[tokio::test]
+async fn a_copy_remembers_what_its_members_did_and_goes_its_own_way() {
+    let room = Room::talked().await;
+    let (copy, told) = room.fork(None).await;
+    assert_eq!(told, [""; 0]);
+    for member in ["ada", "bob b"] {
+        assert_eq!(room.lines(copy, member).await, room.lines(room.session, member).await);
+    }
+    let mut coordinator = room.open(copy).await;
+    coordinator.accept(Saying::new("kim", "four").to(["ada"])).await.unwrap();
+    coordinator.run().await.unwrap();
+    let said = room.store.message(copy, MessageNumber(8)).await.unwrap();
+    assert_eq!(said.message.said.content, "2 remembered");
+    assert_eq!(room.lines(copy, "ada").await.len(), 3);
+    assert_eq!(room.lines(room.session, "ada").await.len(), 2, "the original is as it was");
+    drop(coordinator);
+    room.store.remove(copy).await.unwrap();
+    assert_eq!(room.lines(copy, "ada").await, []);
+    assert_eq!(room.lines(room.session, "ada").await.len(), 2, "the original is as it was");
+}
+
+#[tokio::test]
+async fn a_copy_as_it_was_earlier_remembers_no_more_than_it_holds() {
+    let room = Room::talked().await;
+    // By hand, between bob's turn and ada's second.
+    let hers = thread(room.session, "ada");
+    let summary = ["a summary".to_owned()];
+    for (after, ada, bob) in [
+        (6, vec![line(2, "1/1"), line(6, "3/5")], vec![line(4, "2/3")]),
+        (5, vec![line(2, "1/1")], vec![line(4, "2/3")]),
+        (3, vec![line(2, "1/1")], vec![]),
+        (1, vec![], vec![]),
+    ] {
+        let (copy, told) = room.fork(Some(after)).await;
+        assert_eq!(told, [""; 0]);
+        assert_eq!(room.lines(copy, "ada").await, ada, "after {after}");
+        assert_eq!(room.lines(copy, "bob b").await, bob, "after {after}");
+    }
+    room.store.extend_thread(&hers, 2, &summary).await.unwrap();
+    let (copy, _) = room.fork(Some(5)).await;
+    assert_eq!(room.lines(copy, "ada").await, [line(2, "1/1")]);
+    let (copy, _) = room.fork(Some(6)).await;
+    assert_eq!(room.lines(copy, "ada").await[2], line(6, "a summary"));
+}
+
+#[tokio::test]
+async fn a_thread_of_which_nobody_knows_what_belongs_to_the_copy_begins_anew_and_says_so() {
+    let room = Room::new().await;
+    let mut coordinator = room.begin().await;
+    coordinator.accept(Saying::new("kim", "one").to(["bob b"])).await.unwrap();
+    coordinator.run().await.unwrap();
+    drop(coordinator);
+    // A session whose threads an earlier version stored comes with lines of which nothing is known.
+    let old = room.exported().await.replace("\"asOf\":2", "\"asOf\":null");
+    room.store.remove(room.session).await.unwrap();
+    import(&room.store, &old, new_session(SessionId::generate()), &|_| Ok(())).await.unwrap();
+    let unknown = (None, "1/1".to_owned());
+    assert_eq!(room.lines(room.session, "bob b").await, std::slice::from_ref(&unknown));
+
+    let (copy, told) = room.fork(None).await;
+    assert_eq!(told, [""; 0]);
+    assert_eq!(room.lines(copy, "bob b").await, std::slice::from_ref(&unknown));
+    let (copy, told) = room.fork(Some(1)).await;
+    assert_eq!(told, ["thread.forgotten"]);
+    assert_eq!(room.lines(copy, "bob b").await, []);
+
+    // What came later shows that the earlier lines belong to what came earlier.
+    let mut coordinator = room.open(room.session).await;
+    for says in ["two", "three"] {
+        coordinator.accept(Saying::new("kim", says).to(["bob b"])).await.unwrap();
+        coordinator.run().await.unwrap();
+    }
+    let (copy, told) = room.fork(Some(4)).await;
+    assert_eq!(told, [""; 0]);
+    assert_eq!(room.lines(copy, "bob b").await, [unknown, line(4, "2/3")]);
+    let (_, told) = room.fork(Some(3)).await;
+    assert_eq!(told, ["thread.forgotten"]);
+}
+
+#[tokio::test]
+async fn a_thread_that_is_not_named_after_its_session_is_copied_too() {
+    let room = Room::talked().await;
+    let head = room.store.session(room.session).await.unwrap().head;
+    let mut commit = convoke_session::conformance::commit(head);
+    commit.state = room.store.session(room.session).await.unwrap().state;
+    let memory = Memory { thread: "a-b_c".to_owned(), known: 0, lines: vec!["odd".to_owned()] };
+    commit.threads = vec![Addition::of_turn(memory, MessageNumber(6))];
+    room.store.commit(room.session, commit).await.unwrap();
+    let (copy, _) = room.fork(None).await;
+    let threads = room.store.threads(copy).await.unwrap();
+    assert!(threads.contains(&format!("{copy}-a-b_c")), "{threads:?}");
+}
+
+#[tokio::test]
+async fn everything_is_exported_and_comes_back_to_the_byte() {
+    let room = Room::talked().await;
+    let hers = thread(room.session, "ada");
+    let odd = "{\"odd\": \"\u{FEFF}\0 \r\n\u{2028}é漢🦀 \\\"\"}".to_owned();
+    room.store.extend_thread(&hers, 2, std::slice::from_ref(&odd)).await.unwrap();
+    let text = room.exported().await;
+    let other = Room::new().await;
+    let seen = std::sync::Mutex::new(Vec::new());
+    let check = |lines: &[&str]| {
+        seen.lock().unwrap().push(lines.join("|"));
+        Ok(())
+    };
+    let mut new = new_session(SessionId::generate());
+    let imported = import(&other.store, &text, new.clone(), &check).await.unwrap();
+    assert_eq!(imported.session, room.session);
+    assert_eq!(seen.into_inner().unwrap(), [format!("1/1|3/5|{odd}"), "2/3".to_owned()]);
+    let mut out = Vec::new();
+    export(&other.store, room.session, &mut out).await.unwrap();
+    assert_eq!(String::from_utf8(out).unwrap(), text);
+    // Where the id is taken, the threads go with the new one.
+    new.id = SessionId::generate();
+    let again = import(&room.store, &text, new.clone(), &|_| Ok(())).await.unwrap();
+    assert_eq!(again.session, new.id);
+    for member in ["ada", "bob b"] {
+        assert_eq!(room.lines(new.id, member).await, room.lines(room.session, member).await);
+    }
+}
+
+#[tokio::test]
+async fn threads_that_do_not_fit_are_refused_with_their_line_and_nothing_is_left_behind() {
+    let text = Room::talked().await.exported().await;
+    let lines: Vec<&str> = text.lines().collect();
+    let first = lines.iter().position(|line| line.starts_with("{\"threadLine\"")).unwrap();
+    let (of_ada, of_bob) = (lines[first], lines[first + 2]);
+    let at = |offset: usize, problem: &str| format!("line {}: {problem}", first + 1 + offset);
+    let changed = |from: &str, to: &str| text.replacen(from, to, 1);
+    let cases = [
+        (changed("\"thread\":\"ada\"", "\"thread\":\"a/d\""), at(0, "`a/d` is no name")),
+        (changed("\"thread\":\"ada\"", "\"thread\":\"\""), at(0, "`` is no name")),
+        (changed("\"line\":\"1/1\"", "\"line\":7"), at(0, "invalid type")),
+        (changed("\"asOf\":2", "\"asOf\":-2"), at(0, "invalid value")),
+        (changed("\"asOf\":2", "\"asOf\":7"), at(1, "a line of the thread `ada` is out of order")),
+        (changed("\"asOf\":4", "\"asOf\":9"), at(2, "the thread `bob_20b`: it tells of a message")),
+        (format!("{text}{of_ada}\n"), at(3, "the lines of the thread `ada` do not stand together")),
+        (format!("{text}\n{of_bob}\n"), at(4, "the thread `bob_20b`: said twice")),
+    ];
+    let check = |lines: &[&str]| match lines.iter().filter(|line| **line == "2/3").count() {
+        0 | 1 => Ok(()),
+        _ => Err(BadThread { line: 1, reason: "said twice".to_owned() }),
+    };
+    let room = Room::new().await;
+    for (text, why) in cases {
+        let refused = import(&room.store, &text, new_session(SessionId::generate()), &check).await;
+        let Err(error @ TransferError::Invalid { .. }) = refused else { panic!("{why}") };
+        assert!(error.to_string().contains(&why), "{error} is not {why}");
+        assert_eq!(room.store.sessions().await.unwrap(), []);
+    }
+}
+
+#[tokio::test]
+async fn an_import_that_the_store_refuses_leaves_nothing_behind() {
+    let text = Room::talked().await.exported().await;
+    let room = Room::new().await;
+    let header: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    let id = header["id"].as_str().unwrap();
+    // Somebody has a thread of that name already.
+    let taken = format!("{id}-ada");
+    room.store.extend_thread(&taken, 0, &["mine".to_owned()]).await.unwrap();
+    let new = new_session(SessionId::generate());
+    let refused = import(&room.store, &text, new, &|_| Ok(())).await.unwrap_err();
+    assert!(matches!(refused, TransferError::Store(StoreError::ThreadChanged(_))), "{refused}");
+    assert_eq!(room.store.sessions().await.unwrap(), []);
+    let mine = ThreadLine { as_of: None, text: "mine".to_owned() };
+    assert_eq!(room.store.thread(&taken).await.unwrap(), [mine]);
+}
