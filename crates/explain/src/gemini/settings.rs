@@ -66,9 +66,12 @@ impl Settings {
         }
         layers.push((system.join("settings.json"), true));
         for (path, is_trusted) in layers {
+            let before = report.diagnostics.len();
             if let Some(value) = config::json(files, &path, report) {
                 settings.check(&value, &path, report);
                 settings.take(&value, session, is_trusted);
+            } else if report.diagnostics.len() > before {
+                settings.refused = Some("Gemini CLI fails on its settings");
             }
         }
         let given = session.directories("--include-directories");

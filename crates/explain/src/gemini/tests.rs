@@ -431,6 +431,8 @@ fn another_home_can_be_named() {
 fn settings_that_end_the_program_leave_nothing_loaded() {
     let files = [("/w/repo/sub/GEMINI.md", "g")];
     let cases = [
+        ("{bad", "settings.malformed"),
+        ("[]", "settings.malformed"),
         (r#"{"context": {"fileName": 5}}"#, "settings.malformed"),
         (r#"{"context": {"fileName": ["A.md", 5]}}"#, "settings.malformed"),
         (r#"{"context": {"memoryBoundaryMarkers": [1]}}"#, "settings.malformed"),
