@@ -177,7 +177,7 @@ fn bad_usage_is_exit_code_two_with_a_reason() {
 }
 
 #[test]
-fn settings_that_cannot_be_read_are_reported_and_passed_over() {
+fn settings_that_cannot_be_read_are_reported() {
     let home = Home::with(&[
         ("shop/AGENTS.md", "Use tabs.\n"),
         (".claude/settings.json", "{\"claudeMdExcludes\": [}"),

@@ -184,7 +184,7 @@ codes! {
         "Gemini CLI expands an import inside a comment or indented code; Claude Code does not.",
         "Put it into a code fence or backticks, or remove the @.";
     TextDropped = "text.dropped",
-        "Claude Code drops front matter and block comments; the other agents send them.",
+        "Claude Code drops front matter, block comments and, in a file with any comment, link definitions; the other agents send them.",
         "Keep nothing there that every agent must know, and nothing that none may see.";
     TextTwice = "text.twice",
         "The same text reaches the model twice.",
@@ -222,6 +222,15 @@ codes! {
     RulesCursorKeys = "rules.cursor-keys",
         "globs: and alwaysApply: are keys of another tool, so the rule is always loaded.",
         "Use paths: in their place.";
+    RulesFrontMatter = "rules.front-matter",
+        "A rule's front matter is no YAML, so its paths: do not count and the rule is always loaded.",
+        "Quote the values that begin with * or hold a colon, and indent with spaces.";
+    RulesPattern = "rules.pattern",
+        "A pattern of paths: makes no sense, which loses every rule with paths: of its directory.",
+        "Correct the pattern: the ends of a [range] must be in order, and its brackets must close.";
+    RulesUnsearched = "rules.unsearched",
+        "A rules directory holds more than is looked at, so this report does not cover all of it.",
+        "Keep only rules in the rules directory.";
     FileTooLarge = "file.too-large",
         "A file is larger than the agent takes: it is dropped, or no request is made at all.",
         "Shorten the file, or split it and import the parts where they are needed.";
@@ -229,14 +238,17 @@ codes! {
         "A file is UTF-16 and arrives as garbage.",
         "Save the file as UTF-8.";
     FileUnreadable = "file.unreadable",
-        "A file cannot be read and is left out in silence.",
-        "Make the file readable, or remove it.";
+        "A file or directory cannot be read and is left out in silence.",
+        "Make it readable, or remove it.";
     AddedDirectoryUnread = "added-directory.unread",
         "A directory that was added to the session brings no instructions.",
         "For Claude Code set CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD=1; for Codex start in the directory.";
     AddedDirectorySorted = "added-directory.sorted",
         "The instructions of an added directory stand before the project's own.",
         "Leave the directory out, or say in the files which of them wins.";
+    AddedDirectoryMissing = "added-directory.missing",
+        "A directory that was added to the workspace does not exist, so Gemini CLI ends before any request.",
+        "Create the directory, or take it out of context.includeDirectories.";
     WorktreeNested = "worktree.nested",
         "In a worktree inside its main checkout, Claude Code skips that checkout's files but CLAUDE.local.md.",
         "Keep worktrees beside the main checkout.";
@@ -271,7 +283,7 @@ codes! {
         "Settings of a directory above this one are not read from here.",
         "Start the agent in that directory, or move the setting to the user's own settings.";
     SettingsMalformed = "settings.malformed",
-        "A settings file cannot be read, so it is treated as if it were not there.",
+        "A settings file is malformed: the agent passes it over, or does not start with it.",
         "Correct the file; the agent itself may refuse to start with it.";
     AgentEventUnknown = "agent.event-unknown",
         "An agent sent a kind of event that this version does not know; it was kept and passed over.",

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::{Code, Diagnostic};
@@ -209,6 +210,8 @@ pub enum Rule {
     Dangling,
     /// It is a directory, or a link to one.
     Directory,
+    /// It is neither a file nor a directory: a pipe, a socket or a device.
+    NotRegular,
     /// It could not be read.
     Unreadable(String),
     /// Another file could not be read, which loses this one too.
@@ -264,6 +267,7 @@ impl fmt::Display for Rule {
             Rule::TooLarge(limit) => write!(f, "larger than {limit} bytes"),
             Rule::Dangling => f.write_str("a link that leads nowhere"),
             Rule::Directory => f.write_str("a directory"),
+            Rule::NotRegular => f.write_str("neither a file nor a directory"),
             Rule::Unreadable(error) => write!(f, "unreadable: {error}"),
             Rule::LostWith(other) => write!(f, "lost because {} is unreadable", other.display()),
             Rule::Duplicate(other) => write!(f, "the same file as {}", other.display()),
@@ -345,6 +349,19 @@ impl AgentReport {
         if self.ignored_paths.remove(path.as_os_str()) {
             self.ignored.retain(|file| file.path != path);
         }
+    }
+
+    /// Says that a file could not be opened, and returns the rule behind the error. A directory of
+    /// its name is no loss.
+    pub(crate) fn miss(&mut self, path: &Path, error: &io::Error) -> Rule {
+        let (rule, what) = match error.kind() {
+            io::ErrorKind::IsADirectory => return Rule::Directory,
+            io::ErrorKind::NotFound => (Rule::Dangling, "the link leads nowhere".to_owned()),
+            _ => (Rule::Unreadable(error.to_string()), error.to_string()),
+        };
+        let message = format!("{} is left out: {what}", path.display());
+        self.warn(Code::FileUnreadable, path, message);
+        rule
     }
 
     /// Notes something that the user should know about a file.

@@ -1,9 +1,15 @@
-//! The block between `---` lines at the top of a file, and the `paths:` in it.
+//! The block between `---` lines at the top of a file, read as Claude Code reads YAML.
 //!
-//! The block is read by hand: what counts is one key, and it must be read in files that no YAML
-//! reader accepts (`paths: **/*.ts` is an alias to YAML and a pattern to Claude Code).
+//! What is no YAML is mended and tried once more: people write `paths: **/*.ts`, which is an alias to
+//! YAML and a pattern to everybody else. What cannot be mended counts as no front matter at all.
+
+use std::borrow::Cow;
+use std::fmt;
 
 use convoke_core::whitespace::is_space;
+use serde::de::{
+    Deserialize, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor,
+};
 
 /// A file's text, split after its front matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,117 +37,182 @@ fn inside(text: &str) -> Option<Split<'_>> {
     })
 }
 
-/// When a rule counts.
+/// What front matter says, as far as anybody asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Scope {
-    /// From the start.
-    Always,
-    /// Once a file is read that matches one of these patterns.
-    Matching(Vec<String>),
+pub(crate) enum FrontMatter {
+    /// Keys and values in the order in which they stand.
+    Fields(Vec<(Yaml, Yaml)>),
+    /// YAML, but no fields.
+    Other,
+    /// No YAML, however it is mended.
+    Malformed,
 }
 
-/// Reads when a rule counts from its front matter.
-pub(crate) fn scope(front: &str) -> Scope {
-    let Some(value) = value_of(front, "paths") else {
-        return Scope::Always;
-    };
-    let patterns = value.iter().flat_map(|value| split_commas(value));
-    // `dir/**` is kept as `dir`, which matches all below it; `**` alone is everything.
-    let patterns = patterns.map(|pattern| match pattern.strip_suffix("/**") {
-        Some(directory) => directory.to_owned(),
-        None => pattern,
-    });
-    let patterns: Vec<_> = patterns.filter(|pattern| !pattern.is_empty()).collect();
-    if patterns.iter().all(|pattern| pattern == "**") {
-        Scope::Always
-    } else {
-        Scope::Matching(patterns)
-    }
+/// A value of YAML.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Yaml {
+    Text(String),
+    List(Vec<Yaml>),
+    Map(Vec<(Yaml, Yaml)>),
+    /// A number, a truth value or nothing.
+    Other,
 }
 
-/// Returns whether the front matter has a key at its top level.
-pub(crate) fn has_key(front: &str, key: &str) -> bool {
-    front.lines().any(|line| after_key(line, key).is_some())
-}
-
-fn after_key<'a>(line: &'a str, key: &str) -> Option<&'a str> {
-    let rest = line.strip_prefix(key)?.trim_start().strip_prefix(':')?;
-    (rest.is_empty() || rest.starts_with(is_space)).then(|| rest.trim())
-}
-
-/// The strings under a top-level key: a scalar, a `[flow, list]` or a block list.
-fn value_of(front: &str, key: &str) -> Option<Vec<String>> {
-    let mut lines = front.lines();
-    let first = lines.by_ref().find_map(|line| after_key(line, key))?;
-    let first = without_comment(first);
-    if first.is_empty() {
-        let items = lines
-            .take_while(|line| line.trim().is_empty() || line.starts_with([' ', '\t', '-', '#']))
-            .filter_map(|line| line.trim().strip_prefix('-'));
-        return Some(items.map(|item| unquoted(without_comment(item.trim()))).collect());
-    }
-    let Some(list) = first.strip_prefix('[') else {
-        return Some(vec![unquoted(first)]);
-    };
-    let mut joined = list.to_owned();
-    if !joined.contains(']') {
-        for line in lines {
-            joined.push(' ');
-            joined.push_str(line.trim());
-            if line.contains(']') {
-                break;
-            }
+impl FrontMatter {
+    /// Reads what stands between the marks.
+    pub(crate) fn read(front: &str) -> Self {
+        let read = |text: &str| yaml_serde::from_str::<Yaml>(text);
+        match read(front).or_else(|_| read(&mended(front))) {
+            Ok(Yaml::Map(fields)) => Self::Fields(fields),
+            Ok(_) => Self::Other,
+            Err(_) => Self::Malformed,
         }
     }
-    match joined.rsplit_once(']') {
-        Some((items, _)) => Some(split_commas(items).iter().map(|item| unquoted(item)).collect()),
-        // A list that never ends is taken as one odd pattern, which matches nothing.
-        None => Some(vec![first.to_owned()]),
+
+    /// Returns the value of a field; of two, the last counts.
+    pub(crate) fn field(&self, name: &str) -> Option<&Yaml> {
+        match self {
+            Self::Fields(fields) => field(fields, name),
+            Self::Other | Self::Malformed => None,
+        }
     }
 }
 
-fn without_comment(value: &str) -> &str {
-    if value.starts_with(['"', '\'']) {
-        return value;
-    }
-    match value.find(" #") {
-        Some(at) => value[..at].trim_end(),
-        None if value.starts_with('#') => "",
-        None => value,
-    }
-}
-
-fn unquoted(value: &str) -> String {
-    let quoted = |quote| {
-        let inner = value.strip_prefix(quote)?;
-        inner.split(quote).next()
+fn field<'a>(fields: &'a [(Yaml, Yaml)], name: &str) -> Option<&'a Yaml> {
+    let named = |wanted: &str| {
+        let is_wanted =
+            move |(key, _): &&(Yaml, Yaml)| matches!(key, Yaml::Text(key) if *key == *wanted);
+        fields.iter().rev().find(is_wanted).map(|(_, value)| value)
     };
-    quoted('"').or_else(|| quoted('\'')).unwrap_or(value).to_owned()
+    named(name).or_else(|| match named("<<")? {
+        Yaml::Map(merged) => field(merged, name),
+        Yaml::List(merged) => merged.iter().find_map(|it| match it {
+            Yaml::Map(merged) => field(merged, name),
+            _ => None,
+        }),
+        _ => None,
+    })
 }
 
-/// Splits at commas, but not inside braces or quotes.
-fn split_commas(value: &str) -> Vec<String> {
-    let mut parts = vec![String::new()];
-    let mut depth = 0_usize;
-    let mut quote = None;
-    for character in value.chars() {
-        match character {
-            '"' | '\'' if quote.is_none() => quote = Some(character),
-            _ if quote == Some(character) => quote = None,
-            '{' => depth += 1,
-            '}' => depth = depth.saturating_sub(1),
-            ',' if depth == 0 && quote.is_none() => {
-                parts.push(String::new());
-                continue;
-            }
-            _ => {}
-        }
-        if let Some(last) = parts.last_mut() {
-            last.push(character);
-        }
+/// Makes YAML of what people write: tabs that indent become spaces, and values that YAML would
+/// take apart are quoted.
+fn mended(front: &str) -> String {
+    let lines: Vec<_> = front.split('\n').map(mended_line).collect();
+    lines.join("\n")
+}
+
+fn mended_line(line: &str) -> Cow<'_, str> {
+    let text = line.trim_start_matches('\t');
+    let tabs = line.len() - text.len();
+    if tabs > 0 {
+        return Cow::Owned(format!("{}{text}", "  ".repeat(tabs)));
     }
-    let parts = parts.iter().map(|part| part.trim().to_owned());
-    parts.filter(|part| !part.is_empty()).collect()
+    match key_and_value(line) {
+        Some((key, value)) if !is_quoted(value) && !is_list(value) && breaks_up(value) => {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+            Cow::Owned(format!("{key}: \"{value}\""))
+        }
+        _ => Cow::Borrowed(line),
+    }
+}
+
+fn key_and_value(line: &str) -> Option<(&str, &str)> {
+    let (key, rest) = line.split_once(':')?;
+    let is_plain = |byte: u8| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-');
+    let value = rest.trim_start_matches(is_space);
+    let is_field = !key.is_empty()
+        && key.bytes().all(is_plain)
+        && value.len() < rest.len()
+        && !value.is_empty()
+        && !value.contains(['\r', '\u{2028}', '\u{2029}']);
+    is_field.then_some((key, value))
+}
+
+fn is_quoted(value: &str) -> bool {
+    let between = |quote| value.starts_with(quote) && value.ends_with(quote);
+    between('"') || between('\'')
+}
+
+fn is_list(value: &str) -> bool {
+    value.starts_with('[')
+        && value.ends_with(']')
+        && matches!(yaml_serde::from_str(value), Ok(Yaml::List(_)))
+}
+
+fn breaks_up(value: &str) -> bool {
+    let special = ['{', '}', '[', ']', '*', '&', '#', '!', '|', '>', '%', '@', '`'];
+    value.contains(special) || value.contains(": ")
+}
+
+impl<'de> Deserialize<'de> for Yaml {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(YamlVisitor)
+    }
+}
+
+/// Takes any value: keys may be of any kind and stand twice.
+struct YamlVisitor;
+
+impl<'de> Visitor<'de> for YamlVisitor {
+    type Value = Yaml;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value of YAML")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Yaml, E> {
+        Ok(Yaml::Text(text.to_owned()))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Yaml, E> {
+        Ok(Yaml::Other)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Yaml, E> {
+        Ok(Yaml::Other)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Yaml, E> {
+        Ok(Yaml::Other)
+    }
+
+    fn visit_i128<E>(self, _: i128) -> Result<Yaml, E> {
+        Ok(Yaml::Other)
+    }
+
+    fn visit_u128<E>(self, _: u128) -> Result<Yaml, E> {
+        Ok(Yaml::Other)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Yaml, E> {
+        Ok(Yaml::Other)
+    }
+
+    fn visit_unit<E>(self) -> Result<Yaml, E> {
+        Ok(Yaml::Other)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Yaml, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Yaml::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Yaml, A::Error> {
+        let mut map = Vec::new();
+        while let Some(entry) = entries.next_entry()? {
+            map.push(entry);
+        }
+        Ok(Yaml::Map(map))
+    }
+
+    /// A tag says nothing about what it stands before.
+    fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<Yaml, A::Error> {
+        let (_, value) = tagged.variant::<String>()?;
+        value.newtype_variant()
+    }
 }
 
 #[cfg(test)]
@@ -155,6 +226,7 @@ mod tests {
             ("---\r\na: 1\r\n---\r\nbody", Some("a: 1\r\n"), "body"),
             ("---\n---\nbody", Some(""), "body"),
             ("--- \n\na\n---body", Some("a\n"), "body"),
+            ("---\na: x---y\n---\nbody", Some("a: x"), "y\n---\nbody"),
             ("---\nnever closed", None, "---\nnever closed"),
             ("--- no line\n---\n", None, "--- no line\n---\n"),
             ("text\n---\na\n---\n", None, "text\n---\na\n---\n"),
@@ -166,37 +238,50 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_read_in_every_form_that_people_write() {
-        let matching = |patterns: &[&str]| {
-            Scope::Matching(patterns.iter().map(|it| (*it).to_owned()).collect())
-        };
+    fn fields_are_read_in_every_form_of_yaml() {
+        let text = |value: &str| Some(Yaml::Text(value.to_owned()));
         let cases = [
-            ("title: x\n", Scope::Always),
-            ("paths: \"src/**\"\n", matching(&["src"])),
-            ("paths: src/*.{ts,tsx}, lib/**\n", matching(&["src/*.{ts,tsx}", "lib"])),
-            ("paths:\n  - \"a/**\" \n  - 'b.md' # why\nother: x\n", matching(&["a", "b.md"])),
-            ("paths: [\"a.md\", b.md]\n", matching(&["a.md", "b.md"])),
-            ("paths: [a.md,\n  b.md]\n", matching(&["a.md", "b.md"])),
-            ("paths: **/*.ts\n", matching(&["**/*.ts"])),
-            ("paths: \"**/*\"\n", matching(&["**/*"])),
-            ("paths: \"**\"\n", Scope::Always),
-            ("paths:\n", Scope::Always),
-            ("paths: \"\"\n", Scope::Always),
-            ("paths: []\n", Scope::Always),
-            ("paths: [src/**\n", matching(&["[src"])),
-            ("mypaths: \"src/**\"\n", Scope::Always),
-            ("globs: \"src/**\"\n", Scope::Always),
+            ("a: b", text("b")),
+            ("\"a\": 'b'", text("b")),
+            (" x: 1\n a: b", text("b")),
+            ("a: >-\n  b\n  c", text("b c")),
+            ("a: |\n  b\n", text("b\n")),
+            ("{a: b}", text("b")),
+            ("x: &x b\na: *x", text("b")),
+            ("a: !tag b", text("b")),
+            ("<<: {a: b}", text("b")),
+            ("a: b\na: c", text("c")),
+            ("a: b # why\r\n", text("b")),
+            ("a: yes", text("yes")),
+            ("a: 1", Some(Yaml::Other)),
+            ("a:", Some(Yaml::Other)),
+            ("A: b", None),
+            ("- a: b", None),
+            ("just text", None),
         ];
         for (front, expected) in cases {
-            assert_eq!(scope(front), expected, "{front:?}");
+            assert_eq!(FrontMatter::read(front).field("a"), expected.as_ref(), "{front:?}");
         }
     }
 
     #[test]
-    fn keys_count_at_the_top_level_only() {
-        assert!(has_key("globs: x\n", "globs"));
-        assert!(has_key("a: 1\nalwaysApply : true\n", "alwaysApply"));
-        assert!(!has_key("  globs: x\n", "globs"));
-        assert!(!has_key("globsx: y\n", "globs"));
+    fn what_is_no_yaml_is_mended() {
+        let text = |value: &str| Some(Yaml::Text(value.to_owned()));
+        let cases = [
+            ("a: **/*.ts", text("**/*.ts")),
+            ("a: {b,c}/**", text("{b,c}/**")),
+            ("x: y: z\na: b # kept", text("b # kept")),
+            ("x: *y\na: \"b\"", text("b")),
+            ("x:\n\t- y\na: b", text("b")),
+            ("x: *y\na: [b]", Some(Yaml::List(text("b").into_iter().collect()))),
+            ("a: [*b]", text("[*b]")),
+            ("a: \"b*", text("\"b*")),
+        ];
+        for (front, expected) in cases {
+            assert_eq!(FrontMatter::read(front).field("a"), expected.as_ref(), "{front:?}");
+        }
+        for front in ["a: \"b", "a:\n  - *b", "x: *y\r\na: b", "x1: *y", "\ta: b\nx: *y"] {
+            assert_eq!(FrontMatter::read(front), FrontMatter::Malformed, "{front:?}");
+        }
     }
 }

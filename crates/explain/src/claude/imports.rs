@@ -244,11 +244,4 @@ const TEXT_EXTENSIONS: &[&str] = &[
     "yaml",
     "yml",
     "zsh",
-    "jsonc",
-    "json5",
-    "jsonl",
-    "m",
-    "mm",
-    "v",
-    "zig",
 ];

@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::Code;
 use convoke_core::whitespace::{is_blank, trim};
 use convoke_thread::files::Files;
 
-use super::front_matter::{self, Scope};
+use super::front_matter::{self, FrontMatter};
 use super::imports::{self, Importing};
 use super::markdown::{self, Scan};
+use super::rules::{self, Waits};
 use super::settings::Settings;
+use crate::glob::Selection;
 use crate::report::{AgentReport, Loaded, Rule, Why};
 use crate::session::Session;
 use crate::text::{line_at, looks_like_utf16};
@@ -39,7 +40,10 @@ pub(super) struct Waiting {
     pub level: Level,
     /// The directory that its patterns are relative to.
     pub base: PathBuf,
-    pub patterns: Vec<String>,
+    /// Its patterns as they were written.
+    pub written: String,
+    /// Its patterns, if they can be read.
+    pub patterns: Option<Selection>,
 }
 
 /// What has been loaded so far.
@@ -49,6 +53,9 @@ pub(super) struct Loader<'a> {
     pub settings: Settings,
     pub report: AgentReport,
     pub waiting: Vec<Waiting>,
+    /// While rules are loaded, the directory that their patterns are relative to: then `paths:` count
+    /// in what they import, too.
+    pub rules_base: Option<PathBuf>,
     /// Files that were loaded, by every path that leads to them.
     seen: HashMap<OsString, PathBuf>,
 }
@@ -56,12 +63,11 @@ pub(super) struct Loader<'a> {
 /// A file that was read and cleaned.
 pub(super) struct Cleaned {
     pub text: String,
-    pub scope: Scope,
-    pub has_cursor_keys: bool,
+    pub front: FrontMatter,
     scan: Scan,
     real_path: PathBuf,
     size: u64,
-    dropped: Option<&'static str>,
+    dropped: Vec<&'static str>,
     is_utf16: bool,
 }
 
@@ -72,7 +78,15 @@ impl<'a> Loader<'a> {
         settings: Settings,
         report: AgentReport,
     ) -> Self {
-        Self { files, session, settings, report, waiting: Vec::new(), seen: HashMap::new() }
+        Self {
+            files,
+            session,
+            settings,
+            report,
+            waiting: Vec::new(),
+            rules_base: None,
+            seen: HashMap::new(),
+        }
     }
 
     /// Loads a file and what it imports, if it is there and nothing keeps it out.
@@ -83,7 +97,10 @@ impl<'a> Loader<'a> {
     /// Loads a file that so many imports lead to.
     pub(super) fn load_at(&mut self, path: &Path, why: Why, level: Level, depth: usize) {
         if let Some(cleaned) = self.open(path, level) {
-            self.take(path, cleaned, why, level, depth);
+            match rules::wait(self, path, &cleaned, level) {
+                Waits::Yes => self.follow(path, &cleaned, level, depth),
+                Waits::No => self.take(path, cleaned, why, level, depth),
+            }
         }
     }
 
@@ -105,7 +122,8 @@ impl<'a> Loader<'a> {
     }
 
     fn try_open(&mut self, path: &Path, level: Level) -> Result<Cleaned, Rule> {
-        let real_path = self.files.canonicalize(path).map_err(|error| unreadable(&error))?;
+        let real_path =
+            self.files.canonicalize(path).map_err(|error| self.report.miss(path, &error))?;
         let first = self.seen.get(path.as_os_str());
         let first = first.or_else(|| self.seen.get(real_path.as_os_str()));
         if let Some(first) = first {
@@ -125,17 +143,8 @@ impl<'a> Loader<'a> {
             }
             return Err(Rule::Excluded(exclude.pattern.clone()));
         }
-        let head = match self.files.read_head(path, MAX_FILE_BYTES + 1) {
-            Ok(head) => head,
-            Err(error) => {
-                let rule = unreadable(&error);
-                if let Rule::Unreadable(error) = &rule {
-                    let message = format!("{} is left out: {error}", path.display());
-                    self.report.warn(Code::FileUnreadable, path, message);
-                }
-                return Err(rule);
-            }
-        };
+        let head = self.files.read_head(path, MAX_FILE_BYTES + 1);
+        let head = head.map_err(|error| self.report.miss(path, &error))?;
         if head.size > MAX_FILE_BYTES {
             let message = format!(
                 "{} has {} bytes; files over {MAX_FILE_BYTES} bytes are dropped in silence",
@@ -147,24 +156,22 @@ impl<'a> Loader<'a> {
         }
         let raw = String::from_utf8_lossy(&head.bytes);
         let split = front_matter::split(&raw);
-        let without_comments = markdown::without_comments(split.body);
-        let dropped = match (split.front, without_comments.len() < split.body.len()) {
-            (Some(_), false) => Some(FRONT_MATTER),
-            (None, true) => Some("its block comments"),
-            (Some(_), true) => Some("its front matter and block comments"),
-            (None, false) => None,
-        };
-        let front = split.front.unwrap_or_default();
+        let kept = markdown::without_comments(split.body);
+        let parts = [
+            (split.front.is_some(), FRONT_MATTER),
+            (kept.lost_comments, "its block comments"),
+            (kept.lost_definitions, "its link definitions"),
+        ];
+        let dropped = parts.into_iter().filter_map(|(is_lost, part)| is_lost.then_some(part));
+        let dropped = dropped.collect();
         let mut scan = markdown::scan(split.body);
         let lines_before = line_at(&raw, raw.len() - split.body.len()) - 1;
         for import in scan.imports.iter_mut().chain(&mut scan.near_misses) {
             import.line += lines_before;
         }
-        let cursor_keys = ["globs", "alwaysApply"];
         let cleaned = Cleaned {
-            text: trim(&without_comments).to_owned(),
-            scope: front_matter::scope(front),
-            has_cursor_keys: cursor_keys.iter().any(|key| front_matter::has_key(front, key)),
+            text: trim(&kept.text).to_owned(),
+            front: split.front.map_or(FrontMatter::Other, FrontMatter::read),
             scan,
             real_path,
             size: head.size,
@@ -187,15 +194,22 @@ impl<'a> Loader<'a> {
         depth: usize,
     ) {
         let scan = std::mem::take(&mut cleaned.scan);
-        let importing = Importing {
-            path: path.to_owned(),
-            directory: cleaned.real_path.parent().map(Path::to_owned),
-            level,
-            depth,
-        };
+        let directory = cleaned.real_path.parent().map(Path::to_owned);
         self.admit(path, cleaned, why, depth);
-        imports::follow(self, &importing, &scan.imports);
-        imports::report_near_misses(self, &importing, &scan.near_misses);
+        let importing = Importing { path: path.to_owned(), directory, level, depth };
+        self.follow_scan(&importing, &scan);
+    }
+
+    /// Loads what a file imports, and not the file itself.
+    pub(super) fn follow(&mut self, path: &Path, cleaned: &Cleaned, level: Level, depth: usize) {
+        let directory = cleaned.real_path.parent().map(Path::to_owned);
+        let importing = Importing { path: path.to_owned(), directory, level, depth };
+        self.follow_scan(&importing, &cleaned.scan);
+    }
+
+    fn follow_scan(&mut self, importing: &Importing, scan: &Scan) {
+        imports::follow(self, importing, &scan.imports);
+        imports::report_near_misses(self, importing, &scan.near_misses);
     }
 
     /// Adds a file to what is loaded, and nothing that it imports.
@@ -208,9 +222,10 @@ impl<'a> Loader<'a> {
         report.unignore(path);
         // In a rule, front matter is no text that anybody would miss.
         let is_rule = matches!(why, Why::Rule | Why::MatchingRule(_));
-        let dropped = cleaned.dropped.filter(|dropped| !is_rule || *dropped != FRONT_MATTER);
-        if let Some(dropped) = dropped {
-            let message = format!("{} arrives without {dropped}", path.display());
+        let dropped = cleaned.dropped.into_iter();
+        let dropped: Vec<_> = dropped.filter(|part| !is_rule || *part != FRONT_MATTER).collect();
+        if !dropped.is_empty() {
+            let message = format!("{} arrives without {}", path.display(), dropped.join(" and "));
             report.warn(Code::TextDropped, path, message);
         }
         if cleaned.is_utf16 {
@@ -263,14 +278,5 @@ impl<'a> Loader<'a> {
             self.report.ignore(path, rule);
         }
         there
-    }
-}
-
-/// The rule behind an error: a file that cannot be opened is left out by itself.
-pub(super) fn unreadable(error: &io::Error) -> Rule {
-    match error.kind() {
-        io::ErrorKind::NotFound => Rule::Dangling,
-        io::ErrorKind::IsADirectory => Rule::Directory,
-        _ => Rule::Unreadable(error.to_string()),
     }
 }

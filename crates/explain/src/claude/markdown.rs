@@ -21,33 +21,59 @@ pub(crate) struct Import {
     pub line: u64,
 }
 
-/// Removes block-level HTML comments; those within a line or in code stay.
-pub(crate) fn without_comments(text: &str) -> Cow<'_, str> {
+/// A text without what Claude Code leaves out of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kept<'a> {
+    pub text: Cow<'a, str>,
+    pub lost_comments: bool,
+    pub lost_definitions: bool,
+}
+
+/// Removes block-level HTML comments; those within a line or in code stay. Where a comment stands, of
+/// whatever kind, the text is put together anew, and then the definitions of links are lost too.
+pub(crate) fn without_comments(text: &str) -> Kept<'_> {
+    let mut kept =
+        Kept { text: Cow::Borrowed(text), lost_comments: false, lost_definitions: false };
     if !text.contains("<!--") {
-        return Cow::Borrowed(text);
+        return kept;
     }
     // The Markdown reader that rebuilds the text knows one kind of line end.
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    let mut kept = String::with_capacity(text.len());
+    let mut written = String::with_capacity(text.len());
     let mut at = 0;
-    for block in html_blocks(&text) {
-        let block = whole_lines(&text, block);
-        if block.start < at {
-            continue;
+    for block in top_level(&text) {
+        // Nothing but blank lines and definitions lies between two blocks.
+        let block = whole_lines(&text, &block);
+        if block.range.start >= at {
+            let between = &text[at..block.range.start];
+            let blank = blank_lines(between);
+            written.push_str(&between[..blank]);
+            kept.lost_definitions |= blank < between.len();
         }
-        let raw = &text[block.clone()];
-        if !raw.trim_start().starts_with("<!--") || !raw.contains("-->") {
-            continue;
+        let start = block.range.start.max(at);
+        at = block.range.end.max(start);
+        let raw = &text[start..at];
+        if block.is_html && raw.trim_start().starts_with("<!--") && raw.contains("-->") {
+            let rest = without_comment_marks(raw);
+            kept.lost_comments |= rest.len() < raw.len();
+            if !is_blank(&rest) {
+                written.push_str(&rest);
+            }
+        } else {
+            written.push_str(raw);
         }
-        kept.push_str(&text[at..block.start]);
-        let rest = without_comment_marks(raw);
-        if !is_blank(&rest) {
-            kept.push_str(&rest);
-        }
-        at = block.end;
     }
-    kept.push_str(&text[at..]);
-    Cow::Owned(kept)
+    let blank = blank_lines(&text[at..]);
+    written.push_str(&text[at..at + blank]);
+    kept.lost_definitions |= at + blank < text.len();
+    kept.text = Cow::Owned(written);
+    kept
+}
+
+/// The length of the blank lines at the start of a text.
+fn blank_lines(text: &str) -> usize {
+    let lines = text.split_inclusive('\n').take_while(|line| is_blank(line));
+    lines.map(str::len).sum()
 }
 
 /// What a text says about other files.
@@ -84,16 +110,21 @@ pub(crate) fn scan(text: &str) -> Scan {
     found
 }
 
-/// The ranges of the HTML blocks that stand at the top level.
-fn html_blocks(text: &str) -> Vec<Range<usize>> {
+/// A block that stands at the top level.
+struct Block {
+    range: Range<usize>,
+    is_html: bool,
+}
+
+fn top_level(text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut depth = 0_usize;
     for (event, range) in Parser::new_ext(text, Options::empty()).into_offset_iter() {
+        let is_html = matches!(event, Event::Start(Tag::HtmlBlock));
+        if depth == 0 && !matches!(event, Event::End(_)) {
+            blocks.push(Block { range, is_html });
+        }
         match event {
-            Event::Start(Tag::HtmlBlock) if depth == 0 => {
-                blocks.push(range);
-                depth += 1;
-            }
             Event::Start(_) => depth += 1,
             Event::End(_) => depth = depth.saturating_sub(1),
             _ => {}
@@ -102,26 +133,29 @@ fn html_blocks(text: &str) -> Vec<Range<usize>> {
     blocks
 }
 
-/// Widens a block to its line's start and takes the line ends after it.
-fn whole_lines(text: &str, block: Range<usize>) -> Range<usize> {
-    let start = text[..block.start].rfind('\n').map_or(0, |at| at + 1);
-    let mut end = block.end;
+/// Widens a block to its line's start and, if it is HTML, takes the line ends after it.
+fn whole_lines(text: &str, block: &Block) -> Block {
+    let start = text[..block.range.start].rfind('\n').map_or(0, |at| at + 1);
+    let mut end = block.range.end;
     if !text[..end].ends_with('\n') {
         end += text[end..].find('\n').unwrap_or(text.len() - end);
     }
-    end += text[end..].bytes().take_while(|byte| *byte == b'\n').count();
-    start..end
+    if block.is_html {
+        end += text[end..].bytes().take_while(|byte| *byte == b'\n').count();
+    }
+    Block { range: start..end, is_html: block.is_html }
 }
 
 fn without_comment_marks(raw: &str) -> String {
     let mut kept = String::new();
     let mut rest = raw;
     while let Some(start) = rest.find("<!--") {
-        let Some(length) = rest[start..].find("-->") else {
+        let inside = start + "<!--".len();
+        let Some(length) = rest[inside..].find("-->") else {
             break;
         };
         kept.push_str(&rest[..start]);
-        rest = &rest[start + length + "-->".len()..];
+        rest = &rest[inside + length + "-->".len()..];
     }
     kept.push_str(rest);
     kept
@@ -150,13 +184,17 @@ impl Run {
 /// The running text of a document: no code, no HTML, cut wherever inline markup begins or ends.
 fn runs(text: &str) -> Vec<Run> {
     let mut runs = vec![Run::default()];
+    // Neither code nor the description of an image is running text.
     let mut in_code = false;
+    let mut images = 0_usize;
     let mut end_of_last = 0;
     for (event, range) in Parser::new_ext(text, Options::empty()).into_offset_iter() {
         match event {
             Event::Start(Tag::CodeBlock(_)) => in_code = true,
             Event::End(TagEnd::CodeBlock) => in_code = false,
-            Event::Text(_) if in_code => {}
+            Event::Start(Tag::Image { .. }) => images += 1,
+            Event::End(TagEnd::Image) => images = images.saturating_sub(1),
+            Event::Text(_) if in_code || images > 0 => {}
             Event::Text(_) => {
                 // A backslash takes the meaning from the character behind it.
                 let escaped = range.start > end_of_last
@@ -274,7 +312,7 @@ mod tests {
 
     #[test]
     fn an_import_follows_white_space_or_begins_a_piece_of_text() {
-        let cases: [(&str, &[&str]); 22] = [
+        let cases: [(&str, &[&str]); 23] = [
             ("see @./a.md and @b/c.md", &["./a.md", "b/c.md"]),
             ("@/abs.md @~/home.md", &["/abs.md", "~/home.md"]),
             ("mid@sentence.md", &[]),
@@ -296,6 +334,7 @@ mod tests {
             ("> @quoted.md\n> @two.md", &["quoted.md", "two.md"]),
             ("# @heading.md", &["heading.md"]),
             ("@dup.md @dup.md", &["dup.md"]),
+            ("![@alt.md](x) [@link.md](x)", &["link.md"]),
             ("\\@escaped.md @ @@twice @#x", &[]),
         ];
         for (text, expected) in cases {
@@ -321,6 +360,26 @@ mod tests {
     }
 
     #[test]
+    fn the_definitions_of_links_go_with_any_comment() {
+        let cases = [
+            ("x\n\n[c]: d\n\nb", "x\n\n[c]: d\n\nb"),
+            ("x <!-- i -->\n\n[c]: d\n\nb", "x <!-- i -->\n\nb"),
+            ("x\n\n[c]: d \"t\"\n[C]: again\n\n\nb\n<!-- x -->", "x\n\nb\n"),
+            ("<!-- x -->\n[c]: d\nb", "b"),
+            ("x <!-- i -->\n\n[c]: d", "x <!-- i -->\n\n"),
+            ("x\n[c]: d\n\n<!-- x -->", "x\n[c]: d\n\n"),
+            ("- a\n\n  [c]: d\n\n> [q]: r\n\n<!-- x -->", "- a\n\n  [c]: d\n\n> [q]: r\n\n"),
+            ("***\n[^1]: note\nb\n<!-- x -->", "***\nb\n"),
+        ];
+        for (text, expected) in cases {
+            let kept = without_comments(text);
+            assert_eq!(kept.text, expected, "{text:?}");
+            let has_lost = text.contains("<!--") && !kept.text.contains("]: ");
+            assert_eq!(kept.lost_definitions, has_lost, "{text:?}");
+        }
+    }
+
+    #[test]
     fn comments_that_are_blocks_go_with_the_blank_lines_below_them() {
         let cases = [
             ("a\n\n<!-- c -->\n\nb\n", "a\n\nb\n"),
@@ -337,9 +396,10 @@ mod tests {
             ("  <!-- a -->\n<!-- b -->\n\nx", "x"),
             ("no comment\r\n", "no comment\r\n"),
             ("a\r\n<!-- c -->\r\nb\r\n", "a\nb\n"),
+            ("<!-->\nx\n<!---->\ny", "<!-->\nx\ny"),
         ];
         for (text, expected) in cases {
-            assert_eq!(without_comments(text), expected, "{text:?}");
+            assert_eq!(without_comments(text).text, expected, "{text:?}");
         }
     }
 }

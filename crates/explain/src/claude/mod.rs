@@ -6,6 +6,7 @@ mod loader;
 mod markdown;
 mod memory;
 mod rules;
+mod scope;
 mod settings;
 
 use std::path::{Path, PathBuf};
@@ -174,6 +175,7 @@ fn read(loader: &mut Loader<'_>, file: &Path) {
         local_file(loader, &directory, &why);
         if loader.settings.sources.project {
             rules::load(loader, &directory.join(".claude/rules"), Level::Project);
+            rules::load_matching_of(loader, file, &directory);
         }
     }
     rules::load_matching(loader, file, Level::Project);

@@ -1,57 +1,121 @@
 //! Rules directories: every `*.md` below them, those with `paths:` only once a file matches.
 
 use std::collections::HashSet;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::{Code, Diagnostic};
 use convoke_thread::files::Kind;
 
-use super::front_matter::Scope;
-use super::loader::{Level, Loader, Waiting};
-use crate::glob;
+use super::front_matter::FrontMatter;
+use super::loader::{Cleaned, Level, Loader, Waiting};
+use super::scope::Scope;
+use crate::glob::Selection;
 use crate::report::{Rule, Why};
 
 /// The most directories and files that are looked at below one rules directory.
 const MAX_ENTRIES: usize = 20_000;
 
-/// Loads the rules of a directory, and notes those that wait for a matching file.
+/// Whether a file waits for another one to be read.
+pub(super) enum Waits {
+    Yes,
+    No,
+}
+
+/// Loads the rules of a directory, and notes those that wait for a matching file. What a waiting rule
+/// imports is loaded at once, unless it has `paths:` of its own.
 pub(super) fn load(loader: &mut Loader<'_>, directory: &Path, level: Level) {
+    let waiting_before = loader.waiting.len();
+    loader.rules_base = Some(base_of(loader, directory, level));
     for path in rule_files(loader, directory) {
-        let Some(cleaned) = loader.open(&path, level) else {
-            continue;
-        };
-        match &cleaned.scope {
-            Scope::Always => {
-                if cleaned.has_cursor_keys {
-                    let message = format!(
-                        "{} is always loaded: globs: and alwaysApply: mean nothing here",
-                        path.display()
-                    );
-                    loader.report.warn(Code::RulesCursorKeys, &path, message);
+        if let Some(cleaned) = loader.open(&path, level) {
+            match wait(loader, &path, &cleaned, level) {
+                Waits::Yes => loader.follow(&path, &cleaned, level, 0),
+                Waits::No => {
+                    report_front_matter(loader, &path, &cleaned.front);
+                    loader.take(&path, cleaned, Why::Rule, level, 0);
                 }
-                loader.take(&path, cleaned, Why::Rule, level, 0);
-            }
-            Scope::Matching(patterns) => {
-                let patterns = patterns.clone();
-                let rule = Rule::Conditional(patterns.join(", "));
-                loader.report.ignore(&path, rule);
-                let base = base_of(loader, directory, level);
-                loader.waiting.push(Waiting { path, level, base, patterns });
             }
         }
+    }
+    loader.rules_base = None;
+    report_broken(loader, waiting_before);
+}
+
+/// Notes a file that is met among rules and waits for a matching one.
+pub(super) fn wait(loader: &mut Loader<'_>, path: &Path, cleaned: &Cleaned, level: Level) -> Waits {
+    let (Some(base), Scope::Matching(paths)) =
+        (loader.rules_base.clone(), Scope::of(&cleaned.front))
+    else {
+        return Waits::No;
+    };
+    if !loader.waiting.iter().any(|rule| rule.path == path) {
+        let written = paths.written.join(", ");
+        loader.report.ignore(path, Rule::Conditional(written.clone()));
+        let patterns = Selection::new(&paths.patterns).ok();
+        let path = path.to_owned();
+        loader.waiting.push(Waiting { path, level, base, written, patterns });
+    }
+    Waits::Yes
+}
+
+/// Claude Code asks the rules of a directory together, and one that fails fails for all.
+fn report_broken(loader: &mut Loader<'_>, first: usize) {
+    if loader.waiting[first..].iter().all(|rule| rule.patterns.is_some()) {
+        return;
+    }
+    let lost = loader.waiting.split_off(first);
+    let Some(broken) = lost.iter().find(|rule| rule.patterns.is_none()) else {
+        return;
+    };
+    let message = format!(
+        "{} has a pattern that cannot be read in `{}`, so it is never loaded, and neither are \
+         the {} other rules with paths: beside it",
+        broken.path.display(),
+        broken.written,
+        lost.len() - 1
+    );
+    let diagnostic = Diagnostic::new(Code::RulesPattern, message)
+        .with_count(lost.len() as u64)
+        .at_path(broken.path.to_string_lossy());
+    loader.report.diagnose(diagnostic);
+}
+
+/// Says when the front matter of a rule that is always loaded was meant to say something else.
+fn report_front_matter(loader: &mut Loader<'_>, path: &Path, front: &FrontMatter) {
+    let report = &mut loader.report;
+    if *front == FrontMatter::Malformed {
+        let message = format!("{} is always loaded: its front matter is no YAML", path.display());
+        report.warn(Code::RulesFrontMatter, path, message);
+    }
+    if ["globs", "alwaysApply"].iter().any(|key| front.field(key).is_some()) {
+        let message = format!(
+            "{} is always loaded: globs: and alwaysApply: mean nothing here",
+            path.display()
+        );
+        report.warn(Code::RulesCursorKeys, path, message);
     }
 }
 
 /// Loads the rules of a level that waited for a file like the one that was read.
 pub(super) fn load_matching(loader: &mut Loader<'_>, file: &Path, level: Level) {
+    load_some(loader, file, |rule| rule.level == level);
+}
+
+/// Loads the project's rules of one directory that waited for a file like the one that was read.
+pub(super) fn load_matching_of(loader: &mut Loader<'_>, file: &Path, directory: &Path) {
+    load_some(loader, file, |rule| rule.level == Level::Project && rule.base == directory);
+}
+
+fn load_some(loader: &mut Loader<'_>, file: &Path, counts: impl Fn(&Waiting) -> bool) {
     let (matching, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut loader.waiting)
         .into_iter()
-        .partition(|rule| rule.level == level && rule.matches(file));
+        .partition(|rule| counts(rule) && rule.matches(file));
     loader.waiting = waiting;
     for rule in matching {
-        if let Some(cleaned) = loader.open(&rule.path, level) {
+        if let Some(cleaned) = loader.open(&rule.path, rule.level) {
             let why = Why::MatchingRule(file.to_owned());
-            loader.take(&rule.path, cleaned, why, level, 0);
+            loader.take(&rule.path, cleaned, why, rule.level, 0);
         }
     }
 }
@@ -92,10 +156,8 @@ pub(super) fn report(loader: &mut Loader<'_>) {
 impl Waiting {
     fn matches(&self, file: &Path) -> bool {
         let relative = file.strip_prefix(&self.base).ok().and_then(Path::to_str);
-        relative.is_some_and(|relative| {
-            let mut patterns = self.patterns.iter();
-            patterns.any(|pattern| glob::selects(pattern, relative))
-        })
+        let patterns = self.patterns.as_ref();
+        relative.zip(patterns).is_some_and(|(relative, patterns)| patterns.selects(relative))
     }
 }
 
@@ -109,15 +171,19 @@ fn base_of(loader: &Loader<'_>, directory: &Path, level: Level) -> PathBuf {
 }
 
 /// The rule files below a directory, by their real paths; links are followed, loops are not.
-fn rule_files(loader: &Loader<'_>, directory: &Path) -> Vec<PathBuf> {
+fn rule_files(loader: &mut Loader<'_>, top: &Path) -> Vec<PathBuf> {
     let files = loader.files;
     let mut found = Vec::new();
     let mut visited = HashSet::new();
-    let mut open = vec![directory.to_owned()];
+    let mut open = vec![top.to_owned()];
     let mut looked_at = 0;
     while let Some(directory) = open.pop() {
-        let Ok(names) = files.names(&directory) else {
-            continue;
+        let names = match files.names(&directory) {
+            Ok(names) => names,
+            Err(error) => {
+                report_unlisted(loader, &directory, &error);
+                continue;
+            }
         };
         let Ok(real) = files.canonicalize(&directory) else {
             continue;
@@ -129,6 +195,11 @@ fn rule_files(loader: &Loader<'_>, directory: &Path) -> Vec<PathBuf> {
         for name in names {
             looked_at += 1;
             if looked_at > MAX_ENTRIES {
+                let message = format!(
+                    "only {MAX_ENTRIES} entries of {} were looked at; Claude Code looks at all",
+                    top.display()
+                );
+                loader.report.warn(Code::RulesUnsearched, top, message);
                 return found;
             }
             let path = real.join(&name);
@@ -146,4 +217,13 @@ fn rule_files(loader: &Loader<'_>, directory: &Path) -> Vec<PathBuf> {
         open.extend(below.into_iter().rev());
     }
     found
+}
+
+/// Says that a rules directory cannot be listed, unless it is not there.
+fn report_unlisted(loader: &mut Loader<'_>, directory: &Path, error: &io::Error) {
+    let is_there = !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+    if is_there || loader.files.entry_kind(directory).is_ok() {
+        let message = format!("the rules in {} are left out: {error}", directory.display());
+        loader.report.warn(Code::FileUnreadable, directory, message);
+    }
 }

@@ -7,7 +7,7 @@ use convoke_thread::files::{Files, absolute};
 use serde_json::Value;
 
 use crate::config;
-use crate::glob;
+use crate::glob::Glob;
 use crate::report::AgentReport;
 use crate::session::Session;
 
@@ -40,6 +40,7 @@ pub(super) struct Settings {
 #[derive(Debug)]
 pub(super) struct Exclude {
     pub pattern: String,
+    glob: Glob,
     /// The settings file that it stands in.
     pub from: PathBuf,
     /// Whether the repository, not the user, put it there.
@@ -78,6 +79,14 @@ impl Settings {
                 continue;
             }
             if let Some(value) = config::json(files, &path, report) {
+                if let Some(wrong) = wrong_excludes(&value) {
+                    let message = format!(
+                        "{}: `claudeMdExcludes` is {wrong}: use a list of texts; nothing in the file counts",
+                        path.display()
+                    );
+                    report.warn(Code::SettingsMalformed, &path, message);
+                    continue;
+                }
                 if path == managed {
                     let text = value.get("claudeMd").and_then(Value::as_str);
                     settings.managed_text = text.map(str::to_owned);
@@ -101,7 +110,9 @@ impl Settings {
         let patterns = value.get("claudeMdExcludes").map(config::strings);
         for pattern in patterns.unwrap_or_default() {
             let from = from.to_owned();
-            self.excludes.push(Exclude { pattern, from, by_project });
+            // A backslash counts as a slash, and so escapes nothing.
+            let glob = Glob::new(&pattern.replace('\\', "/"));
+            self.excludes.push(Exclude { pattern, glob, from, by_project });
         }
         if value.get("autoMemoryEnabled") == Some(&Value::Bool(false)) {
             self.has_memory = false;
@@ -112,7 +123,7 @@ impl Settings {
     pub(super) fn exclude(&self, path: &Path) -> Option<&Exclude> {
         let path = path.to_str()?;
         let mut excludes = self.excludes.iter();
-        excludes.find(|exclude| glob::matches(&exclude.pattern, path))
+        excludes.find(|exclude| exclude.glob.matches(path))
     }
 
     fn report_idle_patterns(&self, report: &mut AgentReport) {
@@ -140,6 +151,13 @@ impl Sources {
             }
         }
     }
+}
+
+/// The value of `claudeMdExcludes` if it is no list of texts, with which the whole file is refused.
+fn wrong_excludes(settings: &Value) -> Option<&Value> {
+    let excludes = settings.get("claudeMdExcludes")?;
+    let is_list = excludes.as_array().is_some_and(|list| list.iter().all(Value::is_string));
+    (!is_list).then_some(excludes)
 }
 
 fn switched_off(session: &Session) -> Option<&'static str> {

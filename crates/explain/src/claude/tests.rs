@@ -4,6 +4,8 @@ use convoke_thread::files::MemoryTree;
 
 use super::*;
 
+mod rules;
+
 struct Place {
     tree: MemoryTree,
     session: Session,
@@ -247,36 +249,6 @@ fn rules_are_markdown_files_at_any_depth_and_links_show_their_target() {
         "/w/shared/tree/t.md",
     ];
     assert_eq!(loaded, expected);
-}
-
-#[test]
-fn rules_with_paths_wait_for_a_file_that_matches() {
-    let files = [
-        ("/w/repo/.claude/rules/ts.md", "---\npaths: \"src/**/*.{ts,tsx}\"\n---\nts"),
-        ("/w/repo/.claude/rules/all.md", "---\npaths: \"**/*\"\n---\nall"),
-        ("/w/repo/.claude/rules/always.md", "---\npaths: \"**\"\n---\nalways"),
-        ("/w/repo/.claude/rules/cursor.md", "---\nglobs: \"*.ts\"\n---\ncursor"),
-        ("/w/home/.claude/rules/user.md", "---\npaths: src\n---\nuser"),
-    ];
-    let start = place("/w/repo", &files);
-    let expected = ["/w/repo/.claude/rules/always.md", "/w/repo/.claude/rules/cursor.md"];
-    assert_eq!(start.loaded(), expected);
-    let rule = "only when a file that matches src/**/*.{ts,tsx} is read";
-    assert_eq!(start.rule("/w/repo/.claude/rules/ts.md"), rule);
-    let codes = start.codes();
-    assert!(codes.contains(&"rules.conditional") && codes.contains(&"rules.cursor-keys"));
-
-    let read = place("/w/repo", &files).after_reading("/w/repo/src/a/b.ts");
-    let expected = [
-        "/w/repo/.claude/rules/always.md",
-        "/w/repo/.claude/rules/cursor.md",
-        "/w/home/.claude/rules/user.md",
-        "/w/repo/.claude/rules/all.md",
-        "/w/repo/.claude/rules/ts.md",
-    ];
-    assert_eq!(read.loaded(), expected);
-    let outside = place("/w/repo", &files).after_reading("/w/other/src/b.ts");
-    assert_eq!(outside.loaded().len(), 2);
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! The few keys of Codex's configuration that decide which documents it loads.
 //!
-//! A file that is malformed is reported and passed over: the question here is what would be loaded,
-//! not whether Codex starts.
+//! With a file that is malformed, or a value of the wrong type, Codex does not start at all.
 
 use std::path::{Path, PathBuf};
 
+use convoke_core::diagnostic::Code;
+use convoke_thread::config::DocumentSettings;
 use convoke_thread::files::Files;
 use convoke_thread::project_doc::{DEFAULT_MAX_BYTES, Rules, Trust};
 use toml::{Table, Value};
@@ -23,6 +24,8 @@ pub(super) struct Config {
     pub fallback_names: Vec<String>,
     pub root_markers: Vec<String>,
     pub trust: Trust,
+    /// Whether Codex starts with it.
+    pub is_usable: bool,
 }
 
 impl Config {
@@ -33,10 +36,11 @@ impl Config {
         cwd: &Path,
         report: &mut AgentReport,
     ) -> Self {
-        let user = config::toml(files, &codex_home.join("config.toml"), report);
-        let user = user.unwrap_or_default();
+        let before = report.diagnostics.len();
+        let user = layer(files, &codex_home.join("config.toml"), report);
         let mut merged = user.clone();
         let given = arguments(session);
+        check(&given, Path::new("-c"), report);
         lay_over(&mut merged, given.clone());
         let trusts = Trusts::new(&merged, files, cwd);
 
@@ -45,19 +49,17 @@ impl Config {
             let folder = directory.join(".codex");
             let is_inside = directory.starts_with(&trusts.root);
             if is_inside && folder != codex_home && trusts.of(&directory) == Trust::Trusted {
-                let layer = config::toml(files, &folder.join("config.toml"), report);
-                lay_over(&mut merged, layer.unwrap_or_default());
+                lay_over(&mut merged, layer(files, &folder.join("config.toml"), report));
             }
         }
         lay_over(&mut merged, given);
-        let max_bytes = merged.get("project_doc_max_bytes").and_then(Value::as_integer);
-        let max_bytes = max_bytes.and_then(|bytes| u64::try_from(bytes).ok());
-        let fallback_names = strings(&merged, "project_doc_fallback_filenames");
+        let settings = DocumentSettings::read(&merged).unwrap_or_default();
         Self {
-            max_bytes: max_bytes.unwrap_or(DEFAULT_MAX_BYTES),
-            fallback_names: fallback_names.unwrap_or_default(),
-            root_markers: root_markers(&merged),
+            max_bytes: settings.max_bytes.unwrap_or(DEFAULT_MAX_BYTES),
+            fallback_names: settings.fallback_names.unwrap_or_default(),
+            root_markers: settings.root_markers.unwrap_or_else(default_markers),
             trust: trusts.of(cwd),
+            is_usable: report.diagnostics.len() == before,
         }
     }
 
@@ -82,7 +84,9 @@ struct Trusts {
 
 impl Trusts {
     fn new(merged: &Table, files: &dyn Files, cwd: &Path) -> Self {
-        let marked = place::nearest_with(files, cwd, &root_markers(merged));
+        let settings = DocumentSettings::read(merged).unwrap_or_default();
+        let markers = settings.root_markers.unwrap_or_else(default_markers);
+        let marked = place::nearest_with(files, cwd, &markers);
         let git = place::git_root(files, cwd);
         let main = git.as_deref().and_then(|git| match place::git_kind(files, git) {
             GitKind::Worktree(main) => Some(main),
@@ -145,12 +149,20 @@ fn lay_over(below: &mut Table, above: Table) {
     }
 }
 
-fn root_markers(table: &Table) -> Vec<String> {
-    strings(table, "project_root_markers").unwrap_or_else(|| vec![GIT.to_owned()])
+fn default_markers() -> Vec<String> {
+    vec![GIT.to_owned()]
 }
 
-fn strings(table: &Table, key: &str) -> Option<Vec<String>> {
-    let values = table.get(key)?.as_array()?;
-    let values = values.iter().filter_map(Value::as_str);
-    Some(values.map(str::to_owned).collect())
+/// Reads a file of the configuration; what is wrong with it is reported.
+fn layer(files: &dyn Files, path: &Path, report: &mut AgentReport) -> Table {
+    let table = config::toml(files, path, report).unwrap_or_default();
+    check(&table, path, report);
+    table
+}
+
+fn check(table: &Table, place: &Path, report: &mut AgentReport) {
+    if let Err(wrong) = DocumentSettings::read(table) {
+        let wrong = wrong.at(place.display().to_string());
+        report.warn(Code::SettingsMalformed, place, wrong.to_string());
+    }
 }

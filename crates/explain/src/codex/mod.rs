@@ -64,6 +64,9 @@ pub(crate) fn explain(files: &dyn Files, session: &Session, edition: Edition) ->
         take(files, &mut report, document, why);
     }
     report_added_directories(files, session, &mut report);
+    if !config.is_usable {
+        report.withhold(&Rule::NoRequest("Codex does not start with this configuration"));
+    }
     report
 }
 
@@ -111,6 +114,7 @@ fn rule(reason: Reason) -> Rule {
         Reason::OverBudget => Rule::OverBudget,
         Reason::Dangling => Rule::Dangling,
         Reason::Directory => Rule::Directory,
+        Reason::NotRegular => Rule::NotRegular,
         Reason::Unreadable { error } => Rule::Unreadable(error),
         Reason::LostWith { unreadable } => Rule::LostWith(unreadable),
         Reason::SwitchedOff => Rule::SwitchedOff("project_doc_max_bytes = 0"),

@@ -113,11 +113,36 @@ fn a_blank_file_that_shadows_is_reported() {
 }
 
 #[test]
-fn a_malformed_configuration_is_reported_and_passed_over() {
+fn with_a_malformed_configuration_codex_does_not_start() {
+    let cases = [
+        ("project_doc_max_bytes = \n", "config.toml: string values must be quoted"),
+        ("project_doc_max_bytes = \"9\"\n", "`project_doc_max_bytes` is \"9\": use a whole number"),
+        ("project_doc_max_bytes = -1\n", "`project_doc_max_bytes` is -1: use a whole number"),
+        ("project_doc_fallback_filenames = \"A\"\n", "use a list of texts"),
+        ("project_root_markers = [1]\n", "`project_root_markers` is [1]: use a list of texts"),
+        ("[projects.\"/w\"]\ntrust_level = \"maybe\"\n", "use trusted or untrusted"),
+    ];
     for edition in BOTH {
-        let broken = place("project_doc_max_bytes = \n");
-        assert_eq!(broken.loaded(edition), CHAIN);
-        assert_eq!(broken.codes(edition), ["settings.malformed"]);
+        for (config, expected) in cases {
+            let broken = place(config);
+            assert!(broken.loaded(edition).is_empty(), "{config}");
+            let report = explain(&broken.tree, &broken.session, edition);
+            let messages: Vec<_> = report.diagnostics.iter().map(|it| &*it.message).collect();
+            assert_eq!(broken.codes(edition), ["settings.malformed"], "{config}");
+            assert!(messages[0].starts_with("/w/home/.codex/config.toml: "), "{messages:?}");
+            assert!(messages[0].contains(expected), "{messages:?}");
+        }
+    }
+}
+
+#[test]
+fn links_that_lead_nowhere_are_reported() {
+    let mut place = place("");
+    place.tree.remove(CHAIN[1]);
+    place.tree.link(CHAIN[1], "missing.md");
+    for edition in BOTH {
+        assert_eq!(place.loaded(edition), [CHAIN[0]]);
+        assert_eq!(place.codes(edition), ["file.unreadable"]);
     }
 }
 

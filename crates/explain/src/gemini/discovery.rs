@@ -1,10 +1,9 @@
 //! Where Gemini CLI looks for files: the user's directory, extensions, and up to the marker.
 
 use std::cmp::Ordering;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use convoke_thread::files::{Files, Kind};
+use convoke_thread::files::{Files, Kind, absolute};
 use serde_json::Value;
 
 use super::memory;
@@ -58,7 +57,7 @@ pub(super) fn at_start(
     report: &mut AgentReport,
 ) -> Vec<Found> {
     let mut found = Vec::new();
-    let user = |name: &String| settings.directory.join(name);
+    let user = |name: &String| absolute(&settings.directory, Path::new(name));
     push_all(files, settings.names.iter().map(user), Group::User, &Why::User, report, &mut found);
 
     for (name, path) in extension_files(files, settings, report) {
@@ -90,6 +89,7 @@ pub(super) fn on_read(
     session: &Session,
     settings: &Settings,
     file: &Path,
+    report: &mut AgentReport,
 ) -> Vec<Found> {
     let mut roots = workspace(session, settings);
     roots.retain(|root| file.starts_with(root));
@@ -101,9 +101,8 @@ pub(super) fn on_read(
     let start = if is_directory { file } else { file.parent().unwrap_or(file) };
     let why = Why::Read(file.to_owned());
     let mut found = Vec::new();
-    let mut unread = AgentReport::new(crate::edition::Edition::Gemini);
     let paths = upward(settings, start, &top);
-    push_all(files, paths.into_iter(), Group::Project, &why, &mut unread, &mut found);
+    push_all(files, paths.into_iter(), Group::Project, &why, report, &mut found);
     found
 }
 
@@ -123,7 +122,7 @@ fn upward(settings: &Settings, start: &Path, top: &Path) -> Vec<PathBuf> {
     directories.reverse();
     let names = |directory: &&Path| {
         let directory = directory.to_path_buf();
-        settings.names.iter().map(move |name| directory.join(name))
+        settings.names.iter().map(move |name| absolute(&directory, Path::new(name)))
     };
     directories.iter().flat_map(names).collect()
 }
@@ -141,10 +140,12 @@ fn push_all(
             Ok(Kind::File) => {
                 found.push(Found { place: found.len(), path, why: why.clone(), group });
             }
-            Ok(_) => report.ignore(&path, Rule::Directory),
+            Ok(Kind::Directory) => report.ignore(&path, Rule::Directory),
+            Ok(Kind::Special | Kind::Symlink) => report.ignore(&path, Rule::NotRegular),
             Err(error) => {
                 if files.entry_kind(&path).is_ok() {
-                    report.ignore(&path, unreadable(&error));
+                    let rule = report.miss(&path, &error);
+                    report.ignore(&path, rule);
                 }
             }
         }
@@ -183,13 +184,4 @@ fn extension_files(
         }
     }
     found
-}
-
-/// The rule behind an error: a file that cannot be opened is left out by itself.
-pub(super) fn unreadable(error: &io::Error) -> Rule {
-    match error.kind() {
-        io::ErrorKind::NotFound => Rule::Dangling,
-        io::ErrorKind::IsADirectory => Rule::Directory,
-        _ => Rule::Unreadable(error.to_string()),
-    }
 }

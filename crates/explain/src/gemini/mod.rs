@@ -42,7 +42,8 @@ pub(crate) fn explain(files: &dyn Files, session: &Session) -> AgentReport {
     }
     for file in &session.reads {
         let file = absolute(&session.cwd, file);
-        for found in discovery::on_read(files, session, &loader.settings, &file) {
+        let found = discovery::on_read(files, session, &loader.settings, &file, &mut loader.report);
+        for found in found {
             if !loader.is_seen(&found.path) {
                 loader.load(found);
             }
@@ -97,7 +98,8 @@ impl Loader<'_> {
         let head = match self.files.read_head(&path, size::MORE_THAN_ANY_REQUEST as u64) {
             Ok(head) => head,
             Err(error) => {
-                self.report.ignore(&path, discovery::unreadable(&error));
+                let rule = self.report.miss(&path, &error);
+                self.report.ignore(&path, rule);
                 return;
             }
         };
@@ -237,6 +239,10 @@ impl Loader<'_> {
             self.report.clear_diagnostics();
             self.report.warn(Code::FolderUntrusted, &session.cwd, message);
             self.report.withhold(&Rule::NoRequest("the folder is not trusted"));
+            return;
+        }
+        if let Some(why) = self.settings.refused {
+            self.report.withhold(&Rule::NoRequest(why));
             return;
         }
         let texts = self.report.loaded.iter().filter(|file| !file.is_pasted);

@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use convoke_core::diagnostic::Code;
-use convoke_thread::files::{Files, absolute};
+use convoke_thread::files::{Files, Kind, absolute};
 use serde_json::Value;
 
 use crate::config;
@@ -36,6 +36,8 @@ pub(super) struct Settings {
     pub include_directories: Vec<PathBuf>,
     pub import_format: ImportFormat,
     pub folder_trust: bool,
+    /// Why Gemini CLI ends before any request, if it does.
+    pub refused: Option<&'static str>,
 }
 
 impl Settings {
@@ -51,6 +53,7 @@ impl Settings {
             include_directories: Vec::new(),
             import_format: ImportFormat::Tree,
             folder_trust: true,
+            refused: None,
             directory,
         };
         let system = session.etc.join("gemini-cli");
@@ -63,14 +66,54 @@ impl Settings {
         }
         layers.push((system.join("settings.json"), true));
         for (path, is_trusted) in layers {
+            let before = report.diagnostics.len();
             if let Some(value) = config::json(files, &path, report) {
+                settings.check(&value, &path, report);
                 settings.take(&value, session, is_trusted);
+            } else if report.diagnostics.len() > before {
+                settings.refused = Some("Gemini CLI fails on its settings");
             }
         }
         let given = session.directories("--include-directories");
         settings.include_directories.extend(given);
+        settings.check_directories(files, report);
         report_settings_above(files, session, report);
         settings
+    }
+
+    /// Names that are no texts end the program.
+    fn check(&mut self, value: &Value, path: &Path, report: &mut AgentReport) {
+        for key in ["fileName", "memoryBoundaryMarkers"] {
+            let Some(found) = value.get("context").and_then(|context| context.get(key)) else {
+                continue;
+            };
+            let is_usable = match found {
+                Value::Null | Value::String(_) => true,
+                Value::Array(names) => names.iter().all(Value::is_string),
+                _ => false,
+            };
+            if !is_usable {
+                let message = format!(
+                    "{}: `context.{key}` is {found}: use a text or a list of texts",
+                    path.display()
+                );
+                report.warn(Code::SettingsMalformed, path, message);
+                self.refused = Some("Gemini CLI fails on its settings");
+            }
+        }
+    }
+
+    fn check_directories(&mut self, files: &dyn Files, report: &mut AgentReport) {
+        for directory in &self.include_directories {
+            if !files.kind(directory).is_ok_and(|kind| kind == Kind::Directory) {
+                let message = format!(
+                    "{} is included in the workspace and is no directory: Gemini CLI ends before any request",
+                    directory.display()
+                );
+                report.warn(Code::AddedDirectoryMissing, directory, message);
+                self.refused = Some("an included directory does not exist");
+            }
+        }
     }
 
     fn take(&mut self, value: &Value, session: &Session, is_trusted: bool) {
@@ -123,8 +166,9 @@ fn names_with_default(configured: &[String]) -> Vec<String> {
 }
 
 fn normalized(name: &str) -> String {
+    // A name is always looked for below a directory, even when it begins with a slash.
     let pieces = Path::new(name).components();
-    let pieces = pieces.filter(|piece| !matches!(piece, Component::CurDir));
+    let pieces = pieces.filter(|piece| !matches!(piece, Component::CurDir | Component::RootDir));
     pieces.collect::<PathBuf>().to_string_lossy().into_owned()
 }
 

@@ -101,7 +101,7 @@ fn configured_names_add_to_the_default() {
         ("/w/home/.gemini/AGENTS.md", "a"),
     ];
     let user = ["/w/home/.gemini/GEMINI.md"];
-    let cases: [(&str, Vec<&str>); 6] = [
+    let cases: [(&str, Vec<&str>); 5] = [
         (
             r#""AGENTS.md""#,
             vec![
@@ -123,7 +123,6 @@ fn configured_names_add_to_the_default() {
         (r#""./docs/CTX.md""#, vec![user[0], "/w/repo/sub/GEMINI.md", "/w/repo/sub/docs/CTX.md"]),
         (r#""""#, vec![user[0], "/w/repo/sub/GEMINI.md"]),
         ("[]", vec![user[0], "/w/repo/sub/GEMINI.md"]),
-        ("7", vec![user[0], "/w/repo/sub/GEMINI.md"]),
     ];
     for (names, expected) in cases {
         let settings = format!(r#"{{"context": {{"fileName": {names}}}}} // comments are fine"#);
@@ -426,4 +425,40 @@ fn another_home_can_be_named() {
     ]);
     place.session.variables.insert("GEMINI_CLI_HOME".into(), "/w/other".into());
     assert_eq!(place.loaded(), ["/w/other/.gemini/GEMINI.md"]);
+}
+
+#[test]
+fn settings_that_end_the_program_leave_nothing_loaded() {
+    let files = [("/w/repo/sub/GEMINI.md", "g")];
+    let cases = [
+        ("{bad", "settings.malformed"),
+        ("[]", "settings.malformed"),
+        (r#"{"context": {"fileName": 5}}"#, "settings.malformed"),
+        (r#"{"context": {"fileName": ["A.md", 5]}}"#, "settings.malformed"),
+        (r#"{"context": {"memoryBoundaryMarkers": [1]}}"#, "settings.malformed"),
+        (r#"{"context": {"includeDirectories": ["missing"]}}"#, "added-directory.missing"),
+    ];
+    for (settings, code) in cases {
+        let place = repository(&files).settings(settings);
+        assert!(place.loaded().is_empty(), "{settings}");
+        assert_eq!(place.codes(), [code], "{settings}");
+    }
+}
+
+#[test]
+fn a_name_leads_from_each_directory_wherever_it_points() {
+    let files =
+        [("/w/repo/AGENTS.md", "a"), ("/w/repo/sub/etc/x.md", "x"), ("/etc/x.md", "not this one")];
+    let place =
+        repository(&files).settings(r#"{"context": {"fileName": ["../AGENTS.md", "/etc/x.md"]}}"#);
+    assert_eq!(place.loaded(), ["/w/repo/AGENTS.md", "/w/repo/sub/etc/x.md"]);
+}
+
+#[test]
+fn a_link_that_leads_nowhere_or_in_circles_is_reported() {
+    for target in ["GEMINI.md", "missing.md"] {
+        let mut place = repository(&[]);
+        place.tree.link("/w/repo/sub/GEMINI.md", target);
+        assert_eq!(place.codes(), ["file.unreadable"], "{target}");
+    }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::{ConfigError, Machine};
+use super::{ConfigError, DocumentSettings, Machine};
 use crate::files::{Files, absolute};
 use crate::project_doc::Trust;
 
@@ -26,6 +26,8 @@ pub(super) struct Layers {
     pub(super) root_markers: Vec<String>,
     pub(super) disabled_skills: Vec<PathBuf>,
     pub(super) rule_folders: Vec<PathBuf>,
+    /// Where values were set, the weakest first.
+    sources: Vec<(String, Table)>,
 }
 
 impl Layers {
@@ -36,7 +38,9 @@ impl Layers {
         settings: &[(String, Value)],
     ) -> Result<Self, ConfigError> {
         let home = machine.home.as_deref();
-        let user = read_layer(files, &machine.codex_home.join("config.toml"), home)?;
+        let user_file = machine.codex_home.join("config.toml");
+        let user = read_layer(files, &user_file, home)?;
+        let mut sources = vec![(user_file.display().to_string(), user.clone())];
         let mut arguments = Table::new();
         for (key, value) in settings {
             set(&mut arguments, key, value.clone());
@@ -47,7 +51,9 @@ impl Layers {
         let mut merged = user.clone();
         let mut without_project = user;
         merge(&mut without_project, arguments.clone());
-        let root_markers = root_markers(&without_project);
+        let of_user = DocumentSettings::read(&without_project)
+            .map_err(|error| error.at(user_file.display().to_string()))?;
+        let root_markers = of_user.root_markers.unwrap_or_else(default_markers);
         let root = project_root(files, cwd, &root_markers);
         let trust = Trusts::new(&without_project, files, &root, cwd);
         let mut rule_folders = vec![machine.codex_home.join("rules")];
@@ -57,19 +63,54 @@ impl Layers {
             if !counts || trust.of(&directory) != Trust::Trusted {
                 continue;
             }
-            let layer = read_layer(files, &folder.join("config.toml"), home)?;
+            let file = folder.join("config.toml");
+            let layer = read_layer(files, &file, home)?;
+            sources.push((file.display().to_string(), layer.clone()));
             merge(&mut merged, layer);
             rule_folders.push(folder.join("rules"));
         }
+        sources.push(("-c".to_owned(), arguments.clone()));
         merge(&mut merged, arguments);
-        Ok(Self {
-            trust: trust.of(cwd),
-            root_markers: self::root_markers(&merged),
+        let trust = trust.of(cwd);
+        let mut layers = Self {
             merged,
+            trust,
+            root_markers: Vec::new(),
             disabled_skills,
             rule_folders,
-        })
+            sources,
+        };
+        let documents = DocumentSettings::read(&layers.merged);
+        let documents = documents.map_err(|error| layers.placed(error))?;
+        layers.root_markers = documents.root_markers.unwrap_or_else(default_markers);
+        Ok(layers)
     }
+
+    /// Adds to an error about a value where the value was set: the strongest layer that has its key.
+    pub(super) fn placed(&self, error: ConfigError) -> ConfigError {
+        let ConfigError::Value { key, .. } = &error else {
+            return error;
+        };
+        let mut strongest_first = self.sources.iter().rev();
+        let found = strongest_first.find(|(_, table)| sets(table, key));
+        match found.or(self.sources.first()) {
+            Some((place, _)) => error.at(place),
+            None => error,
+        }
+    }
+}
+
+/// Returns whether a table or one of its profiles has a dotted key.
+fn sets(table: &Table, key: &str) -> bool {
+    let profiles = table.get("profiles").and_then(Value::as_table);
+    let mut profiles = profiles.into_iter().flat_map(Table::values).filter_map(Value::as_table);
+    at(table, key).is_some() || profiles.any(|profile| at(profile, key).is_some())
+}
+
+fn at<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
+    let mut pieces = key.split('.');
+    let first = table.get(pieces.next()?)?;
+    pieces.try_fold(first, |value, piece| value.get(piece))
 }
 
 fn read_layer(files: &dyn Files, path: &Path, home: Option<&Path>) -> Result<Table, ConfigError> {
@@ -158,15 +199,8 @@ fn merge(below: &mut Table, above: Table) {
     }
 }
 
-fn root_markers(table: &Table) -> Vec<String> {
-    let configured = table.get("project_root_markers").and_then(Value::as_array);
-    configured.map_or_else(
-        || vec![DEFAULT_ROOT_MARKER.to_owned()],
-        |markers| {
-            let markers = markers.iter().filter_map(Value::as_str);
-            markers.map(str::to_owned).collect()
-        },
-    )
+fn default_markers() -> Vec<String> {
+    vec![DEFAULT_ROOT_MARKER.to_owned()]
 }
 
 /// Returns the nearest directory that holds a marker, or the directory itself.

@@ -3,6 +3,8 @@
 //! Only what a prompt depends on is read. [`Config::load`] resolves everything once; what it leaves
 //! out or cannot honour is a diagnostic.
 
+mod documents;
+mod features;
 mod layers;
 mod provider;
 mod setting;
@@ -19,6 +21,7 @@ use crate::permissions::{ApprovalPolicy, SandboxMode, SandboxPolicy, WorkspaceWr
 use crate::personality::Personality;
 use crate::project_doc::{DEFAULT_MAX_BYTES, Trust};
 
+pub use documents::DocumentSettings;
 pub use provider::{DeveloperRole, Provider, Wire};
 pub use setting::{InvalidOverride, parse_override};
 
@@ -152,8 +155,10 @@ pub enum ConfigError {
         reason: String,
     },
     /// A field has a value that it cannot have.
-    #[error("`{key}` is {found}: use {expected}")]
+    #[error("{place}: `{key}` is {found}: use {expected}")]
     Value {
+        /// Where it was set: a file, or `-c`.
+        place: String,
         /// The field.
         key: String,
         /// What was found.
@@ -167,6 +172,29 @@ pub enum ConfigError {
     /// A provider that is not there.
     #[error("the provider `{0}` is not known: add [model_providers.{0}] or name another")]
     UnknownProvider(String),
+}
+
+impl ConfigError {
+    /// A wrong value whose place is still to be found.
+    fn value(
+        key: impl Into<String>,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Self {
+        let place = "config.toml".to_owned();
+        Self::Value { place, key: key.into(), found: found.into(), expected: expected.into() }
+    }
+
+    /// The same error with the place where a value was set.
+    #[must_use]
+    pub fn at(self, place: impl Into<String>) -> Self {
+        match self {
+            Self::Value { key, found, expected, .. } => {
+                Self::Value { place: place.into(), key, found, expected }
+            }
+            other => other,
+        }
+    }
 }
 
 /// The efforts that Codex knows.
@@ -188,7 +216,21 @@ impl Config {
         let given = overrides.cwd.as_ref();
         let cwd = given.map_or_else(|| machine.cwd.clone(), |it| machine.cwd.join(it));
         let layers = Layers::load(files, machine, &cwd, &overrides.settings)?;
+        Self::from_layers(files, machine, shape, overrides, cwd, &layers)
+            .map_err(|error| layers.placed(error))
+    }
+
+    fn from_layers(
+        files: &dyn Files,
+        machine: &Machine,
+        shape: Shape,
+        overrides: &Overrides,
+        cwd: PathBuf,
+        layers: &Layers,
+    ) -> Result<Self, ConfigError> {
         let setting = Setting::new(&layers.merged, overrides.profile.as_deref())?;
+        let documents = DocumentSettings::read(&layers.merged)?;
+        let unknown_features = features::check(setting.tables())?;
         let trust = layers.trust;
 
         let has_personality = setting.feature("personality").unwrap_or(true);
@@ -228,13 +270,9 @@ impl Config {
             request_rule: setting.feature("request_rule").unwrap_or(true),
             child_agents_md: setting.feature("child_agents_md").unwrap_or(false),
             remote_compaction: setting.feature("remote_compaction").unwrap_or(true),
-            project_doc_max_bytes: setting
-                .number("project_doc_max_bytes")?
-                .unwrap_or(DEFAULT_MAX_BYTES),
-            project_doc_fallback_names: setting
-                .texts("project_doc_fallback_filenames")?
-                .unwrap_or_default(),
-            project_root_markers: layers.root_markers,
+            project_doc_max_bytes: documents.max_bytes.unwrap_or(DEFAULT_MAX_BYTES),
+            project_doc_fallback_names: documents.fallback_names.unwrap_or_default(),
+            project_root_markers: layers.root_markers.clone(),
             trust,
             reasoning_effort: setting.choice("model_reasoning_effort", &EFFORTS)?,
             reasoning_summary: setting
@@ -251,9 +289,9 @@ impl Config {
                 auto_compact_token_limit: setting.number("model_auto_compact_token_limit")?,
                 tool_output_token_limit: setting.number("tool_output_token_limit")?,
             },
-            disabled_skills: layers.disabled_skills,
-            rule_folders: layers.rule_folders,
-            diagnostics: ignored_keys(&setting),
+            disabled_skills: layers.disabled_skills.clone(),
+            rule_folders: layers.rule_folders.clone(),
+            diagnostics: ignored_keys(&setting).into_iter().chain(unknown_features).collect(),
             cwd,
         })
     }

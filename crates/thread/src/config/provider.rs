@@ -1,7 +1,5 @@
 //! Who serves the model.
 
-use toml::Value;
-
 use super::setting::Setting;
 use super::{ConfigError, Machine};
 use crate::pack::Shape;
@@ -77,28 +75,30 @@ impl Provider {
             "ollama" | "lmstudio" => return Ok(built_in("gpt-oss", None)),
             _ => {}
         }
-        let table = setting.table("model_providers").and_then(|it| it.get(id));
-        let table = table.ok_or_else(|| ConfigError::UnknownProvider(id.to_owned()))?;
-        let text = |key: &str| table.get(key).and_then(Value::as_str);
-        let number = |key: &str| u64::try_from(table.get(key)?.as_integer()?).ok();
-        let wire = match (text("wire_api"), shape) {
+        let providers = setting.within("model_providers")?;
+        if !providers.has(id) {
+            return Err(ConfigError::UnknownProvider(id.to_owned()));
+        }
+        let table = providers.within(id)?;
+        let wire = match (table.text("wire_api")?, shape) {
             (Some("chat"), _) | (None, Shape::Codex0_94) => Wire::Chat,
             (Some("responses"), _) | (None, Shape::Codex0_98) => Wire::Responses,
             (Some(other), _) => {
-                return Err(ConfigError::Value {
-                    key: format!("model_providers.{id}.wire_api"),
-                    found: format!("`{other}`"),
-                    expected: "responses or chat".to_owned(),
-                });
+                let key = format!("model_providers.{id}.wire_api");
+                return Err(ConfigError::value(key, format!("`{other}`"), "responses or chat"));
             }
         };
         Ok(Self {
-            name: text("name").unwrap_or(id).to_owned(),
-            base_url: text("base_url").map(str::to_owned),
+            name: table.text("name")?.unwrap_or(id).to_owned(),
+            base_url: table.text("base_url")?.map(str::to_owned),
             wire,
             developer_role: DeveloperRole::Developer,
-            stream_max_retries: number("stream_max_retries").unwrap_or(DEFAULT_STREAM_RETRIES),
-            request_max_retries: number("request_max_retries").unwrap_or(DEFAULT_REQUEST_RETRIES),
+            stream_max_retries: table
+                .number("stream_max_retries")?
+                .unwrap_or(DEFAULT_STREAM_RETRIES),
+            request_max_retries: table
+                .number("request_max_retries")?
+                .unwrap_or(DEFAULT_REQUEST_RETRIES),
         })
     }
 

@@ -18,7 +18,7 @@ pub(super) struct Setting<'a> {
 impl<'a> Setting<'a> {
     /// Chooses the profile that is named, or the configured one.
     pub(super) fn new(root: &'a Table, profile: Option<&str>) -> Result<Self, ConfigError> {
-        let configured = root.get("profile").and_then(Value::as_str);
+        let configured = Self::of(root).text("profile")?;
         let profile = match profile.or(configured) {
             None => None,
             Some(name) => {
@@ -29,6 +29,16 @@ impl<'a> Setting<'a> {
         Ok(Self { root: Some(root), profile, path: String::new() })
     }
 
+    /// Looks into a table alone.
+    pub(super) fn of(root: &'a Table) -> Self {
+        Self { root: Some(root), profile: None, path: String::new() }
+    }
+
+    /// The tables that are looked into, the profile's first.
+    pub(super) fn tables(&self) -> [Option<&'a Table>; 2] {
+        [self.profile, self.root]
+    }
+
     fn get(&self, key: &str) -> Option<&'a Value> {
         let in_profile = self.profile.and_then(|profile| profile.get(key));
         in_profile.or_else(|| self.root?.get(key))
@@ -37,15 +47,11 @@ impl<'a> Setting<'a> {
     /// Looks into a table of the top level.
     pub(super) fn within(&self, key: &str) -> Result<Self, ConfigError> {
         let root = self.typed(key, "a table", Value::as_table)?;
-        Ok(Self { root, profile: None, path: format!("{key}.") })
+        Ok(Self { root, profile: None, path: format!("{}{key}.", self.path) })
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
-    }
-
-    pub(super) fn table(&self, key: &str) -> Option<&'a Table> {
-        self.root?.get(key)?.as_table()
     }
 
     pub(super) fn feature(&self, name: &str) -> Option<bool> {
@@ -96,11 +102,9 @@ impl<'a> Setting<'a> {
         };
         match read(value) {
             Some(typed) => Ok(Some(typed)),
-            None => Err(ConfigError::Value {
-                key: format!("{}{key}", self.path),
-                found: value.to_string(),
-                expected: expected.to_owned(),
-            }),
+            None => {
+                Err(ConfigError::value(format!("{}{key}", self.path), value.to_string(), expected))
+            }
         }
     }
 }
@@ -113,13 +117,8 @@ where
 {
     name.parse().map_err(|wrong: T::Err| {
         let expected = wrong.to_string();
-        ConfigError::Value {
-            key: key.to_owned(),
-            found: format!("`{name}`"),
-            expected: expected
-                .split_once(": use ")
-                .map_or(expected.clone(), |(_, names)| names.to_owned()),
-        }
+        let choices = expected.split_once(": use ").map_or(&*expected, |(_, names)| names);
+        ConfigError::value(key, format!("`{name}`"), choices)
     })
 }
 

@@ -199,9 +199,49 @@ fn what_is_wrong_is_named() {
         ),
     ];
     for (text, expected) in cases {
-        let error = load_with(text, &Overrides::default()).unwrap_err();
-        assert_eq!(error.to_string(), expected);
+        let error = load_with(text, &Overrides::default()).unwrap_err().to_string();
+        let problem = error.strip_prefix("/home/me/.codex/config.toml: ").unwrap_or(&error);
+        assert_eq!(problem, expected);
     }
     let error = load_with("model = ", &Overrides::default()).unwrap_err().to_string();
     assert!(error.starts_with("/home/me/.codex/config.toml is not valid TOML"), "{error}");
+}
+
+#[test]
+fn a_wrong_value_is_placed_where_it_was_set() {
+    let trusted = "[projects.\"/r\"]\ntrust_level = \"trusted\"\n";
+    let mut tree = tree(trusted);
+    tree.write("/r/.codex/config.toml", "project_doc_max_bytes = true\n");
+    let failed = Config::load(&tree, &machine(), Shape::Codex0_98, &Overrides::default());
+    let expected =
+        "/r/.codex/config.toml: `project_doc_max_bytes` is true: use a whole number, 0 or more";
+    assert_eq!(failed.unwrap_err().to_string(), expected);
+
+    let failed = load_with("", &settings(&["project_root_markers=1"])).unwrap_err();
+    assert!(failed.to_string().ends_with("`project_root_markers` is 1: use a list of texts"));
+    let failed = load_with("model = 1\n", &Overrides::default()).unwrap_err();
+    assert_eq!(failed.to_string(), "/home/me/.codex/config.toml: `model` is 1: use a text");
+    let failed = load_with("", &settings(&["model=1"])).unwrap_err();
+    assert_eq!(failed.to_string(), "-c: `model` is 1: use a text");
+}
+
+#[test]
+fn features_are_switches_and_unknown_ones_are_reported() {
+    let failed = load_with("[features]\nundo = \"yes\"\n", &Overrides::default()).unwrap_err();
+    assert!(failed.to_string().ends_with("`features.undo` is \"yes\": use true or false"));
+    let config = load("[features]\nchild_agent_md = true\nundo = true\nzzz = false\n");
+    let messages: Vec<_> = config.diagnostics.iter().map(|it| &*it.message).collect();
+    let unknown = "has no effect: Codex 0.98 knows no such feature";
+    let expected = [
+        format!("`features.child_agent_md` {unknown}; did you mean `child_agents_md`?"),
+        format!("`features.zzz` {unknown}"),
+    ];
+    assert_eq!(messages, expected);
+}
+
+#[test]
+fn a_providers_values_have_their_types() {
+    let text = "model_provider = \"x\"\n[model_providers.x]\nbase_url = 5\n";
+    let failed = load_with(text, &Overrides::default()).unwrap_err();
+    assert!(failed.to_string().ends_with("`model_providers.x.base_url` is 5: use a text"));
 }

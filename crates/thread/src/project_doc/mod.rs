@@ -101,6 +101,8 @@ pub enum Reason {
     Dangling,
     /// It is a directory, or a link to one.
     Directory,
+    /// It is neither a file nor a directory: a pipe, a socket or a device.
+    NotRegular,
     /// It could not be read.
     Unreadable {
         /// The system's words.
@@ -129,6 +131,7 @@ impl fmt::Display for Reason {
             Reason::OverBudget => f.write_str("the budget was used up"),
             Reason::Dangling => f.write_str("it is a link that leads nowhere"),
             Reason::Directory => f.write_str("it is a directory"),
+            Reason::NotRegular => f.write_str("it is neither a file nor a directory"),
             Reason::Unreadable { error } => write!(f, "it could not be read: {error}"),
             Reason::LostWith { unreadable } => {
                 write!(f, "lost, because {} could not be read", unreadable.display())
@@ -205,6 +208,9 @@ pub fn discover(files: &dyn Files, settings: &Settings<'_>) -> ProjectDocs {
         Some(failed) => Err(failed),
         None => read_within(files, settings, &candidates, &mut found),
     };
+    let dangling = found.ignored.iter().filter(|file| file.reason == Reason::Dangling);
+    let dangling: Vec<_> = dangling.map(|file| report::dangling(&file.path)).collect();
+    found.diagnostics.extend(dangling);
     if let Err(failed) = read {
         found.documents.clear();
         found.diagnostics.clear();
@@ -308,7 +314,8 @@ fn choose(
                 }
                 Some(by) => Reason::Shadowed { by: by.clone() },
             },
-            Ok(Kind::Directory | Kind::Special) => Reason::Directory,
+            Ok(Kind::Directory) => Reason::Directory,
+            Ok(Kind::Special) => Reason::NotRegular,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if files.entry_kind(&path).is_err() {
                     continue;

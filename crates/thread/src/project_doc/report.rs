@@ -34,6 +34,11 @@ pub(super) fn replaced(path: &Path) -> Diagnostic {
     Diagnostic::new(Code::AgentsMdNotUtf8, message).at_path(path.display().to_string())
 }
 
+pub(super) fn dangling(path: &Path) -> Diagnostic {
+    let message = format!("{} is left out: the link leads nowhere", path.display());
+    Diagnostic::new(Code::FileUnreadable, message).at_path(path.display().to_string())
+}
+
 pub(super) fn lost(failed: &Failure, files: usize) -> Diagnostic {
     let message = format!(
         "no project document is sent, because {} could not be read: {}",

@@ -24,7 +24,7 @@ pub fn read_rollout(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Result<Rec
             Err(reason) => diagnostics.push(invalid(index, &reason)),
         }
     }
-    record.ok_or_else(|| NotARecord("it is empty".to_owned()))
+    record.ok_or_else(|| NotARecord::without_start(text))
 }
 
 fn started(meta: &Value) -> Record {

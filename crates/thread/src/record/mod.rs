@@ -69,6 +69,19 @@ pub struct Usage {
 #[error("the file does not begin like a thread's record: {0}")]
 pub struct NotARecord(String);
 
+impl NotARecord {
+    /// A file without a line that could be read.
+    fn without_start(text: &str) -> Self {
+        let first = text.lines().enumerate().find(|(_, line)| !line.trim().is_empty());
+        Self(match first {
+            None => "it is empty".to_owned(),
+            Some((index, line)) => {
+                format!("line {} is no JSON, or was cut off after {} bytes", index + 1, line.len())
+            }
+        })
+    }
+}
+
 impl Record {
     /// Returns the model of the last request.
     pub fn last_model(&self) -> Option<&str> {

@@ -48,7 +48,7 @@ pub(super) fn read(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Result<Reco
             Err(reason) => diagnostics.push(invalid(index, &reason)),
         }
     }
-    record.ok_or_else(|| NotARecord("it is empty".to_owned()))
+    record.ok_or_else(|| NotARecord::without_start(text))
 }
 
 fn started(start: &Value) -> Result<Record, NotARecord> {

@@ -175,6 +175,7 @@ pub fn is_loss(rule: &Rule) -> bool {
         | Rule::Shadowed(_)
         | Rule::Blank
         | Rule::Directory
+        | Rule::NotRegular
         | Rule::Duplicate(_)
         | Rule::Excluded(_)
         | Rule::SwitchedOff(_)

@@ -78,13 +78,10 @@ fn compaction_first(request: &Request) -> Option<Diagnostic> {
     (request.purpose == Purpose::Compaction).then(|| Diagnostic::new(Code::ThreadCompacts, message))
 }
 
-/// Says where a value comes from that the error alone cannot place: layers are merged before they are
-/// read.
+/// Says where a name comes from that the error alone cannot place.
 fn explain_config(error: ConfigError, machine: &Machine) -> UsageError {
     match error {
-        ConfigError::Value { .. }
-        | ConfigError::UnknownProfile(_)
-        | ConfigError::UnknownProvider(_) => {
+        ConfigError::UnknownProfile(_) | ConfigError::UnknownProvider(_) => {
             let file = machine.codex_home.join("config.toml");
             UsageError(format!("{}, or what overrides it: {error}", file.display()))
         }
