@@ -16,8 +16,8 @@ use convoke_model::{
     CallEvent, CallLimits, Client, Endpoint, Host, MemoryStore, ModelAgent, Proxies, Settings,
 };
 use convoke_rehearsal::{Script, start};
-use convoke_session::SqliteStore;
-use convoke_session::store::sqlite::{NewRequest, Predecessor, RequestTexts};
+use convoke_session::request::{NewRequest, Predecessor, RequestTexts};
+use convoke_session::{SqliteStore, Store as _};
 use convoke_thread::config::{Machine, Wire};
 
 const STREAM_BYTES: usize = 100 << 20;
@@ -47,9 +47,9 @@ async fn cost_of_keeping_requests() {
         let texts = RequestTexts { body, ledger };
         let predecessor = before
             .as_ref()
-            .map(|(number, it)| Predecessor { number: *number, texts: borrowed(it) });
+            .map(|(number, it)| Predecessor { number: *number, texts: it.borrowed() });
         let request =
-            NewRequest { turn: None, about: "{}", texts: borrowed(&texts), before: predecessor };
+            NewRequest { turn: None, about: "{}", texts: texts.borrowed(), before: predecessor };
         let begun = Instant::now();
         let number = store.add_request("t", request).await.unwrap();
         added.push(begun.elapsed());
@@ -73,10 +73,6 @@ async fn cost_of_keeping_requests() {
         added[TURNS - 1],
         read[TURNS - 1]
     );
-}
-
-fn borrowed(texts: &RequestTexts) -> RequestTexts<&str> {
-    RequestTexts { body: &texts.body, ledger: &texts.ledger }
 }
 
 /// Returns a text that packs about as well as prose does.
