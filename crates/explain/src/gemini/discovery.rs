@@ -120,11 +120,14 @@ fn upward(settings: &Settings, start: &Path, top: &Path) -> Vec<PathBuf> {
         .take_while(|directory| *directory != settings.directory && directory.starts_with(top))
         .collect();
     directories.reverse();
-    let names = |directory: &&Path| {
-        let directory = directory.to_path_buf();
-        settings.names.iter().map(move |name| absolute(&directory, Path::new(name)))
+    let named = |(directory, name): (&Path, &Path)| match name.file_name() {
+        // The usual name needs no cleaning, which would take the whole path apart.
+        Some(plain) if plain == name.as_os_str() => directory.join(plain),
+        _ => absolute(directory, name),
     };
-    directories.iter().flat_map(names).collect()
+    let names = || settings.names.iter().map(Path::new);
+    let places = directories.into_iter().flat_map(|it| names().map(move |name| (it, name)));
+    places.map(named).collect()
 }
 
 fn push_all(
