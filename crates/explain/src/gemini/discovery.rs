@@ -120,9 +120,10 @@ fn upward(settings: &Settings, start: &Path, top: &Path) -> Vec<PathBuf> {
         .take_while(|directory| *directory != settings.directory && directory.starts_with(top))
         .collect();
     directories.reverse();
+    // Cleaning takes the whole path apart, and the usual path and name need none.
+    let is_clean = absolute(start, start).as_os_str() == start.as_os_str();
     let named = |(directory, name): (&Path, &Path)| match name.file_name() {
-        // The usual name needs no cleaning, which would take the whole path apart.
-        Some(plain) if plain == name.as_os_str() => directory.join(plain),
+        Some(plain) if is_clean && plain == name.as_os_str() => directory.join(plain),
         _ => absolute(directory, name),
     };
     let names = || settings.names.iter().map(Path::new);
