@@ -77,7 +77,7 @@ impl Nearby {
     }
 
     /// Returns the nearest directory above a path that is held, and the path from there.
-    fn from_held<'a>(&self, path: &'a Path) -> Option<(&OwnedFd, &'a OsStr)> {
+    fn nearest_held<'a>(&self, path: &'a Path) -> Option<(&OwnedFd, &'a OsStr)> {
         let path = path.as_os_str().as_bytes();
         // What is too long for the system is for others too, and so must fail here.
         if path.len() >= MAX_PATH {
@@ -100,7 +100,7 @@ fn below<'a>(path: &'a [u8], directory: &[u8]) -> Option<&'a [u8]> {
 
 impl Files for Nearby {
     fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
-        let Some((held, below)) = self.from_held(path) else {
+        let Some((held, below)) = self.nearest_held(path) else {
             return Disk.entry_kind(path);
         };
         let found = statat(held, below, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -108,7 +108,7 @@ impl Files for Nearby {
     }
 
     fn kind(&self, path: &Path) -> io::Result<Kind> {
-        let Some((held, below)) = self.from_held(path) else {
+        let Some((held, below)) = self.nearest_held(path) else {
             return Disk.kind(path);
         };
         let found = statat(held, below, AtFlags::empty())?;
@@ -116,13 +116,13 @@ impl Files for Nearby {
     }
 
     fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
-        let Some((held, below)) = self.from_held(path) else {
+        let Some((held, below)) = self.nearest_held(path) else {
             return Disk.read_head(path, limit);
         };
         let found = statat(held, below, AtFlags::empty())?;
-        let size = match (FileType::from_raw_mode(found.st_mode), u64::try_from(found.st_size)) {
-            (FileType::RegularFile, Ok(size)) => size,
-            _ => return Disk.read_head(path, limit),
+        let kind = FileType::from_raw_mode(found.st_mode);
+        let (FileType::RegularFile, Ok(size)) = (kind, u64::try_from(found.st_size)) else {
+            return Disk.read_head(path, limit);
         };
         let file = openat(held, below, OFlags::RDONLY | OFlags::CLOEXEC, 0.into())?;
         read_open(File::from(file), size, limit)
@@ -133,7 +133,7 @@ impl Files for Nearby {
     }
 
     fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {
-        let Some((held, below)) = self.from_held(directory) else {
+        let Some((held, below)) = self.nearest_held(directory) else {
             return Disk.entries(directory);
         };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
