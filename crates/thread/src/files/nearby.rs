@@ -21,7 +21,7 @@ const MAX_PATH: usize = 4096;
 /// The file system of this machine, seen from a directory that much will be asked about.
 ///
 /// The system walks a path from its first name whenever it is asked about a file, which below 200
-/// directories is nearly all of the work. Here some directories on the way are held open, so that
+/// directories is a large part of the work. Here some directories on the way are held open, so that
 /// a look costs a few names however deep the file lies. The answers are those of [`Disk`], and what
 /// lies elsewhere is asked of it.
 #[derive(Debug, Default)]
