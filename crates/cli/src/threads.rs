@@ -1,6 +1,7 @@
 //! The threads of models, in the store of sessions.
 
 use convoke_agent::delivery::TurnName;
+use convoke_model::log::Compaction;
 use convoke_model::store::{KeptRequest, NewRequest, StoreError, Stored};
 use convoke_model::{ThreadId, ThreadStore, log, sent};
 use convoke_session::id::InvalidSessionId;
@@ -8,6 +9,10 @@ use convoke_session::request::{self, Predecessor, RequestTexts, RequestTurn};
 use convoke_session::store::{Store as _, StoreError as SessionStoreError};
 use convoke_session::transfer::{BadRequest, BadThread, BroughtRequest, Checks};
 use convoke_session::{SqliteStore, TurnId};
+use convoke_thread::item::ResponseItem;
+use serde::Serialize;
+
+use crate::figures::count;
 
 /// Keeps threads in the store of sessions.
 #[derive(Debug, Clone)]
@@ -88,6 +93,38 @@ fn of_session(turn: &TurnName) -> Result<RequestTurn, StoreError> {
 
 fn failed(error: &SessionStoreError) -> StoreError {
     StoreError::Failed(error.to_string())
+}
+
+/// What came back with an undone compaction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BroughtBack {
+    /// How many items of the thread.
+    items: u64,
+    /// The bytes of their texts.
+    bytes: u64,
+    /// The summary that stood for them.
+    summary: String,
+}
+
+impl From<Compaction> for BroughtBack {
+    fn from(compaction: Compaction) -> Self {
+        let Compaction { summary, replaced, .. } = compaction;
+        let bytes = replaced.iter().map(ResponseItem::text_bytes).sum();
+        Self { items: replaced.len() as u64, bytes, summary }
+    }
+}
+
+impl BroughtBack {
+    /// Says it in a line, of whoever remembers it.
+    pub fn line(&self, who: &str) -> String {
+        let (items, bytes) = (count(self.items, "item"), count(self.bytes, "byte"));
+        format!("{who} has back what the last summary had replaced: {items}, {bytes} of text")
+    }
+}
+
+/// Says that a summary stands for what was said, and how to undo that.
+pub fn compacted(who: &str, summary: &str, undo: &str) -> String {
+    format!("{summary}\n\n{who} goes on from this summary; {undo} brings the rest back")
 }
 
 /// Refuses what an imported session brings of models and they have never written.

@@ -115,7 +115,9 @@ async fn requests_are_part_of_a_commit(store: &impl Store) -> Result<(), StoreEr
     store.note_request(&sent_to, 1, "done").await?;
     let (session, thread) = begin(store).await?;
     let mut requests = store.sent_requests(&sent_to).await?;
-    requests.iter_mut().for_each(|request| request.row.thread.clone_from(&thread));
+    for request in &mut requests {
+        request.row.thread.clone_from(&thread);
+    }
 
     let mut broken = requests.clone();
     broken[2].texts.body = TextChange { from_start: 1, ..TextChange::of("", "x") };

@@ -74,7 +74,9 @@ impl ArchivedThread {
     pub(super) fn into_rows(self, session: SessionId) -> (Addition, Vec<SentRequest>) {
         let Self { name, lines, mut requests } = self;
         let thread = format!("{session}-{name}");
-        requests.iter_mut().for_each(|request| request.row.thread.clone_from(&thread));
+        for request in &mut requests {
+            request.row.thread.clone_from(&thread);
+        }
         (Addition { thread, known: 0, lines }, requests)
     }
 
