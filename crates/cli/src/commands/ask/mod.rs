@@ -2,14 +2,17 @@
 
 mod arguments;
 mod output;
+mod shown;
+mod threads;
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use convoke_agent::delivery::Trust;
 use convoke_agent::verdict::{Failure, Reason};
-use convoke_agent::{Agent, Delivery, Outcome as TurnOutcome, Turn, Verdict};
+use convoke_agent::{Agent, Delivery, Verdict};
 use convoke_model::member::Observer;
 use convoke_model::{
     Host, Log, ModelAgent, Sent, Settings, ThreadId, ThreadStore, root_of, undo_compaction,
@@ -19,10 +22,11 @@ use convoke_thread::files::Disk;
 use convoke_thread::pack::Pack;
 
 pub use self::arguments::Arguments;
-use self::output::{Account, Printer, SentRequest};
+use self::output::{Account, AskedThread, Printer, SentRequest, Streams, Watched};
 use crate::commands::sessions::sent::{Showing, show_thread};
 use crate::conversation::home::Home;
 use crate::conversation::trust::TrustedDirectories;
+use crate::following::{Followed, follow};
 use crate::machine;
 use crate::outcome::{Outcome, UsageError};
 use crate::requests::Wanted;
@@ -32,9 +36,11 @@ use crate::threads::{BroughtBack, StoredThreads};
 /// Asks, and shows the answer as it comes.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let task = match arguments {
+        Arguments { threads: true, .. } => Task::List,
         Arguments { request: Some(wanted), .. } => Task::Show(*wanted),
         Arguments { undo_compaction: true, .. } => Task::Undo,
         Arguments { compact: true, .. } => Task::Compact,
+        Arguments { forget: true, .. } => Task::Forget,
         _ => Task::Ask(arguments.question()?),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -44,10 +50,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     runtime.block_on(perform(arguments, task))
 }
 
+/// What is done.
 enum Task {
     Ask(String),
     Compact,
     Undo,
+    /// Remove a thread.
+    Forget,
+    /// List the threads.
+    List,
     /// Show one request, or all.
     Show(Wanted),
 }
@@ -55,15 +66,25 @@ enum Task {
 async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
     let home = Home::of(&surroundings::of_process()?);
     let store = SqliteStore::open(&home.data).await.context("cannot open the store of threads")?;
-    if let (Task::Show(wanted), Some(thread)) = (&task, &arguments.thread) {
-        let showing = Showing { json: arguments.json, explain: arguments.explain };
-        show_thread(&store, thread, *wanted, showing).await?;
-        return Ok(Outcome::Done);
+    match (&task, &arguments.thread) {
+        (Task::List, _) => return threads::list(&store, arguments).await,
+        (Task::Show(wanted), Some(thread)) => {
+            let showing = Showing { json: arguments.json, explain: arguments.explain };
+            show_thread(&store, thread, *wanted, showing).await?;
+            return Ok(Outcome::Done);
+        }
+        (task, Some(thread)) => threads::expect_own(&store, thread, task).await?,
+        (_, None) => {}
+    }
+    if let (Task::Forget, Some(thread)) = (&task, &arguments.thread) {
+        return threads::forget(&store, thread, arguments).await;
     }
     let store: Arc<dyn ThreadStore> = Arc::new(StoredThreads(store));
-    if let Some(thread) = &arguments.thread {
-        let found = Log::load(&*store, thread).await?;
-        found.ok_or_else(|| UsageError(format!("--thread: there is no thread {thread}")))?;
+    if let Some(thread) = &arguments.thread
+        && Log::load(&*store, thread).await?.is_none()
+    {
+        let what = "there is nothing to go on with: its first turn was not done";
+        return Err(UsageError(format!("--thread: {thread}: {what}; ask anew")).into());
     }
     let requests: Arc<Mutex<Vec<SentRequest>>> = Arc::default();
     let (turn, redactor) = match (task, &arguments.thread) {
@@ -72,7 +93,7 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
             output::write_undone(thread, &BroughtBack::from(undone), arguments)?;
             return Ok(Outcome::Done);
         }
-        (Task::Undo, None) | (Task::Show(_), _) => {
+        (Task::Undo, None) | (Task::Show(_) | Task::Forget | Task::List, _) => {
             return Err(UsageError("--thread is missing".to_owned()).into());
         }
         (Task::Compact, thread) => {
@@ -85,10 +106,28 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
             (agent.start(delivery(question, thread.as_ref(), &home)?), agent.redactor())
         }
     };
-    let ended = follow(turn, Printer::new(arguments, redactor)).await?;
+    let watched = match arguments {
+        Arguments { json: true, .. } => Watched::Nothing,
+        Arguments { compact: true, .. } => Watched::Notes,
+        _ => Watched::Answer,
+    };
+    let mut printer = Printer::new(Streams::of_process(), watched, redactor);
+    let Followed { ended, thread, shown } = follow(turn, |event| printer.event(event)).await;
+    let shown = shown.and_then(|()| printer.finish());
     let requests = std::mem::take(&mut *requests.lock().unwrap_or_else(PoisonError::into_inner));
-    let account = Account { ended: &ended, requests: &requests };
-    output::write(&account, arguments)?;
+    let thread = match &ended.resume {
+        Some(resume) => Some(AskedThread::GoesOn(resume.session.clone())),
+        None => thread.filter(|_| !requests.is_empty()).map(AskedThread::OnlySent),
+    };
+    output::write(&Account { ended: &ended, thread, requests: &requests }, arguments)?;
+    match shown {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+            if ended.verdict == Verdict::Cancelled {
+                anyhow::bail!("nobody reads the answer any more, so the turn was cancelled");
+            }
+        }
+        shown => shown?,
+    }
     match ended.verdict {
         Verdict::Done => {
             Ok(arguments.deny.outcome(ended.diagnostics.iter().map(|diagnostic| diagnostic.code)))
@@ -153,30 +192,4 @@ fn observer(requests: &Arc<Mutex<Vec<SentRequest>>>) -> Observer {
         let mut requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
         requests.push(SentRequest::from(sent));
     })
-}
-
-/// Follows a turn to its end; an interrupt cancels it.
-async fn follow(mut turn: Turn, mut printer: Printer) -> anyhow::Result<TurnOutcome> {
-    let canceller = turn.canceller();
-    let on_interrupt = canceller.clone();
-    let interrupt = tokio::spawn(async move {
-        // Without the signal nothing can be cancelled, and the turn goes on.
-        if tokio::signal::ctrl_c().await.is_ok() {
-            on_interrupt.cancel();
-        }
-    });
-    let mut shown = Ok(());
-    while let Some(event) = turn.next().await {
-        shown = printer.event(&event);
-        if shown.is_err() {
-            // A reader that went away wants no more; the turn still gets to its end.
-            canceller.cancel();
-            break;
-        }
-    }
-    let ended = turn.outcome().await;
-    interrupt.abort();
-    shown?;
-    printer.finish()?;
-    Ok(ended)
 }
