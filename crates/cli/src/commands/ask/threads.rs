@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::io::{Write as _, stdout};
 
 use convoke_agent::event::Purpose;
-use convoke_model::ThreadId;
+use convoke_model::{Log, ThreadId};
 use convoke_session::thread::{LoneThread, ThreadOwner};
 use convoke_session::{Millis, SqliteStore, Store as _};
 use serde::Serialize;
@@ -19,32 +19,39 @@ use crate::outcome::{Outcome, UsageError};
 use crate::program;
 use crate::requests::StoredRequest;
 use crate::terminal::Paint;
+use crate::threads::StoredThreads;
 
-/// Refuses a thread that is not there, and one of a session: that is changed only by who holds the
-/// session.
-pub(super) async fn expect_own(
-    store: &SqliteStore,
-    thread: &ThreadId,
-    task: &Task,
-) -> anyhow::Result<()> {
-    let session = match store.thread_owner(thread.as_str()).await? {
-        Some(ThreadOwner::Nobody) => return Ok(()),
-        Some(ThreadOwner::Session(session)) => session,
-        None => return Err(UsageError(format!("--thread: there is no thread {thread}")).into()),
+/// Refuses to change a thread of a session, which only who holds the session does, and one that is not
+/// there or in which nothing was said.
+pub(super) async fn expect_own(store: &SqliteStore, task: &Task) -> anyhow::Result<()> {
+    let (thread, command) = match task {
+        Task::Ask(_, None) | Task::Show(..) | Task::List => return Ok(()),
+        Task::Ask(_, Some(thread)) => (thread, "run --session ID --to MEMBER \"…\""),
+        Task::Compact(thread) => (thread, "sessions compact ID MEMBER"),
+        Task::Undo(thread) => (thread, "sessions compact ID MEMBER --undo"),
+        Task::Forget(thread) => (thread, "sessions rm ID"),
     };
-    let member = thread.member_of(&session.to_string());
-    let member = member.as_deref().map_or("MEMBER".into(), quoted);
-    let (program, id) = (program::name(), short(session));
-    let command = match task {
-        Task::Compact => format!("{program} sessions compact {id} {member}"),
-        Task::Undo => format!("{program} sessions compact {id} {member} --undo"),
-        Task::Forget => format!("{program} sessions rm {id}"),
-        Task::Ask(_) | Task::List | Task::Show(_) => {
-            format!("{program} run --session {id} --to {member} \"…\"")
+    let refused = |why: String| Err(UsageError(format!("--thread: {why}")).into());
+    match store.thread_owner(thread.as_str()).await? {
+        None => refused(format!("there is no thread {thread}")),
+        Some(ThreadOwner::Session(session)) => {
+            let (program, id) = (program::name(), short(session));
+            let member = thread.member_of(&session.to_string());
+            let member = member.map_or("MEMBER".to_owned(), |member| quoted(&member));
+            let command = command.replace("ID", &id).replace("MEMBER", &member);
+            let whose = format!("{thread} is a thread of session {id}, and changes with it");
+            refused(format!("{whose}; use `{program} {command}`"))
         }
-    };
-    let whose = format!("--thread: {thread} is a thread of session {id}, and changes with it");
-    Err(UsageError(format!("{whose}; use `{command}`")).into())
+        Some(ThreadOwner::Nobody) if matches!(task, Task::Forget(_)) => Ok(()),
+        Some(ThreadOwner::Nobody) => {
+            match Log::load(&StoredThreads(store.clone()), thread).await? {
+                Some(_) => Ok(()),
+                None => refused(format!(
+                    "{thread}: there is nothing to go on with: its first turn was not done; ask anew"
+                )),
+            }
+        }
+    }
 }
 
 /// Returns a name as a shell takes it for one word.
