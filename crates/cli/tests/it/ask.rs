@@ -204,10 +204,8 @@ fn a_model_is_a_member_of_a_team_and_its_thread_is_compacted_by_hand() {
     assert!(run(&["run", "--session", "last", "Two?"]).contains("Second answer."));
     let undone = run(&["sessions", "compact", "last", "mo", "--undo", "--json"]);
     let undone: Value = serde_json::from_str(&undone).expect("JSON");
-    assert_eq!(
-        (&undone["summary"], &undone["undone"]["summary"]),
-        (&Value::Null, &json!("SUMMARY"))
-    );
+    let summary = undone["undone"]["summary"].as_str().expect("a summary");
+    assert!(undone["summary"].is_null() && summary.ends_with("SUMMARY"), "{undone}");
     assert!(undone["undone"]["items"].as_u64() > Some(3), "{undone}");
     assert!(run(&["run", "--session", "last", "Three?"]).contains("Third answer."));
 

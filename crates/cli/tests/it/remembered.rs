@@ -121,8 +121,9 @@ fn a_request_that_is_none_is_refused_with_its_line_and_nothing_is_imported() {
     let all = run(&context, &["sessions", "export", "last", "--all"]);
     let at = all.lines().position(|line| line.starts_with("{\"request\":")).expect("a line") + 1;
     let with = |from: &str, to: &str| {
-        assert!(all.contains(from), "{from}: {all}");
-        all.replacen(from, to, 1)
+        let (before, requests) = all.split_at(all.find("{\"request\":").expect("a request"));
+        assert!(requests.contains(from), "{from}: {requests}");
+        format!("{before}{}", requests.replacen(from, to, 1))
     };
     let about = "\"about\":\"{\\\"at\\\":";
     let outcome = "\"outcome\":\"{\\\"failed\\\":[]";
