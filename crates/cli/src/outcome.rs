@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::terminal::shown_on;
+
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -31,6 +33,7 @@ pub struct UsageError(pub String);
 /// Explains an error to a person and returns its exit code.
 #[expect(clippy::print_stderr, reason = "this is where errors reach the person")]
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    eprintln!("convoke: {error:#}");
+    let text = format!("{error:#}");
+    eprintln!("convoke: {}", shown_on(&std::io::stderr(), &text));
     ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
 }

@@ -25,6 +25,7 @@ mod resume;
 mod rpc;
 mod run;
 mod sessions;
+mod threads;
 mod trust;
 mod vectors;
 

@@ -18,7 +18,7 @@ use crate::id::{Head, MessageNumber, Millis, SessionId, TurnId};
 use crate::progress::Progress;
 use crate::request::{NewRequest, RequestRow, RequestTexts, SentRequest};
 use crate::session::{NewSession, NumberedMessage, Session, State, Summary};
-use crate::thread::{Addition, ThreadLine};
+use crate::thread::{Addition, LoneThread, ThreadLine, ThreadOwner};
 use crate::turn::{Attempt, Turn};
 
 /// Keeps sessions.
@@ -119,6 +119,21 @@ pub trait Store: Send + Sync + 'static {
         &self,
         session: SessionId,
     ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send;
+
+    /// Returns whose a thread is; `None` when there is no such thread.
+    fn thread_owner(
+        &self,
+        thread: &str,
+    ) -> impl Future<Output = Result<Option<ThreadOwner>, StoreError>> + Send;
+
+    /// Returns the threads of no session, in the order of their names. Costs what they hold.
+    fn lone_threads(&self) -> impl Future<Output = Result<Vec<LoneThread>, StoreError>> + Send;
+
+    /// Removes a thread of no session with its requests. Returns whether there was one.
+    fn remove_lone_thread(
+        &self,
+        thread: &str,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
     /// Adds lines to a thread outside of any turn, all of them or none. `known` is the number of lines
     /// that the caller has read. They tell of no more than the line before them.

@@ -27,6 +27,16 @@ pub struct Arguments {
     /// Compact the thread instead of asking: a summary takes the place of what was said
     #[arg(long, requires = "thread", conflicts_with_all = ["prompt", "undo_compaction"])]
     pub(super) compact: bool,
+    /// List the threads of earlier questions instead of asking, the one that was last used first
+    #[arg(long, conflicts_with_all = ["prompt", "thread"])]
+    pub(super) threads: bool,
+    /// Remove the thread instead of asking, with all that was sent in it
+    #[arg(
+        long,
+        requires = "thread",
+        conflicts_with_all = ["prompt", "compact", "undo_compaction", "request"]
+    )]
+    pub(super) forget: bool,
     /// Undo the thread's last compaction instead of asking
     #[arg(long, requires = "thread", conflicts_with = "prompt")]
     pub(super) undo_compaction: bool,

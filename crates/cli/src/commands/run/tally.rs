@@ -40,6 +40,14 @@ pub(super) struct MemberTally {
     pub(super) elapsed_ms: u64,
 }
 
+impl MemberTally {
+    /// Returns the bytes that it was sent: its requests where we sent them ourselves, and its prompts
+    /// where its program sent what nobody sees.
+    pub(super) fn bytes(&self) -> u64 {
+        self.requests.map_or(self.sent_bytes, |requests| requests.bytes)
+    }
+}
+
 /// Tokens as an agent counted them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(super) struct CountedTokens {

@@ -39,6 +39,8 @@ pub(super) struct View<W> {
     /// Whom the newest message calls, until the turn's end is shown.
     called: Vec<Queued>,
     speakers: HashMap<MessageNumber, MemberName>,
+    /// Whose requests we send ourselves: what they are sent is more than their prompts.
+    models: Vec<MemberName>,
 }
 
 /// An agent at work.
@@ -75,6 +77,7 @@ impl<W: Write> View<W> {
             live: false,
             called: Vec::new(),
             speakers: HashMap::new(),
+            models: Vec::new(),
         }
     }
 
@@ -86,6 +89,11 @@ impl<W: Write> View<W> {
     /// Takes note of who wrote an earlier message.
     pub(super) fn knows(&mut self, message: MessageNumber, author: MemberName) {
         self.speakers.insert(message, author);
+    }
+
+    /// Takes note that a member is a model whose requests we send ourselves.
+    pub(super) fn knows_model(&mut self, member: MemberName) {
+        self.models.push(member);
     }
 
     /// Shows a line of its own.
@@ -131,8 +139,10 @@ impl<W: Write> View<W> {
                 let bytes = prompt.bytes + system.map_or(0, |system| system.bytes);
                 let again =
                     if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+                // The requests of a model carry more, and are told of when the turn has ended.
+                let what = if self.models.contains(member) { "its prompt has" } else { "sent" };
                 let about = format!(
-                    "turn {turn}{again}, {} · sent {} bytes, about {} tokens",
+                    "turn {turn}{again}, {} · {what} {} bytes, about {} tokens",
                     self.answering(*answers),
                     number(bytes),
                     number(*tokens_estimate)

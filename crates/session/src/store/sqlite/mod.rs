@@ -23,7 +23,7 @@ use crate::content::ContentHash;
 use crate::id::{Head, MessageNumber, SessionId, TurnId};
 use crate::request::{NewRequest, RequestRow, RequestTexts, SentRequest};
 use crate::session::{NewSession, NumberedMessage, Session, Summary};
-use crate::thread::ThreadLine;
+use crate::thread::{LoneThread, ThreadLine, ThreadOwner};
 use crate::turn::{Attempt, Turn};
 
 /// Sessions in one SQLite file. Clones share it.
@@ -182,6 +182,18 @@ impl Store for SqliteStore {
 
     async fn threads(&self, session: SessionId) -> Result<Vec<String>, StoreError> {
         threads::of_session(&self.pool, session).await
+    }
+
+    async fn thread_owner(&self, thread: &str) -> Result<Option<ThreadOwner>, StoreError> {
+        threads::owner(&self.pool, thread).await
+    }
+
+    async fn lone_threads(&self) -> Result<Vec<LoneThread>, StoreError> {
+        threads::of_nobody(&self.pool).await
+    }
+
+    async fn remove_lone_thread(&self, thread: &str) -> Result<bool, StoreError> {
+        threads::remove_lone(&self.pool, &self.failpoint, thread).await
     }
 
     async fn extend_thread(
