@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::Arguments;
 use crate::diagnostics;
-use crate::requests::tokens;
+use crate::requests::{retry, tokens};
 use crate::terminal::Paint;
 
 /// What was sent, without its bytes.
@@ -71,10 +71,9 @@ impl Printer {
         match &event.kind {
             EventKind::Text { text, part: Part::Delta } => self.piece(text),
             EventKind::Text { text, part: Part::Whole } => self.whole(text),
-            EventKind::Retry { attempt, max, reason, .. } => {
+            retried @ EventKind::Retry { .. } => {
                 self.again = Some(String::new());
-                let of = max.map_or_else(String::new, |max| format!(" of {max}"));
-                self.note(&format!("attempt {attempt}{of} failed: {reason}; trying again"))
+                self.note(&retry(retried).unwrap_or_default())
             }
             EventKind::ToolStarted { name, input, .. } => self.note(&format!("{name} {input}")),
             _ => Ok(()),
