@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use convoke_agent::delivery::Trust;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, Delivery, Outcome as TurnOutcome, Turn, Verdict};
+use convoke_core::Diagnostic;
 use convoke_model::member::Observer;
 use convoke_model::{
     Host, Log, ModelAgent, Sent, Settings, ThreadId, ThreadStore, root_of, undo_compaction,
@@ -66,6 +67,7 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
         found.ok_or_else(|| UsageError(format!("--thread: there is no thread {thread}")))?;
     }
     let requests: Arc<Mutex<Vec<SentRequest>>> = Arc::default();
+    let mut remarks = Vec::new();
     let turn = match (task, &arguments.thread) {
         (Task::Undo, Some(thread)) => {
             undo_compaction(&*store, thread).await?;
@@ -75,15 +77,16 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
             return Err(UsageError("--thread is missing".to_owned()).into());
         }
         (Task::Compact, thread) => {
-            let agent = agent(arguments, &home, store, observer(&requests))?;
+            let agent = agent(arguments, &home, store, observer(&requests), &mut remarks)?;
             agent.start_compaction(delivery(String::new(), thread.as_ref(), &home)?)
         }
         (Task::Ask(question), thread) => {
-            let agent = agent(arguments, &home, store, observer(&requests))?;
+            let agent = agent(arguments, &home, store, observer(&requests), &mut remarks)?;
             agent.start(delivery(question, thread.as_ref(), &home)?)
         }
     };
-    let ended = follow(turn, arguments).await?;
+    let mut ended = follow(turn, arguments).await?;
+    ended.diagnostics.splice(..0, remarks);
     let requests = std::mem::take(&mut *requests.lock().unwrap_or_else(PoisonError::into_inner));
     let account = Account { ended: &ended, requests: &requests };
     output::write(&account, arguments)?;
@@ -106,8 +109,9 @@ fn agent(
     home: &Home,
     store: Arc<dyn ThreadStore>,
     observer: Observer,
+    remarks: &mut Vec<Diagnostic>,
 ) -> anyhow::Result<ModelAgent> {
-    let (api, model) = arguments.settings(home)?;
+    let (api, model) = arguments.settings(home, remarks)?;
     let env: Vec<_> = std::env::vars_os().collect();
     if let Some(name) = &api.key_env {
         convoke_model::Key::from_env(name, &env).map_err(|error| UsageError(error.to_string()))?;
