@@ -42,9 +42,12 @@ impl Key {
         if !is_variable_name(name) {
             return Err(KeyError::NotAName);
         }
-        let unset = || match looks_like_a_key(name) {
-            true => KeyError::NotAName,
-            false => KeyError::Unset(name.to_owned()),
+        let unset = || {
+            if looks_like_a_key(name) {
+                KeyError::NotAName
+            } else {
+                KeyError::Unset(name.to_owned())
+            }
         };
         let mut found = env.iter().rev().filter(|(key, _)| key == OsStr::new(name));
         let value = found.next().map(|(_, value)| value).filter(|value| !value.is_empty());

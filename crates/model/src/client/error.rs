@@ -202,34 +202,39 @@ impl Said {
 
     /// Returns the reason for a status: its words count only where the status leaves it open.
     fn reason_with(&self, status: u16) -> Reason {
-        let own = self.reason();
-        let is_one_of = |reasons: &[Reason]| own.is_some_and(|own| reasons.contains(&own));
-        match status {
-            401 => Reason::Auth,
-            // A key that is known may still not be allowed to do this.
-            403 if is_one_of(&[Reason::Auth, Reason::Budget, Reason::Model]) => {
-                own.unwrap_or(Reason::Request)
-            }
-            403 => Reason::Request,
-            404 if own == Some(Reason::Model) || self.mentions("model") => Reason::Model,
-            404 => Reason::Request,
-            429 if is_one_of(&[Reason::Budget]) => Reason::Budget,
-            400..=499 if status != 429 && is_one_of(&OF_THE_REQUEST) => {
-                own.unwrap_or(Reason::Request)
-            }
-            500..=599 if is_one_of(&[Reason::ContextFull, Reason::Budget]) => {
-                own.unwrap_or(Reason::Server)
-            }
-            _ => Reason::from_status(status),
+        let (own, open): (_, &[Reason]) = match status {
+            401 => (None, &[]),
+            429 => (self.coded(), &[Reason::Budget]),
+            400..=499 => (self.reason(), &OF_THE_REQUEST),
+            500 => (self.reason(), &[Reason::ContextFull, Reason::Budget]),
+            // What a gateway that is busy says of tokens is said of its own limits.
+            _ => (self.coded(), &[Reason::ContextFull, Reason::Budget]),
+        };
+        match own.filter(|own| open.contains(own)) {
+            Some(own) => own,
+            None if status == 404 && self.mentions("model") => Reason::Model,
+            // A key that is known may still not be allowed to do this, and a path may not be there.
+            None if status == 403 || status == 404 => Reason::Request,
+            None => Reason::from_status(status),
         }
     }
 
     /// Returns the reason that its words give: what its codes say, and then what its prose does.
     fn reason(&self) -> Option<Reason> {
-        let has = |word: &str| self.words.contains(word);
         let is_too_long = ["context length", "context window", "context size", "too many tokens"]
             .iter()
             .any(|words| self.mentions(words));
+        match self.coded() {
+            Some(reason) => Some(reason),
+            None if is_too_long => Some(Reason::ContextFull),
+            None if self.words.contains("server_error") => Some(Reason::Server),
+            None => None,
+        }
+    }
+
+    /// Returns the reason that its codes give, where they are of one meaning.
+    fn coded(&self) -> Option<Reason> {
+        let has = |word: &str| self.words.contains(word);
         if has("context_length_exceeded") || has("exceed_context_size") {
             Some(Reason::ContextFull)
         } else if has("insufficient_quota") || has("usage_not_included") {
@@ -243,10 +248,6 @@ impl Said {
         } else if has("invalid_prompt") {
             Some(Reason::Request)
         } else if has("overloaded") {
-            Some(Reason::Server)
-        } else if is_too_long {
-            Some(Reason::ContextFull)
-        } else if has("server_error") {
             Some(Reason::Server)
         } else {
             None
@@ -313,6 +314,8 @@ mod tests {
             (413, "", Reason::ContextFull, false),
             (500, r#"{"error":{"type":"exceed_context_size_error"}}"#, Reason::ContextFull, false),
             (500, "<html>", Reason::Server, true),
+            (500, r#"{"error":"the context size is exceeded"}"#, Reason::ContextFull, false),
+            (503, too_many, Reason::Server, true),
             (503, r#"{"detail":"loading"}"#, Reason::Server, true),
             (503, r#"{"error":{"code":"invalid_api_key"}}"#, Reason::Server, true),
             (408, "", Reason::Request, true),
