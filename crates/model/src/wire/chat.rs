@@ -161,7 +161,8 @@ impl Reader {
         let last = next.saturating_sub(1);
         let index = piece.index.unwrap_or(if piece.id.is_some() { next } else { last });
         if index >= MOST_CALLS {
-            let many = format!("a call has the number {index}, and {MOST_CALLS} calls are the most");
+            let many =
+                format!("a call has the number {index}, and {MOST_CALLS} calls are the most");
             return Some(CallError::Shape(many));
         }
         let call = self.calls.entry(index).or_default();
