@@ -5,8 +5,6 @@ use std::io;
 use convoke_agent::event::{Event, EventKind};
 use convoke_agent::{Outcome, Turn};
 
-use crate::terminal::printable;
-
 /// A turn that has ended.
 pub struct Followed {
     /// How it ended.
@@ -46,11 +44,4 @@ pub async fn follow(
     let ended = turn.outcome().await;
     interrupt.abort();
     Followed { ended, thread, shown }
-}
-
-/// Says that an attempt at a request failed and is made again, where that is what happened.
-pub fn retry_note(kind: &EventKind<'_>) -> Option<String> {
-    let EventKind::Retry { attempt, max, reason, .. } = kind else { return None };
-    let of = max.map_or_else(String::new, |max| format!(" of {max}"));
-    Some(format!("attempt {attempt}{of} failed: {}; trying again", printable(reason)))
 }

@@ -9,6 +9,7 @@
 )]
 
 mod ask;
+mod ask_key;
 mod assemble;
 mod capture;
 mod chat;

@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use convoke_agent::delivery::Trust;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, Delivery, Verdict};
+use convoke_core::Diagnostic;
 use convoke_model::member::Observer;
 use convoke_model::{
     Host, ModelAgent, Sent, Settings, ThreadId, ThreadStore, root_of, undo_compaction,
@@ -96,7 +97,9 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
         Task::Ask(question, thread) => (Some(question), thread),
     };
     let requests: Arc<Mutex<Vec<SentRequest>>> = Arc::default();
-    let agent = agent(arguments, &home, Arc::new(StoredThreads(store)), observer(&requests))?;
+    let mut remarks = Vec::new();
+    let store = Arc::new(StoredThreads(store));
+    let agent = agent(arguments, &home, store, observer(&requests), &mut remarks)?;
     let turn = match question {
         Some(question) => agent.start(delivery(question, thread.as_ref(), &home)?),
         None => agent.start_compaction(delivery(String::new(), thread.as_ref(), &home)?),
@@ -108,6 +111,7 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
     };
     let mut printer = Printer::new(Streams::of_process(), watched, agent.redactor());
     let mut followed = follow(turn, |event| printer.event(event)).await;
+    followed.ended.diagnostics.splice(..0, remarks);
     followed.shown = followed.shown.and_then(|()| printer.finish());
     let requests = std::mem::take(&mut *requests.lock().unwrap_or_else(PoisonError::into_inner));
     conclude(followed, &requests, arguments)
@@ -152,8 +156,9 @@ fn agent(
     home: &Home,
     store: Arc<dyn ThreadStore>,
     observer: Observer,
+    remarks: &mut Vec<Diagnostic>,
 ) -> anyhow::Result<ModelAgent> {
-    let (api, model) = arguments.settings(home)?;
+    let (api, model) = arguments.settings(home, remarks)?;
     let env: Vec<_> = std::env::vars_os().collect();
     if let Some(name) = &api.key_env {
         convoke_model::Key::from_env(name, &env).map_err(|error| UsageError(error.to_string()))?;

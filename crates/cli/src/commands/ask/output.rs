@@ -15,9 +15,8 @@ use serde_json::json;
 use super::Arguments;
 use super::shown::{Fresh, Shown};
 use crate::diagnostics;
-use crate::following::retry_note;
 use crate::program;
-use crate::requests::tokens;
+use crate::requests::{retry, tokens};
 use crate::terminal::{Paint, printable, shown_on};
 use crate::threads::{BroughtBack, compacted};
 
@@ -150,7 +149,7 @@ impl<O: Write, E: Write> Printer<O, E> {
             (kind @ EventKind::Retry { .. }, _) => {
                 self.show_held()?;
                 self.shown.begin_again();
-                retry_note(kind).map_or(Ok(()), |note| self.note(&note))
+                retry(kind).map_or(Ok(()), |note| self.note(&note))
             }
             (EventKind::ToolStarted { name, input, .. }, _) => {
                 self.note(&printable(&format!("{name} {input}")))
@@ -307,6 +306,7 @@ mod tests {
                     attempt: 1,
                     max: None,
                     status: None,
+                    wait_ms: None,
                     reason: "\u{1b}]0;title\u{7}busy\r".into(),
                 },
                 EventKind::ToolStarted {

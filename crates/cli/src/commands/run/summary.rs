@@ -9,11 +9,11 @@ use convoke_session::event::Stop;
 
 use super::reached::Arrivals;
 use super::tally::{CountedTokens, MemberTally, Tally};
-use super::view::{View, seconds};
+use super::view::View;
 use crate::commands::sessions::short;
 use crate::conversation::project::Origin;
 use crate::conversation::{Conversation, Players};
-use crate::figures::number;
+use crate::figures::{number, seconds};
 use crate::program;
 use crate::terminal::printable;
 

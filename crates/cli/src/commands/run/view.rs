@@ -15,8 +15,8 @@ use unicode_width::UnicodeWidthChar as _;
 
 use super::tally::Requests;
 use super::text::FlowingText;
-use crate::figures::{count, number};
-use crate::requests::tokens;
+use crate::figures::{count, number, seconds};
+use crate::requests::{retry, tokens};
 use crate::terminal::{Paint, printable};
 
 /// The screen that a run is shown on.
@@ -306,6 +306,9 @@ impl<W: Write> View<W> {
         if let EventKind::Warning(diagnostic) = &event.kind {
             return self.diagnostic(diagnostic);
         }
+        if let Some(retry) = retry(&event.kind) {
+            return self.retry(index, &retry);
+        }
         let EventKind::Text { text, part } = &event.kind else { return Ok(()) };
         if event.sub_agent.is_some() || self.screen.parallel {
             return Ok(());
@@ -322,6 +325,17 @@ impl<W: Write> View<W> {
                 flow.finish(&mut self.out)
             }
         }
+    }
+
+    /// Shows that a request is sent again. What was said of the answer so far counts for nothing.
+    fn retry(&mut self, index: usize, retry: &str) -> io::Result<()> {
+        self.clear_live()?;
+        let AtWork { member, text, pieces, .. } = &mut self.at_work[index];
+        *pieces = false;
+        text.finish(&mut self.out)?;
+        let name = if self.screen.parallel { format!("{member}: ") } else { String::new() };
+        let line = self.screen.paint.faint(&format!("{name}{}", printable(retry)));
+        self.line(&format!("  {line}"))
     }
 
     /// Ends what an agent says, and returns the requests that we sent for it.
@@ -379,7 +393,7 @@ impl AtWork {
             EventKind::Request { bytes, unchanged_bytes, .. } => {
                 self.requests.add(*bytes, *unchanged_bytes);
             }
-            EventKind::Usage(usage) => self.tokens = Some(usage.input + usage.output),
+            EventKind::Usage(usage) => self.tokens = Some(usage.input.saturating_add(usage.output)),
             EventKind::ToolStarted { name, .. } => self.doing = Some(format!("runs {name}")),
             EventKind::ToolFinished { .. } => self.doing = None,
             EventKind::Thinking { .. } => self.doing = Some("thinks".to_owned()),
@@ -406,14 +420,6 @@ impl AtWork {
             let _ = write!(line, " · {} tokens", number(tokens));
         }
         line
-    }
-}
-
-/// Returns a time as people say it.
-pub(super) fn seconds(time: Duration) -> String {
-    match time.as_secs() {
-        whole @ 60.. => format!("{} min {:02} s", whole / 60, whole % 60),
-        _ => format!("{:.1} s", time.as_secs_f64()),
     }
 }
 
@@ -479,6 +485,39 @@ mod tests {
             view.show(&agent(1, "max", piece("Hello"))).unwrap();
         });
         assert!(screen.ends_with("tokens\n  Hello"), "{screen}");
+    }
+
+    #[test]
+    fn a_request_that_is_sent_again_is_told_with_its_reason_and_its_wait() {
+        let again = EventKind::Retry {
+            attempt: 1,
+            max: Some(4),
+            status: Some(503),
+            wait_ms: Some(120_000),
+            reason: "busy \u{1b}[31m(status 503)".into(),
+        };
+        let screen = shown(None, |view| {
+            view.show(&started(1, "max")).unwrap();
+            view.show(&agent(1, "max", piece("Hel"))).unwrap();
+            view.show(&agent(1, "max", again)).unwrap();
+            view.show(&agent(1, "max", piece("Hello"))).unwrap();
+        });
+        let told = "attempt 1 of 4 failed: busy ";
+        let wait = "(status 503); trying again in 2 min 00 s\n  Hello";
+        assert!(screen.contains(&format!("tokens\n  Hel\n  {told}")), "{screen}");
+        assert!(screen.ends_with(wait) && !screen.contains("ESC"), "{screen}");
+    }
+
+    #[test]
+    fn tokens_that_nobody_can_have_used_do_no_harm() {
+        let usage =
+            convoke_agent::usage::Usage { input: u64::MAX, output: 1, ..Default::default() };
+        let screen = shown(Some(200), |view| {
+            view.show(&started(1, "max")).unwrap();
+            view.show(&agent(1, "max", EventKind::Usage(usage))).unwrap();
+            view.tick().unwrap();
+        });
+        assert!(screen.ends_with("18,446,744,073,709,551,615 tokens"), "{screen}");
     }
 
     #[test]

@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 use super::{Which, write_json};
 use crate::conversation::{ModelMember, model_member, now};
 use crate::diagnostics::{self, Deny};
-use crate::following::{Followed, follow, retry_note};
+use crate::following::{Followed, follow};
 use crate::outcome::Outcome;
+use crate::requests::retry;
 use crate::surroundings;
 use crate::terminal::{Paint, shown_on};
 use crate::threads::{BroughtBack, StoredThreads, compacted};
@@ -55,7 +56,7 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
         delivery.trust = trust;
         let mut err = stderr();
         let (paint, redactor) = (Paint::for_stream(&err), agent.redactor());
-        let note = |event: &Event<'_>| match retry_note(&event.kind) {
+        let note = |event: &Event<'_>| match retry(&event.kind) {
             Some(note) if !arguments.json => {
                 writeln!(err, "{}", paint.faint(&redactor.redact(&note)))
             }
