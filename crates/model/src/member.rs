@@ -31,6 +31,7 @@ use crate::endpoint::{Endpoint, Proxies};
 use crate::log::{Found, LogError};
 use crate::progress::Progress;
 use crate::project_files::ProjectFiles;
+use crate::redacted;
 use crate::secret::Key;
 use crate::sent::{How, Recorder};
 use crate::settings::Settings;
@@ -96,7 +97,7 @@ impl ModelAgent {
         tokio::task::spawn_blocking(move || {
             runtime.block_on(async move {
                 let ended = agent.take_turn(&delivery, task, &side).await;
-                let ended = redacted(ended, &side);
+                let ended = without_secrets(ended, &side);
                 let verdict = ended.verdict.clone();
                 side.send(Event::own(EventKind::Finished { verdict })).await;
                 drop(side);
@@ -169,7 +170,7 @@ impl ModelAgent {
             })?),
         };
         let codex_home = machine.codex_home.clone();
-        let files = ProjectFiles::open(&delivery.cwd, delivery.trust, codex_home);
+        let files = ProjectFiles::open(&delivery.cwd, delivery.trust, codex_home, key.clone());
         let config = self.config(delivery, &files, &machine, model, (base_url, wire))?;
         let thread = self.settings.thread.clone();
         let host = &*self.host;
@@ -187,6 +188,7 @@ impl ModelAgent {
         (base_url, wire): (&str, Wire),
     ) -> Result<Config, Failure> {
         let overrides = Overrides { model: Some(model.to_owned()), ..Overrides::default() };
+        let key = self.key();
         let config = Config::load(files, machine, self.host.pack.shape, &overrides)
             .map_err(|error| Failure::new(Reason::Usage, error.to_string()))?;
         let mut model_overrides = config.model_overrides;
@@ -210,7 +212,10 @@ impl ModelAgent {
             },
             approval_policy: ApprovalPolicy::Never,
             sandbox_policy: SandboxPolicy::ReadOnly,
-            developer_instructions: delivery.system.clone(),
+            developer_instructions: delivery
+                .system
+                .as_deref()
+                .map(|it| redacted::text(key.as_ref(), it)),
             model_overrides,
             ..config
         })
@@ -282,7 +287,7 @@ impl Prepared<'_> {
         }))
         .await;
         let store = &*self.host.store;
-        let mut recorder = Recorder::new(store, &found.id, self.delivery.turn, self.key.as_ref());
+        let mut recorder = Recorder::new(store, &found.id, self.delivery.turn);
         let deadline = Instant::now() + self.delivery.limits.turn;
         let mut attempt = Attempt { task, found: &found, beforehand: Beforehand::Wise, deadline };
         let (mut ended, mut progress) = self.attempt(attempt, &mut recorder, side).await?;
@@ -462,7 +467,8 @@ impl Prepared<'_> {
         let step = match task {
             Task::Compact => thread.begin_compaction(),
             Task::Answer => {
-                let input = UserInput::Text(self.delivery.prompt.clone());
+                let prompt = redacted::text(self.key.as_ref(), &self.delivery.prompt);
+                let input = UserInput::Text(prompt);
                 thread.begin_turn(vec![input], &TurnOverrides::default())
             }
         };
@@ -483,7 +489,7 @@ pub(crate) fn log_failure(error: &LogError) -> Failure {
 }
 
 /// Takes secrets out of a failure's message, which may quote one.
-fn redacted(mut outcome: Outcome, side: &TurnSide) -> Outcome {
+fn without_secrets(mut outcome: Outcome, side: &TurnSide) -> Outcome {
     if let Verdict::Failed(failure) = &mut outcome.verdict {
         failure.message = side.redactor().redact(&failure.message).into_owned();
     }

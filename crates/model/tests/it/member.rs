@@ -12,7 +12,7 @@ use convoke_model::{MemoryStore, ThreadId, ThreadStore};
 use convoke_rehearsal::{Answer, End, Reply, Script};
 use tokio::sync::Semaphore;
 
-use crate::lab::{Lab, PATIENCE, take};
+use crate::lab::{KEY, Lab, PATIENCE, take};
 
 /// Makes one setting wrong.
 type Change = fn(&mut convoke_agent::config::Api);
@@ -343,11 +343,28 @@ async fn the_key_is_in_no_event_whatever_its_variable_is_called() {
     let mut lab = Lab::new(ApiWire::Chat, Script::new([said.into()])).await;
     lab.env.push(("PLAIN_NAME".into(), "s3cr3t".into()));
     lab.api.key_env = Some("PLAIN_NAME".to_owned());
-    let failing = lab.say("Is s3cr3t my key?", None).await;
-    let kept = lab.store.requests(&failing.thread());
-    assert!(kept[0].about.contains("\"redacted\":true"));
-    let all = format!("{kept:?} {:?}", lab.lines(&failing).await);
+    let taken = lab.say("Is s3cr3t my key?", None).await;
+    let kept = lab.store.requests(&taken.thread());
+    assert!(kept[0].about.contains("\"redacted\":false"), "it was not even sent");
+    let all = format!("{:?} {kept:?} {:?}", lab.bodies(), lab.lines(&taken).await);
     assert!(!all.contains("s3cr3t") && all.contains("Is [redacted] my key?"), "{all}");
+}
+
+#[tokio::test]
+async fn not_even_a_directory_that_is_called_like_the_key_brings_it_into_a_request() {
+    let script = ["One.", "Two."].map(Answer::say);
+    let lab = Lab::new(ApiWire::Responses, Script::new(script)).await;
+    let mut last = None;
+    for question in ["First", "Second"] {
+        let mut delivery = lab.delivery(question, last.as_ref());
+        delivery.cwd = lab.work().join(KEY);
+        std::fs::create_dir_all(&delivery.cwd).unwrap();
+        last = Some(take(lab.agent().start(delivery)).await);
+    }
+    let kept = lab.store.requests(&last.unwrap().thread());
+    let kept: Vec<_> = kept.into_iter().map(|request| request.kept.body).collect();
+    assert_eq!(kept, lab.bodies());
+    assert!(!kept.concat().contains(KEY));
 }
 
 /// A disk that is full.
