@@ -5,6 +5,7 @@
 //! turn that the user cancelled is stored with the note that it was. For a caller that keeps what its
 //! agents remember, the lines are not stored here: they come with the outcome.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
@@ -392,6 +393,8 @@ impl Prepared<'_> {
         }
         let mut progress = Progress::new(&thread, log);
         self.tell_refused(&mut progress, side).await;
+        // Whether the work itself has begun, after what may come before it.
+        let has_begun = Cell::new(false);
         let ended = {
             let mut driver = Driver {
                 client: &self.client,
@@ -412,6 +415,7 @@ impl Prepared<'_> {
                         compacted?;
                     }
                 }
+                has_begun.set(true);
                 let step = self.first_step(task, &mut thread)?;
                 driver.drive(&mut thread, step).await
             };
@@ -436,7 +440,17 @@ impl Prepared<'_> {
         }
         match (&ended, task) {
             (Ended::Done, _) => {}
-            (Ended::Cancelled, Task::Answer) => thread.interrupt(Vec::new()),
+            (Ended::Cancelled, Task::Answer) => {
+                if !has_begun.get() {
+                    // The question is kept with the note that it was cancelled, or the note would stand
+                    // for the turn before.
+                    thread.abandon_compaction();
+                    if let Err(failure) = self.first_step(task, &mut thread) {
+                        return Ok((Ended::Failed(failure), progress));
+                    }
+                }
+                thread.interrupt(Vec::new());
+            }
             _ => return Ok((ended, progress)),
         }
         let (keeper, store) = (&self.delivery.keeper, &*self.host.store);

@@ -303,3 +303,34 @@ async fn a_turn_has_no_more_time_for_being_tried_again() {
     assert!(ends[3].contains("timedOut") && ends[1].contains("\"failed\""), "{ends:?}");
     assert!(sent[2].about.contains("compaction"), "{}", sent[2].about);
 }
+
+#[tokio::test]
+async fn a_turn_that_is_cancelled_in_the_compaction_before_it_is_kept_with_its_question() {
+    // The thread is full, or this turn would fill it; or nobody had time for anything.
+    let hang = || Answer::from(Reply::default().end(convoke_rehearsal::End::Hang));
+    for (window, held, waits) in
+        [(WINDOW, 95_000, true), (NARROW, 2_000, true), (WINDOW, 500, false)]
+    {
+        let first = Reply::default().say("One.").with_usage(usage(held));
+        let mut answers = vec![first.into()];
+        answers.extend(waits.then(hang));
+        let script = Script::new(answers).with_default(small("SUMMARY"));
+        let mut lab = Lab::new(ApiWire::Responses, script).await.with_window(window);
+        let first = lab.say("First question", None).await;
+        let turn = lab.agent().start(lab.delivery(&long("Second question"), Some(&first)));
+        if waits {
+            assert!(lab.server.has_model_calls(2, PATIENCE).await);
+            assert!(!lab.bodies()[1].contains("Second question"), "it is the compaction");
+        }
+        turn.canceller().cancel();
+        let second = take(turn).await;
+        assert_eq!(second.outcome.verdict, Verdict::Cancelled);
+        lab.api.context_window = None;
+        lab.say("Third question", Some(&second)).await;
+        let body = lab.bodies().pop().unwrap();
+        let places = ["First question", "One.", "Second question", "<turn_aborted>", "Third"];
+        let places = places.map(|text| body.find(text).unwrap_or_else(|| panic!("{text}: {body}")));
+        assert!(places.is_sorted(), "{places:?}");
+        assert_eq!(body.matches("<turn_aborted>").count(), 1);
+    }
+}
