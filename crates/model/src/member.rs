@@ -392,7 +392,7 @@ impl Prepared<'_> {
             thread.set_tools(Toolbox::specs());
         }
         let mut progress = Progress::new(&thread, log);
-        self.tell_refused(&mut progress, side).await;
+        tell(self.files.take_refused(), &mut progress, side).await;
         // Whether the work itself has begun, after what may come before it.
         let has_begun = Cell::new(false);
         let ended = {
@@ -429,7 +429,7 @@ impl Prepared<'_> {
                 },
             }
         };
-        self.tell_refused(&mut progress, side).await;
+        tell(self.files.take_refused(), &mut progress, side).await;
         let noted = match &ended {
             Ended::Cancelled => recorder.ended(How::Cancelled).await,
             Ended::TimedOut => recorder.ended(How::TimedOut).await,
@@ -456,7 +456,11 @@ impl Prepared<'_> {
         let (keeper, store) = (&self.delivery.keeper, &*self.host.store);
         let stored = progress.store(&mut thread, found, keeper, store, self.key.as_ref()).await;
         match stored {
-            Ok(()) => Ok((ended, progress)),
+            Ok(()) => {
+                let compacted = std::mem::take(&mut progress.compaction.untold);
+                tell(compacted, &mut progress, side).await;
+                Ok((ended, progress))
+            }
             Err(error) => Ok((Ended::Failed(log_failure(&error.into())), progress)),
         }
     }
@@ -469,14 +473,6 @@ impl Prepared<'_> {
         held > 0 && held < limit && text < limit && held + text >= limit
     }
 
-    /// Tells which files of the project were not read.
-    async fn tell_refused(&self, progress: &mut Progress, side: &TurnSide) {
-        for diagnostic in self.files.take_refused() {
-            side.warn(diagnostic.clone()).await;
-            progress.diagnostics.push(diagnostic);
-        }
-    }
-
     fn first_step(&self, task: Task, thread: &mut Thread<'_>) -> Result<Step, Failure> {
         let step = match task {
             Task::Compact => thread.begin_compaction(),
@@ -487,6 +483,14 @@ impl Prepared<'_> {
             }
         };
         step.map_err(|error| Failure::new(Reason::Usage, error.to_string()))
+    }
+}
+
+/// Tells the user what there is to know.
+async fn tell(diagnostics: Vec<Diagnostic>, progress: &mut Progress, side: &TurnSide) {
+    for diagnostic in diagnostics {
+        side.warn(diagnostic.clone()).await;
+        progress.diagnostics.push(diagnostic);
     }
 }
 

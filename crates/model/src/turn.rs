@@ -329,7 +329,10 @@ impl Driver<'_, '_> {
             }
             _ => {
                 let message = format!("the thread was compacted to about {now} tokens");
-                self.warn(Diagnostic::new(Code::ThreadCompacted, message)).await;
+                self.progress
+                    .compaction
+                    .untold
+                    .push(Diagnostic::new(Code::ThreadCompacted, message));
             }
         }
     }

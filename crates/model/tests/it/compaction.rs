@@ -46,7 +46,7 @@ async fn a_full_thread_is_compacted_before_the_next_turn_and_nothing_is_lost() {
     let lab = Lab::new(ApiWire::Responses, script).await.with_window(WINDOW);
     let first = lab.say("First question", None).await;
     let second = lab.say("Second question", Some(&first)).await;
-    let expected = ["started", "warning thread.compacted", "text Two.", "finished done"];
+    let expected = ["started", "text Two.", "warning thread.compacted", "finished done"];
     assert_eq!(second.story(), expected);
 
     let items = lab.items(2);
@@ -216,7 +216,7 @@ async fn a_turn_that_would_pass_the_limit_is_preceded_by_a_compaction() {
         let lab = Lab::new(wire, script).await.with_window(NARROW);
         let first = lab.say("First question", None).await;
         let second = lab.say(&long("Second question"), Some(&first)).await;
-        let expected = ["started", "warning thread.compacted", "text Two.", "finished done"];
+        let expected = ["started", "text Two.", "warning thread.compacted", "finished done"];
         assert_eq!(second.story(), expected, "{wire:?}");
         let body = &lab.bodies()[2];
         assert!(body.contains("SUMMARY") && body.contains("First question"), "{wire:?}");
@@ -282,6 +282,9 @@ async fn a_summary_is_no_reply_of_a_turn_that_fails_after_it() {
     assert_eq!((failure(&second).0, second.outcome.reply.as_str()), (Reason::Request, ""));
     // What was used is told all the same.
     assert!(second.outcome.usage.is_some());
+    // The compaction is not: it went with the turn.
+    assert_eq!(second.story(), ["started", "finished failed"]);
+    assert!(second.outcome.diagnostics.is_empty(), "{:?}", second.outcome.diagnostics);
 }
 
 #[tokio::test]
