@@ -32,14 +32,17 @@ impl Agent for Rememberer {
         let (turn, side, sender) = Turn::open(Redactor::default());
         let (store, thread) = (self.store.clone(), self.thread.clone());
         tokio::spawn(async move {
-            let known = store.thread(&thread).await.unwrap().len();
+            let lines = store.thread(&thread).await.unwrap();
+            let known = lines.len();
             let Keeper::Caller { turn } = &delivery.keeper else { panic!("who keeps it?") };
             let mut outcome = Outcome::failed(Failure::new(Reason::OutputFull, "too much"));
             outcome.reply = format!("{known} remembered");
             if !delivery.prompt.contains("fail") {
                 outcome.verdict = Verdict::Done;
             }
-            if delivery.prompt.contains("meddle") {
+            // Once, although later prompts tell of it too.
+            let is_meddled_with = lines.iter().any(|line| line.text == "by somebody else");
+            if delivery.prompt.contains("meddle") && !is_meddled_with {
                 store
                     .extend_thread(&thread, known, &["by somebody else".to_owned()])
                     .await
@@ -156,16 +159,26 @@ async fn a_turn_is_remembered_with_its_end_done_or_not() {
 }
 
 #[tokio::test]
-async fn a_turn_whose_thread_somebody_else_has_gone_on_with_is_not_stored_and_taken_again() {
+async fn a_turn_whose_thread_somebody_else_has_gone_on_with_has_failed_and_the_session_goes_on() {
     let room = Room::talked().await;
     let mut coordinator = room.open(room.session).await;
     coordinator.accept(Saying::new("kim", "meddle").to(["ada"])).await.unwrap();
-    let error = coordinator.run().await.unwrap_err().to_string();
-    assert!(error.contains("was changed by another program"), "{error}");
+    let stop = coordinator.run().await.unwrap();
+    let Stop::TurnFailed { turns, .. } = &stop else { panic!("{stop:?}") };
+    let why = turns[0].outcome.to_string();
+    assert!(why.contains("was changed by another program"), "{why}");
     let session = room.store.session(room.session).await.unwrap();
     assert_eq!(session.state.last_message, MessageNumber(7), "there is no reply");
-    assert_eq!(room.store.open_turns(room.session).await.unwrap().len(), 1);
+    assert_eq!(room.store.open_turns(room.session).await.unwrap().len(), 0);
     assert_eq!(room.lines(room.session, "ada").await[2], line(6, "by somebody else"));
+    let stored = room.store.turns_after(room.session, TurnId(3), 1).await.unwrap();
+    assert_eq!(stored[0].problem.as_deref(), Some(why.as_str()));
+
+    // Nothing of the session is held up by it.
+    coordinator.accept(Saying::new("kim", "five").to(["ada"])).await.unwrap();
+    coordinator.run().await.unwrap();
+    let said = room.store.message(room.session, MessageNumber(9)).await.unwrap();
+    assert_eq!(said.message.said.content, "3 remembered");
 }
 
 #[tokio::test]
