@@ -80,6 +80,11 @@ impl ProjectFiles {
         self.refused.borrow_mut().insert(path.to_owned());
         Err(io::ErrorKind::NotFound.into())
     }
+
+    /// Says whether a path leads out, and notes it; one that leads nowhere does not.
+    fn is_refused(&self, path: &Path) -> bool {
+        self.inside(path).is_err() && self.refused.borrow().contains(path)
+    }
 }
 
 /// Returns the project's root.
@@ -90,6 +95,10 @@ pub fn root_of(cwd: &Path) -> &Path {
 
 impl Files for ProjectFiles {
     fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
+        // Not there at all, or it would be missed a second time as a link that leads nowhere.
+        if self.is_refused(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         Disk.entry_kind(path)
     }
 

@@ -315,8 +315,11 @@ async fn a_project_that_is_not_trusted_cannot_have_other_files_read() {
     assert!(body.contains("From inside.") && !body.contains("The secret."));
     assert!(!body.contains("stolen words"), "{body}");
     let told: Vec<_> = taken.outcome.diagnostics.iter().map(|it| it.message.as_str()).collect();
-    let refused = told.iter().filter(|it| it.contains("not trusted"));
-    assert!(refused.clone().any(|it| it.contains("work/AGENTS.md leads out")), "{told:?}");
+    let document: Vec<_> = told.iter().filter(|it| it.contains("work/AGENTS.md")).collect();
+    assert!(
+        matches!(document[..], [one] if one.contains("AGENTS.md leads out")),
+        "it is told once, and truly: {told:?}"
+    );
     assert!(taken.story().contains(&"warning project-file.outside".to_owned()));
 
     // Nor can it when it is entered by another name, or is no repository.
