@@ -388,7 +388,8 @@ impl Prepared<'_> {
             None => Thread::start(setup, config, found.id.as_str()),
         }
         .map_err(|error| usage(error.to_string()))?;
-        if self.toolbox.is_some() {
+        let toolbox = self.toolbox.as_ref().map(|toolbox| toolbox.within(thread.output_bytes()));
+        if toolbox.is_some() {
             thread.set_tools(Toolbox::specs());
         }
         let mut progress = Progress::new(&thread, log);
@@ -399,7 +400,7 @@ impl Prepared<'_> {
             let mut driver = Driver {
                 client: &self.client,
                 key: self.key.as_ref(),
-                toolbox: self.toolbox.as_ref(),
+                toolbox: toolbox.as_ref(),
                 observer: self.host.observer.as_ref(),
                 side,
                 recorder: &mut *recorder,

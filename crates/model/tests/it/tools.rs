@@ -131,3 +131,29 @@ async fn a_model_that_repeats_the_key_is_not_sent_it_again() {
     assert!(!lab.bodies().concat().contains(KEY));
     assert!(lab.bodies()[1].contains("It is [redacted]."));
 }
+
+#[tokio::test]
+async fn what_a_tool_says_of_its_output_is_true_of_what_the_model_gets() {
+    for wire in WIRES {
+        let script = Script::new([
+            Answer::call("read_file", json!({"path": "long.txt"})),
+            Answer::call("search_text", json!({"text": "line"})),
+            Answer::say("Done."),
+        ]);
+        let lab = Lab::new(wire, script).await.with_tools();
+        let lines: String =
+            (1..=1000).map(|line| format!("line {line:04} {}\n", "x".repeat(190))).collect();
+        lab.write("long.txt", &lines);
+        let taken = lab.say("Read it", None).await;
+        assert_eq!(taken.reply(), "Done.");
+        let body = lab.bodies().pop().unwrap();
+        assert!(!body.contains("truncated…"), "{wire:?}");
+        assert!(!taken.story().iter().any(|it| it.contains("output.truncated")), "{wire:?}");
+        let (_, foot) = body.split_once("[lines 1 to ").unwrap();
+        let last: usize = foot.split(' ').next().unwrap().parse().unwrap();
+        for line in 1..=last {
+            assert!(body.contains(&format!("line {line:04} ")), "{wire:?}: {line} of {last}");
+        }
+        assert!(last > 20 && !body.contains(&format!("line {:04} ", last + 1)), "{last}");
+    }
+}
