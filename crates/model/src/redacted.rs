@@ -56,13 +56,13 @@ pub(crate) fn request(key: &Key, request: &Request) -> Option<Request> {
 pub(crate) fn head(key: &Key, read: Head, limit: u64) -> Head {
     let Head { bytes, size } = read;
     let rest = size.saturating_sub(bytes.len() as u64);
-    let mut bytes = without_key(key, bytes);
+    let mut bytes = without_key(key, &bytes);
     let size = rest + bytes.len() as u64;
     bytes.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     Head { bytes, size }
 }
 
-fn without_key(key: &Key, bytes: Vec<u8>) -> Vec<u8> {
+fn without_key(key: &Key, bytes: &[u8]) -> Vec<u8> {
     let mut clean = Vec::with_capacity(bytes.len());
     // What is no text stays as it is; a key is text.
     for chunk in bytes.utf8_chunks() {

@@ -141,9 +141,8 @@ async fn what_a_tool_says_of_its_output_is_true_of_what_the_model_gets() {
             Answer::say("Done."),
         ]);
         let lab = Lab::new(wire, script).await.with_tools();
-        let lines: String =
-            (1..=1000).map(|line| format!("line {line:04} {}\n", "x".repeat(190))).collect();
-        lab.write("long.txt", &lines);
+        let line = |number| format!("line {number:04} {}", "x".repeat(190));
+        lab.write("long.txt", &(1..=1000).map(line).collect::<Vec<_>>().join("\n"));
         let taken = lab.say("Read it", None).await;
         assert_eq!(taken.reply(), "Done.");
         let body = lab.bodies().pop().unwrap();
