@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use convoke_core::ledger::{Ledger, Style, Table};
 use convoke_model::sent::{About, Ending, How, read_ledger};
-use convoke_session::SqliteStore;
-use convoke_session::store::sqlite::RequestRow;
+use convoke_session::request::RequestRow;
+use convoke_session::{SqliteStore, Store as _};
 use serde_json::{Value, json};
 
 use crate::figures::number;

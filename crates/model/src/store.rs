@@ -114,7 +114,7 @@ pub struct KeptRequest {
 #[derive(Debug, Clone, Copy)]
 pub struct NewRequest<'r> {
     /// The turn of a session that it belongs to.
-    pub turn: Option<TurnName>,
+    pub turn: Option<&'r TurnName>,
     /// What is known of it.
     pub about: &'r str,
     /// What is sent.

@@ -40,6 +40,16 @@ fn the_answer_is_written_as_it_comes_and_the_thread_goes_on() {
 }
 
 #[test]
+fn a_secret_is_not_shown_though_it_comes_in_pieces() {
+    let key = "correct-horse-battery";
+    let (one, other) = key.split_at(9);
+    let model = Model::new([Reply::default().say("It is ").say(one).say(other).say(".").into()]);
+    let context = repository(&model);
+    let answered = context.output(&["ask", "What is my key?"], b"");
+    assert_eq!(String::from_utf8_lossy(&answered.stdout), "It is [redacted].\n");
+}
+
+#[test]
 fn the_wire_and_the_rest_can_be_named_and_the_question_comes_from_standard_input() {
     let model = Model::new([]);
     let context = repository(&model);
@@ -160,11 +170,16 @@ fn a_thread_is_compacted_and_brought_back_by_hand() {
     let context = repository(&model);
     let thread = answer(&context, &["First"])["thread"].as_str().expect("a thread").to_owned();
     let compacted = context.output(&["ask", "--thread", &thread, "--compact"], b"");
-    assert_eq!((compacted.status.code(), compacted.stdout), (Some(0), Vec::new()));
+    let said =
+        "SUMMARY\n\nthe thread goes on from this summary; --undo-compaction brings the rest back\n";
+    assert_eq!(String::from_utf8_lossy(&compacted.stdout), said);
+    assert_eq!(compacted.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&compacted.stderr).contains("thread.compacted"));
-    let denied =
-        context.output(&["ask", "--thread", &thread, "--undo-compaction"], b"").status.code();
-    assert_eq!(denied, Some(0));
+    let undo = ["ask", "--thread", &thread, "--undo-compaction"];
+    let undone = String::from_utf8(context.output(&undo, b"").stdout).expect("UTF-8");
+    let beginning = "the thread has back what the last summary had replaced: 5 items, ";
+    assert!(undone.starts_with(beginning) && undone.ends_with(" bytes of text\n"), "{undone}");
+    assert!(context.run(&undo).contains("has no compaction that could be undone"));
     answer(&context, &["--thread", &thread, "Second"]);
     let body = &model.bodies()[2];
     assert!(body.contains("One.") && !body.contains("SUMMARY"));
@@ -186,7 +201,11 @@ fn a_model_is_a_member_of_a_team_and_its_thread_is_compacted_by_hand() {
     assert!(run(&["run", "One?"]).contains("First answer."));
     assert!(run(&["sessions", "compact", "last", "mo"]).starts_with("SUMMARY"));
     assert!(run(&["run", "--session", "last", "Two?"]).contains("Second answer."));
-    run(&["sessions", "compact", "last", "mo", "--undo"]);
+    let undone = run(&["sessions", "compact", "last", "mo", "--undo", "--json"]);
+    let undone: Value = serde_json::from_str(&undone).expect("JSON");
+    let summary = undone["undone"]["summary"].as_str().expect("a summary");
+    assert!(undone["summary"].is_null() && summary.ends_with("SUMMARY"), "{undone}");
+    assert!(undone["undone"]["items"].as_u64() > Some(3), "{undone}");
     assert!(run(&["run", "--session", "last", "Three?"]).contains("Third answer."));
 
     let bodies = model.bodies();

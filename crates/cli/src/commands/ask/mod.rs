@@ -27,7 +27,7 @@ use crate::machine;
 use crate::outcome::{Outcome, UsageError};
 use crate::requests::Wanted;
 use crate::surroundings;
-use crate::threads::StoredThreads;
+use crate::threads::{BroughtBack, StoredThreads};
 
 /// Asks, and shows the answer as it comes.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -66,9 +66,10 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
         found.ok_or_else(|| UsageError(format!("--thread: there is no thread {thread}")))?;
     }
     let requests: Arc<Mutex<Vec<SentRequest>>> = Arc::default();
-    let turn = match (task, &arguments.thread) {
+    let (turn, redactor) = match (task, &arguments.thread) {
         (Task::Undo, Some(thread)) => {
-            undo_compaction(&*store, thread).await?;
+            let undone = undo_compaction(&*store, thread).await?;
+            output::write_undone(thread, &BroughtBack::from(undone), arguments)?;
             return Ok(Outcome::Done);
         }
         (Task::Undo, None) | (Task::Show(_), _) => {
@@ -76,14 +77,15 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
         }
         (Task::Compact, thread) => {
             let agent = agent(arguments, &home, store, observer(&requests))?;
-            agent.start_compaction(delivery(String::new(), thread.as_ref(), &home)?)
+            let delivery = delivery(String::new(), thread.as_ref(), &home)?;
+            (agent.start_compaction(delivery), agent.redactor())
         }
         (Task::Ask(question), thread) => {
             let agent = agent(arguments, &home, store, observer(&requests))?;
-            agent.start(delivery(question, thread.as_ref(), &home)?)
+            (agent.start(delivery(question, thread.as_ref(), &home)?), agent.redactor())
         }
     };
-    let ended = follow(turn, arguments).await?;
+    let ended = follow(turn, Printer::new(arguments, redactor)).await?;
     let requests = std::mem::take(&mut *requests.lock().unwrap_or_else(PoisonError::into_inner));
     let account = Account { ended: &ended, requests: &requests };
     output::write(&account, arguments)?;
@@ -154,8 +156,7 @@ fn observer(requests: &Arc<Mutex<Vec<SentRequest>>>) -> Observer {
 }
 
 /// Follows a turn to its end; an interrupt cancels it.
-async fn follow(mut turn: Turn, arguments: &Arguments) -> anyhow::Result<TurnOutcome> {
-    let mut printer = Printer::new(arguments);
+async fn follow(mut turn: Turn, mut printer: Printer) -> anyhow::Result<TurnOutcome> {
     let canceller = turn.canceller();
     let on_interrupt = canceller.clone();
     let interrupt = tokio::spawn(async move {

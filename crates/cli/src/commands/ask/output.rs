@@ -2,16 +2,18 @@
 
 use std::io::{self, Write, stderr, stdout};
 
-use convoke_agent::Outcome;
 use convoke_agent::event::{Event, EventKind, Part};
+use convoke_agent::redact::{Pieces, Redactor};
+use convoke_agent::{Outcome, Verdict};
 use convoke_core::ledger::{Ledger, Style, Table};
-use convoke_model::Sent;
+use convoke_model::{Sent, ThreadId};
 use serde_json::json;
 
 use super::Arguments;
 use crate::diagnostics;
 use crate::requests::tokens;
 use crate::terminal::Paint;
+use crate::threads::{BroughtBack, compacted};
 
 /// What was sent, without its bytes.
 #[derive(Debug)]
@@ -45,6 +47,9 @@ pub(super) struct Account<'a> {
 pub(super) struct Printer {
     is_silent: bool,
     paint: Paint,
+    redactor: Redactor,
+    /// Takes secrets out of the message that is being written, also those that come in two pieces.
+    pieces: Pieces,
     /// What was shown of the message that is being written.
     shown: String,
     /// What has come of it since it began anew, until that is more than what was shown.
@@ -53,8 +58,10 @@ pub(super) struct Printer {
 }
 
 impl Printer {
-    pub fn new(arguments: &Arguments) -> Self {
+    pub fn new(arguments: &Arguments, redactor: Redactor) -> Self {
         Self {
+            pieces: redactor.pieces(),
+            redactor,
             // A summary is no answer to anybody.
             is_silent: arguments.json || arguments.compact,
             paint: Paint::for_stream(&stderr()),
@@ -69,9 +76,19 @@ impl Printer {
             return Ok(());
         }
         match &event.kind {
-            EventKind::Text { text, part: Part::Delta } => self.piece(text),
-            EventKind::Text { text, part: Part::Whole } => self.whole(text),
+            EventKind::Text { text, part: Part::Delta } => {
+                let text = self.pieces.push(text);
+                self.piece(&text)
+            }
+            EventKind::Text { text, part: Part::Whole } => {
+                // What was held back is a part of it.
+                self.pieces = self.redactor.pieces();
+                let text = self.redactor.redact(text).into_owned();
+                self.whole(&text)
+            }
             EventKind::Retry { attempt, max, reason, .. } => {
+                let rest = self.pieces.finish();
+                self.piece(&rest)?;
                 self.again = Some(String::new());
                 let of = max.map_or_else(String::new, |max| format!(" of {max}"));
                 self.note(&format!("attempt {attempt}{of} failed: {reason}; trying again"))
@@ -81,8 +98,10 @@ impl Printer {
         }
     }
 
-    /// Ends the last line.
+    /// Shows what was held back, and ends the last line.
     pub fn finish(&mut self) -> io::Result<()> {
+        let rest = self.pieces.finish();
+        self.piece(&rest)?;
         let mut out = stdout().lock();
         if !self.is_first && !self.is_silent {
             out.write_all(b"\n")?;
@@ -133,7 +152,7 @@ impl Printer {
     }
 
     fn note(&self, text: &str) -> io::Result<()> {
-        writeln!(stderr().lock(), "{}", self.paint.faint(text))
+        writeln!(stderr().lock(), "{}", self.paint.faint(&self.redactor.redact(text)))
     }
 }
 
@@ -141,6 +160,10 @@ impl Printer {
 pub(super) fn write(account: &Account<'_>, arguments: &Arguments) -> io::Result<()> {
     if arguments.json {
         return write_json(account);
+    }
+    if arguments.compact && account.ended.verdict == Verdict::Done {
+        let summary = &account.ended.reply;
+        writeln!(stdout(), "{}", compacted("the thread", summary, "--undo-compaction"))?;
     }
     let mut err = stderr().lock();
     let paint = Paint::for_stream(&err);
@@ -162,6 +185,19 @@ pub(super) fn write(account: &Account<'_>, arguments: &Arguments) -> io::Result<
         writeln!(err, "{}", paint.faint(&hint))?;
     }
     diagnostics::show(&account.ended.diagnostics, paint, &mut err)
+}
+
+/// Says what came back with an undone compaction.
+pub(super) fn write_undone(
+    thread: &ThreadId,
+    undone: &BroughtBack,
+    arguments: &Arguments,
+) -> io::Result<()> {
+    if !arguments.json {
+        return writeln!(stdout(), "{}", undone.line("the thread"));
+    }
+    let value = json!({"version": 1, "thread": thread.as_str(), "undone": undone});
+    writeln!(stdout(), "{value}")
 }
 
 fn write_json(account: &Account<'_>) -> io::Result<()> {

@@ -15,7 +15,7 @@ use crate::diagnostics;
 use crate::outcome::Outcome;
 use crate::surroundings;
 use crate::terminal::Paint;
-use crate::threads::StoredThreads;
+use crate::threads::{BroughtBack, StoredThreads, compacted};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -40,35 +40,32 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
     let surroundings = surroundings::of_process()?;
     let ModelMember { agent, thread, directory, trust, mut diagnostics } =
         model_member(store, &session, &arguments.member, &surroundings)?;
-    let summary = if arguments.undo {
-        undo_compaction(&StoredThreads(store.clone()), &thread).await?;
-        None
+    let member = &arguments.member;
+    let (value, text) = if arguments.undo {
+        let undone = undo_compaction(&StoredThreads(store.clone()), &thread).await?;
+        let undone = BroughtBack::from(undone);
+        (json!({"summary": null, "undone": undone}), undone.line(member))
     } else {
         let mut delivery = Delivery::new(String::new(), directory);
         delivery.trust = trust;
         let ended = agent.start_compaction(delivery).outcome().await;
         diagnostics.extend(ended.diagnostics);
-        match ended.verdict {
-            Verdict::Done => Some(ended.reply),
+        let summary = match ended.verdict {
+            Verdict::Done => ended.reply,
             Verdict::Failed(failure) => return Err(failure.into()),
             Verdict::Cancelled => anyhow::bail!("cancelled"),
             Verdict::TimedOut => anyhow::bail!("the summary took too long"),
-        }
+        };
+        (json!({"summary": summary, "undone": null}), compacted(member, &summary, "--undo"))
     };
     if arguments.json {
-        let thread = thread.as_str();
-        write_json(&json!({"thread": thread, "summary": summary, "diagnostics": diagnostics}))?;
+        let mut value = value;
+        value["thread"] = json!(thread.as_str());
+        value["diagnostics"] = json!(diagnostics);
+        write_json(&value)?;
         return Ok(Outcome::Done);
     }
-    let member = &arguments.member;
-    let mut out = stdout().lock();
-    match summary {
-        Some(summary) => writeln!(
-            out,
-            "{summary}\n\n{member} goes on from this summary; --undo brings the rest back"
-        )?,
-        None => writeln!(out, "{member} remembers again what the last summary had replaced")?,
-    }
+    writeln!(stdout().lock(), "{text}")?;
     let mut err = stderr().lock();
     let paint = Paint::for_stream(&err);
     diagnostics::show(&diagnostics, paint, &mut err)?;

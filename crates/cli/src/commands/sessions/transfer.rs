@@ -55,7 +55,8 @@ pub(super) async fn fork(arguments: &Fork, store: &SqliteStore) -> anyhow::Resul
 pub(super) struct Export {
     #[command(flatten)]
     which: Which,
-    /// Everything: turns, what was sent, what came back, what models remember; one JSON object a line
+    /// Everything: turns, what was sent, what came back, what models remember and every request; one JSON
+    /// object a line
     #[arg(long)]
     all: bool,
     /// Where to write it, for your eyes only; by default standard output
@@ -117,7 +118,7 @@ pub(super) async fn import(arguments: &Import, store: &SqliteStore) -> anyhow::R
     };
     let text = text.map_err(|error| UsageError(format!("cannot read {shown}: {error}")))?;
     let imported =
-        transfer::import(store, &text, new_session(arguments, &text)?, &threads::check).await;
+        transfer::import(store, &text, new_session(arguments, &text)?, threads::CHECKS).await;
     let imported = imported.map_err(|error| match explain(error) {
         error if error.is::<UsageError>() => UsageError(format!("{shown}: {error}")).into(),
         error => error,

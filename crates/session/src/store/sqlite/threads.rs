@@ -91,7 +91,8 @@ async fn expect_lines(
     Err(StoreError::ThreadChanged(thread.to_owned()))
 }
 
-async fn name(
+/// Notes whose a thread is, if nobody has yet.
+pub(super) async fn name(
     connection: &mut SqliteConnection,
     thread: &str,
     session: Option<SessionId>,
