@@ -113,7 +113,7 @@ codes! {
         "Use a readable PNG or JPEG file.";
     OutputTruncated = "output.truncated",
         "The middle of a tool's output was cut by the model's policy.",
-        "Raise tool_output_token_limit, or let the tool print less.";
+        "Let the tool print less, or raise tool_output_token_limit in config.toml.";
     OutputOrphaned = "output.orphaned",
         "An output whose call is not in the history was left out.",
         "Keep a call together with its output.";

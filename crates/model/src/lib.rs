@@ -12,6 +12,7 @@ pub mod log;
 pub mod member;
 mod progress;
 mod project_files;
+mod redacted;
 pub mod secret;
 pub mod sent;
 pub mod settings;

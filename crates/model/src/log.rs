@@ -1,10 +1,10 @@
 //! What the lines of a stored thread say.
 //!
 //! Most lines are the thread's own record ([`convoke_thread::record`]). Four kinds are ours: what the
-//! model was last told of its situation, the note that a compaction was undone, which turn of its session an attempt was made at, and the note that an attempt was taken
-//! back because its turn is taken once more. Nothing is ever taken out: an undone compaction and an
-//! attempt that was taken back are passed over when the lines are read, and what they had replaced is
-//! there as before.
+//! model was last told of its situation, the note that a compaction was undone, which turn of its session
+//! an attempt was made at, and the note that an attempt was taken back because its turn is taken once
+//! more. Nothing is ever taken out: an undone compaction and an attempt that was taken back are passed
+//! over when the lines are read, and what they had replaced is there as before.
 
 mod check;
 mod found;

@@ -5,6 +5,7 @@
 //! turn that the user cancelled is stored with the note that it was. For a caller that keeps what its
 //! agents remember, the lines are not stored here: they come with the outcome.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +32,7 @@ use crate::endpoint::{Endpoint, Proxies};
 use crate::log::{Found, LogError};
 use crate::progress::Progress;
 use crate::project_files::ProjectFiles;
+use crate::redacted;
 use crate::secret::Key;
 use crate::sent::{How, Recorder};
 use crate::settings::Settings;
@@ -96,7 +98,7 @@ impl ModelAgent {
         tokio::task::spawn_blocking(move || {
             runtime.block_on(async move {
                 let ended = agent.take_turn(&delivery, task, &side).await;
-                let ended = redacted(ended, &side);
+                let ended = without_secrets(ended, &side);
                 let verdict = ended.verdict.clone();
                 side.send(Event::own(EventKind::Finished { verdict })).await;
                 drop(side);
@@ -169,7 +171,7 @@ impl ModelAgent {
             })?),
         };
         let codex_home = machine.codex_home.clone();
-        let files = ProjectFiles::open(&delivery.cwd, delivery.trust, codex_home);
+        let files = ProjectFiles::open(&delivery.cwd, delivery.trust, codex_home, key.clone());
         let config = self.config(delivery, &files, &machine, model, (base_url, wire))?;
         let thread = self.settings.thread.clone();
         let host = &*self.host;
@@ -187,6 +189,7 @@ impl ModelAgent {
         (base_url, wire): (&str, Wire),
     ) -> Result<Config, Failure> {
         let overrides = Overrides { model: Some(model.to_owned()), ..Overrides::default() };
+        let key = self.key();
         let config = Config::load(files, machine, self.host.pack.shape, &overrides)
             .map_err(|error| Failure::new(Reason::Usage, error.to_string()))?;
         let mut model_overrides = config.model_overrides;
@@ -210,7 +213,10 @@ impl ModelAgent {
             },
             approval_policy: ApprovalPolicy::Never,
             sandbox_policy: SandboxPolicy::ReadOnly,
-            developer_instructions: delivery.system.clone(),
+            developer_instructions: delivery
+                .system
+                .as_deref()
+                .map(|it| redacted::text(key.as_ref(), it)),
             model_overrides,
             ..config
         })
@@ -282,8 +288,7 @@ impl Prepared<'_> {
         }))
         .await;
         let store = &*self.host.store;
-        let mut recorder =
-            Recorder::new(store, &found.id, self.delivery.turn.clone(), self.key.as_ref());
+        let mut recorder = Recorder::new(store, &found.id, self.delivery.turn.clone());
         let deadline = Instant::now() + self.delivery.limits.turn;
         let mut attempt = Attempt { task, found: &found, beforehand: Beforehand::Wise, deadline };
         let (mut ended, mut progress) = self.attempt(attempt, &mut recorder, side).await?;
@@ -383,16 +388,19 @@ impl Prepared<'_> {
             None => Thread::start(setup, config, found.id.as_str()),
         }
         .map_err(|error| usage(error.to_string()))?;
-        if self.toolbox.is_some() {
+        let toolbox = self.toolbox.as_ref().map(|toolbox| toolbox.within(thread.output_bytes()));
+        if toolbox.is_some() {
             thread.set_tools(Toolbox::specs());
         }
         let mut progress = Progress::new(&thread, log);
-        self.tell_refused(&mut progress, side).await;
+        tell(self.files.take_refused(), &mut progress, side).await;
+        // Whether the work itself has begun, after what may come before it.
+        let has_begun = Cell::new(false);
         let ended = {
             let mut driver = Driver {
                 client: &self.client,
                 key: self.key.as_ref(),
-                toolbox: self.toolbox.as_ref(),
+                toolbox: toolbox.as_ref(),
                 observer: self.host.observer.as_ref(),
                 side,
                 recorder: &mut *recorder,
@@ -408,6 +416,7 @@ impl Prepared<'_> {
                         compacted?;
                     }
                 }
+                has_begun.set(true);
                 let step = self.first_step(task, &mut thread)?;
                 driver.drive(&mut thread, step).await
             };
@@ -421,7 +430,7 @@ impl Prepared<'_> {
                 },
             }
         };
-        self.tell_refused(&mut progress, side).await;
+        tell(self.files.take_refused(), &mut progress, side).await;
         let noted = match &ended {
             Ended::Cancelled => recorder.ended(How::Cancelled).await,
             Ended::TimedOut => recorder.ended(How::TimedOut).await,
@@ -432,13 +441,27 @@ impl Prepared<'_> {
         }
         match (&ended, task) {
             (Ended::Done, _) => {}
-            (Ended::Cancelled, Task::Answer) => thread.interrupt(Vec::new()),
+            (Ended::Cancelled, Task::Answer) => {
+                if !has_begun.get() {
+                    // The question is kept with the note that it was cancelled, or the note would stand
+                    // for the turn before.
+                    thread.abandon_compaction();
+                    if let Err(failure) = self.first_step(task, &mut thread) {
+                        return Ok((Ended::Failed(failure), progress));
+                    }
+                }
+                thread.interrupt(Vec::new());
+            }
             _ => return Ok((ended, progress)),
         }
         let (keeper, store) = (&self.delivery.keeper, &*self.host.store);
         let stored = progress.store(&mut thread, found, keeper, store, self.key.as_ref()).await;
         match stored {
-            Ok(()) => Ok((ended, progress)),
+            Ok(()) => {
+                let compacted = std::mem::take(&mut progress.compaction.untold);
+                tell(compacted, &mut progress, side).await;
+                Ok((ended, progress))
+            }
             Err(error) => Ok((Ended::Failed(log_failure(&error.into())), progress)),
         }
     }
@@ -451,23 +474,24 @@ impl Prepared<'_> {
         held > 0 && held < limit && text < limit && held + text >= limit
     }
 
-    /// Tells which files of the project were not read.
-    async fn tell_refused(&self, progress: &mut Progress, side: &TurnSide) {
-        for diagnostic in self.files.take_refused() {
-            side.warn(diagnostic.clone()).await;
-            progress.diagnostics.push(diagnostic);
-        }
-    }
-
     fn first_step(&self, task: Task, thread: &mut Thread<'_>) -> Result<Step, Failure> {
         let step = match task {
             Task::Compact => thread.begin_compaction(),
             Task::Answer => {
-                let input = UserInput::Text(self.delivery.prompt.clone());
+                let prompt = redacted::text(self.key.as_ref(), &self.delivery.prompt);
+                let input = UserInput::Text(prompt);
                 thread.begin_turn(vec![input], &TurnOverrides::default())
             }
         };
         step.map_err(|error| Failure::new(Reason::Usage, error.to_string()))
+    }
+}
+
+/// Tells the user what there is to know.
+async fn tell(diagnostics: Vec<Diagnostic>, progress: &mut Progress, side: &TurnSide) {
+    for diagnostic in diagnostics {
+        side.warn(diagnostic.clone()).await;
+        progress.diagnostics.push(diagnostic);
     }
 }
 
@@ -484,7 +508,7 @@ pub(crate) fn log_failure(error: &LogError) -> Failure {
 }
 
 /// Takes secrets out of a failure's message, which may quote one.
-fn redacted(mut outcome: Outcome, side: &TurnSide) -> Outcome {
+fn without_secrets(mut outcome: Outcome, side: &TurnSide) -> Outcome {
     if let Verdict::Failed(failure) = &mut outcome.verdict {
         failure.message = side.redactor().redact(&failure.message).into_owned();
     }

@@ -39,6 +39,8 @@ pub(crate) struct Compactions {
     pub requests: usize,
     /// Why another one would not help.
     pub futile: Option<String>,
+    /// What is told of those that were done, once they are stored: a turn that fails undoes them.
+    pub untold: Vec<Diagnostic>,
 }
 
 impl Progress {

@@ -11,6 +11,9 @@ use convoke_agent::delivery::Trust;
 use convoke_core::{Code, Diagnostic};
 use convoke_thread::files::{Disk, Files, Head, Kind};
 
+use crate::redacted::{self, LONGEST_KEY};
+use crate::secret::Key;
+
 /// The files of this machine, as far as a project may lead to them.
 #[derive(Debug)]
 pub(crate) struct ProjectFiles {
@@ -18,6 +21,8 @@ pub(crate) struct ProjectFiles {
     confined_to: Option<Project>,
     /// The user's own configuration, which may lie in a project, and lead anywhere.
     configuration: PathBuf,
+    /// What no file may bring into a thread.
+    key: Option<Key>,
     refused: RefCell<BTreeSet<PathBuf>>,
 }
 
@@ -39,7 +44,7 @@ impl Project {
 
 impl ProjectFiles {
     /// Opens the project of a working directory: the repository that it lies in, or it alone.
-    pub fn open(cwd: &Path, trust: Trust, configuration: PathBuf) -> Self {
+    pub fn open(cwd: &Path, trust: Trust, configuration: PathBuf, key: Option<Key>) -> Self {
         let confined_to = match trust {
             Trust::Trusted => None,
             Trust::Untrusted => {
@@ -48,7 +53,7 @@ impl ProjectFiles {
                 Some(Project { root, spelt: root_of(cwd).to_owned() })
             }
         };
-        Self { confined_to, configuration, refused: RefCell::default() }
+        Self { confined_to, configuration, key, refused: RefCell::default() }
     }
 
     /// Returns a diagnostic for each file that was not read since this was last asked.
@@ -75,6 +80,11 @@ impl ProjectFiles {
         self.refused.borrow_mut().insert(path.to_owned());
         Err(io::ErrorKind::NotFound.into())
     }
+
+    /// Says whether a path leads out, and notes it; one that leads nowhere does not.
+    fn is_refused(&self, path: &Path) -> bool {
+        self.inside(path).is_err() && self.refused.borrow().contains(path)
+    }
 }
 
 /// Returns the project's root.
@@ -85,6 +95,10 @@ pub fn root_of(cwd: &Path) -> &Path {
 
 impl Files for ProjectFiles {
     fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
+        // Not there at all, or it would be missed a second time as a link that leads nowhere.
+        if self.is_refused(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         Disk.entry_kind(path)
     }
 
@@ -93,7 +107,14 @@ impl Files for ProjectFiles {
     }
 
     fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
-        Disk.read_head(&self.inside(path)?, limit)
+        let real = self.inside(path)?;
+        match &self.key {
+            Some(key) if limit > 0 => {
+                let head = Disk.read_head(&real, limit.saturating_add(LONGEST_KEY))?;
+                Ok(redacted::head(key, head, limit))
+            }
+            _ => Disk.read_head(&real, limit),
+        }
     }
 
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {

@@ -1,7 +1,7 @@
 //! What was sent: every request is kept before it leaves, with its ledger, and what came of it after.
 //!
-//! The key is in none of this: it goes into a header, and should it stand in a body, it is taken out of
-//! what is kept.
+//! The key is in none of this: it goes into a header, and is taken out of everything else before it is
+//! sent, so that what is kept is what was sent.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,7 +14,6 @@ use convoke_thread::prompt::{self, Request};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use crate::secret::Key;
 use crate::store::{KeptRequest, NewRequest, StoreError, ThreadId, ThreadStore};
 
 /// What is known of a request when it is sent.
@@ -31,7 +30,7 @@ pub struct About {
     pub bytes: u64,
     /// How many of them, from the beginning, are those of the request before.
     pub unchanged_bytes: u64,
-    /// Whether the key stood in the body, and was taken out of what is kept.
+    /// Whether the key stood in the body, and was taken out of what is kept. Only earlier versions sent it.
     pub redacted: bool,
 }
 
@@ -117,7 +116,6 @@ pub(crate) struct Recorder<'r> {
     store: &'r dyn ThreadStore,
     thread: &'r ThreadId,
     turn: Option<TurnName>,
-    key: Option<&'r Key>,
     before: Before,
     open: Option<(u64, Ending)>,
 }
@@ -139,13 +137,8 @@ pub(crate) struct Recorded {
 }
 
 impl<'r> Recorder<'r> {
-    pub fn new(
-        store: &'r dyn ThreadStore,
-        thread: &'r ThreadId,
-        turn: Option<TurnName>,
-        key: Option<&'r Key>,
-    ) -> Self {
-        Self { store, thread, turn, key, before: Before::Stored, open: None }
+    pub fn new(store: &'r dyn ThreadStore, thread: &'r ThreadId, turn: Option<TurnName>) -> Self {
+        Self { store, thread, turn, before: Before::Stored, open: None }
     }
 
     /// Keeps a request that is about to be sent.
@@ -162,10 +155,7 @@ impl<'r> Recorder<'r> {
                 })
             }
         };
-        let mut body = request.body.clone();
-        if let Some(key) = self.key {
-            key.take_out_of(&mut body);
-        }
+        let body = request.body.clone();
         let unchanged = before.as_ref().map_or(0, |before| common_start(&before.body, &body));
         let purpose = match request.purpose {
             prompt::Purpose::Answer => Purpose::Answer,
@@ -175,9 +165,9 @@ impl<'r> Recorder<'r> {
             at: now(),
             path: request.path.to_owned(),
             purpose,
-            bytes: request.body.len() as u64,
+            bytes: body.len() as u64,
             unchanged_bytes: unchanged,
-            redacted: body.len() != request.body.len() || body != request.body,
+            redacted: false,
         };
         let failed = |error: serde_json::Error| StoreError::Failed(error.to_string());
         let about = serde_json::to_string(&about).map_err(failed)?;

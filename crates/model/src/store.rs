@@ -1,7 +1,8 @@
 //! Where threads are kept: each is a log of lines that only grows, and the requests that it made.
 //!
-//! A store knows nothing of what the lines and the requests say ([`crate::log`] and [`crate::sent`] do). Whoever adds lines says how many
-//! it has read, so that two programs that go on with the same thread cannot mix their turns.
+//! A store knows nothing of what the lines and the requests say ([`crate::log`] and [`crate::sent`] do).
+//! Whoever adds lines says how many it has read, so that two programs that go on with the same thread
+//! cannot mix their turns.
 
 mod memory;
 

@@ -16,6 +16,7 @@ use convoke_thread::thread::{
 use crate::client::{CallError, CallEvent, Client};
 use crate::member::{Observer, Sent, log_failure};
 use crate::progress::Progress;
+use crate::redacted;
 use crate::secret::Key;
 use crate::sent::{Recorded, Recorder};
 use crate::store::StoreError;
@@ -99,6 +100,8 @@ impl Driver<'_, '_> {
         thread: &Thread<'_>,
         request: &Request,
     ) -> Result<Result<ThreadAnswer, CallError>, Failure> {
+        let clean = self.key.and_then(|key| redacted::request(key, request));
+        let request = clean.as_ref().unwrap_or(request);
         let is_compaction = request.purpose == Purpose::Compaction;
         if is_compaction {
             self.expect_use_of_compaction()?;
@@ -161,8 +164,11 @@ impl Driver<'_, '_> {
     async fn answered(
         &mut self,
         request: &Request,
-        answer: Answer,
+        mut answer: Answer,
     ) -> Result<ThreadAnswer, CallError> {
+        if let Some(key) = self.key {
+            answer.items.iter_mut().for_each(|item| redacted::item(key, item));
+        }
         let is_compaction = request.purpose == Purpose::Compaction;
         let tokens = self.count(request, &answer).await;
         let said = answer.items.iter().any(|item| item.role().is_some() || item.is_tool_call());
@@ -324,7 +330,10 @@ impl Driver<'_, '_> {
             }
             _ => {
                 let message = format!("the thread was compacted to about {now} tokens");
-                self.warn(Diagnostic::new(Code::ThreadCompacted, message)).await;
+                self.progress
+                    .compaction
+                    .untold
+                    .push(Diagnostic::new(Code::ThreadCompacted, message));
             }
         }
     }

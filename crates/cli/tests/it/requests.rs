@@ -148,9 +148,8 @@ fn what_was_asked_can_be_seen_too_and_the_key_never() {
     let thread = answer(&context, &[question])["thread"].as_str().expect("a thread").to_owned();
     answer(&context, &["--thread", &thread, "And now?"]);
     let first = run(&context, &["ask", "--thread", &thread, "--request=1"]);
-    assert_eq!(first, model.bodies()[0].replace("correct-horse-battery", "[redacted]"));
-    let all = run(&context, &["ask", "--thread", &thread, "--request"]);
-    assert!(all.contains("the key stood in it"), "{all}");
+    assert_eq!(first, model.bodies()[0]);
+    assert!(first.contains("Is my key [redacted]?"), "{first}");
     let database = std::fs::read(context.home().join("data/sessions.db")).expect("a file");
     for file in std::fs::read_dir(context.home().join("data")).expect("a directory") {
         let bytes = std::fs::read(file.expect("a file").path()).unwrap_or_default();

@@ -66,7 +66,7 @@ pub(super) fn read_text(path: &Path, shown: &str) -> Result<String, Refusal> {
     }
     if about.len() > FILE_BYTES {
         let bytes = about.len();
-        return Err(Refusal::new(format!(
+        return Err(Refusal::TooLarge(format!(
             "`{shown}` has {bytes} bytes, and files of up to {FILE_BYTES} bytes are read"
         )));
     }
@@ -76,7 +76,7 @@ pub(super) fn read_text(path: &Path, shown: &str) -> Result<String, Refusal> {
     let mut bytes = Vec::new();
     file.take(FILE_BYTES).read_to_end(&mut bytes).map_err(failed)?;
     let probe = &bytes[..bytes.len().min(BINARY_PROBE)];
-    let binary = || Refusal::new(format!("`{shown}` is not text"));
+    let binary = || Refusal::NoText(format!("`{shown}` is not text"));
     if memchr::memchr(0, probe).is_some() {
         return Err(binary());
     }

@@ -16,7 +16,7 @@ pub(super) struct Arguments {
     path: String,
 }
 
-pub(super) fn run(root: &Root, given: &Arguments) -> Result<String, Refusal> {
+pub(super) fn run(root: &Root, given: &Arguments, room: usize) -> Result<String, Refusal> {
     let directory = root.resolve(&given.path)?;
     let failed = |error: std::io::Error| Refusal::io(&given.path, &error);
     let mut names = Vec::new();
@@ -35,8 +35,14 @@ pub(super) fn run(root: &Root, given: &Arguments) -> Result<String, Refusal> {
         return Ok("the directory is empty".to_owned());
     }
     names.sort_unstable();
-    let left_out = names.len().saturating_sub(MOST_ENTRIES);
-    names.truncate(MOST_ENTRIES);
+    let mut bytes = 0;
+    let fits = |name: &&String| {
+        bytes += name.len() + 1;
+        bytes <= room
+    };
+    let shown = names.iter().take(MOST_ENTRIES).take_while(fits).count();
+    let left_out = names.len() - shown;
+    names.truncate(shown);
     let mut text = names.join("\n");
     if left_out > 0 {
         let _ = write!(text, "\n[… {left_out} more entries]");

@@ -21,6 +21,11 @@ use self::confine::Root;
 /// The longest that a call may take.
 const CALL_TIME: Duration = Duration::from_secs(10);
 
+/// The most that a call returns, whoever reads it.
+const MOST_BYTES: usize = 48 << 10;
+/// What is left for the last line, which says how much of it all was returned.
+const LAST_LINE_BYTES: usize = 512;
+
 /// What a call returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolOutput {
@@ -34,27 +39,47 @@ pub struct ToolOutput {
 #[derive(Debug, Clone)]
 pub struct Toolbox {
     root: Root,
+    /// How much of what was found a call returns.
+    room: usize,
 }
 
 /// Why a call returned nothing, in words for the model.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Refusal(String);
+enum Refusal {
+    /// A file is too large to be text.
+    #[error("{0}")]
+    TooLarge(String),
+    /// A file is not text.
+    #[error("{0}")]
+    NoText(String),
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
 
 impl Refusal {
     fn new(why: impl Into<String>) -> Self {
-        Self(why.into())
+        Self::Other(why.into())
     }
 
     fn io(path: &str, error: &io::Error) -> Self {
-        Self(format!("cannot read `{path}`: {}", error.kind()))
+        Self::Other(format!("cannot read `{path}`: {}", error.kind()))
     }
 }
 
 impl Toolbox {
     /// Opens the tools over a directory.
     pub fn open(directory: &Path) -> io::Result<Self> {
-        Ok(Self { root: Root::open(directory)? })
+        Ok(Self { root: Root::open(directory)?, room: MOST_BYTES })
+    }
+
+    /// Returns the same tools for a model that is shown so many bytes of an output: what they say of
+    /// how much they return is only true when nothing is cut out of it afterwards.
+    #[must_use]
+    pub fn within(&self, output_bytes: u64) -> Self {
+        let output_bytes = usize::try_from(output_bytes).unwrap_or(usize::MAX);
+        let room = output_bytes.saturating_sub(LAST_LINE_BYTES).min(MOST_BYTES);
+        Self { root: self.root.clone(), room }
     }
 
     /// Returns the tools in the form of the Responses API.
@@ -96,17 +121,20 @@ impl Toolbox {
         let deadline = Instant::now() + CALL_TIME;
         let result = match name {
             "list_files" => {
-                parse(arguments).and_then(|given: list::Arguments| list::run(&self.root, &given))
+                parse(arguments).and_then(|given| list::run(&self.root, &given, self.room))
             }
-            "read_file" => parse(arguments).and_then(|given| read::run(&self.root, &given)),
+            "read_file" => {
+                parse(arguments).and_then(|given| read::run(&self.root, &given, self.room))
+            }
             "search_text" => {
-                parse(arguments).and_then(|given| search::run(&self.root, &given, deadline))
+                let bounds = search::Bounds { deadline, room: self.room };
+                parse(arguments).and_then(|given| search::run(&self.root, &given, bounds))
             }
             other => return unsupported(other),
         };
         match result {
             Ok(text) => ToolOutput { ok: true, text },
-            Err(Refusal(text)) => ToolOutput { ok: false, text },
+            Err(refusal) => ToolOutput { ok: false, text: refusal.to_string() },
         }
     }
 }

@@ -9,8 +9,6 @@ use super::{Refusal, lenient_number};
 
 /// The lines of a call that names no number.
 const USUAL_LINES: usize = 500;
-/// The most bytes that a call returns.
-const MOST_BYTES: usize = 48 << 10;
 
 #[derive(Deserialize)]
 pub(super) struct Arguments {
@@ -21,7 +19,7 @@ pub(super) struct Arguments {
     line_count: Option<usize>,
 }
 
-pub(super) fn run(root: &Root, given: &Arguments) -> Result<String, Refusal> {
+pub(super) fn run(root: &Root, given: &Arguments, room: usize) -> Result<String, Refusal> {
     let path = root.resolve(&given.path)?;
     let text = confine::read_text(&path, &given.path)?;
     if text.is_empty() {
@@ -36,10 +34,10 @@ pub(super) fn run(root: &Root, given: &Arguments) -> Result<String, Refusal> {
     let mut shown = String::new();
     let mut count = 0;
     for line in lines.take(given.line_count.unwrap_or(USUAL_LINES).max(1)) {
-        if shown.len() + line.len() > MOST_BYTES {
+        if shown.len() + line.len() > room {
             // A first line that is too long alone is shown as far as it goes.
             if shown.is_empty() {
-                shown.push_str(&line[..line.floor_char_boundary(MOST_BYTES)]);
+                shown.push_str(&line[..line.floor_char_boundary(room)]);
                 shown.push_str("[… the line goes on]\n");
                 count = 1;
             }

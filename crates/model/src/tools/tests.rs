@@ -111,7 +111,8 @@ fn what_is_not_text_is_refused_politely() {
 #[test]
 fn searching_finds_lines_in_text_and_passes_over_the_rest() {
     let (folder, toolbox) = lab();
-    let expected = "a.txt:2: two needle\nsrc/deep/b.rs:1: fn needle() {}\n";
+    let expected = "a.txt:2: two needle\nsrc/deep/b.rs:1: fn needle() {}\n\
+                    [2 files were not searched: 2 not UTF-8 text]\n";
     let found = call(&toolbox, "search_text", json!({"text": "needle"}));
     assert_eq!(found, (true, expected.to_owned()));
     let (_, none) = call(&toolbox, "search_text", json!({"text": "nowhere"}));
@@ -123,9 +124,54 @@ fn searching_finds_lines_in_text_and_passes_over_the_rest() {
 }
 
 #[test]
+fn what_was_not_searched_is_told() {
+    let (folder, toolbox) = lab();
+    let work = folder.path().join("work");
+    fs::File::create(work.join("huge")).unwrap().set_len(5 << 20).unwrap();
+    let deep = work.join("d/".repeat(40));
+    fs::create_dir_all(&deep).unwrap();
+    fs::write(deep.join("x"), "needle").unwrap();
+    let (_, found) = call(&toolbox, "search_text", json!({"text": "needle"}));
+    let expected = "[3 files were not searched: 1 larger than 4 MiB, 2 not UTF-8 text; \
+                    1 directory more than 32 levels deep was not searched]\n";
+    assert!(found.ends_with(expected), "{found}");
+    let (_, found) = call(&toolbox, "search_text", json!({"text": "needle", "path": "src"}));
+    assert_eq!(found, "src/deep/b.rs:1: fn needle() {}\n");
+}
+
+#[test]
+fn whatever_a_model_is_shown_of_an_output_each_tool_keeps_to_it_and_says_what_it_left_out() {
+    let (folder, toolbox) = lab();
+    let work = folder.path().join("work");
+    fs::write(work.join("many"), "a needle in the hay\n".repeat(1000)).unwrap();
+    for number in 0..1000 {
+        fs::create_dir_all(work.join(format!("folder/of {number:04} names"))).unwrap();
+    }
+    for bytes in [0, 600, 2_000, 12_000] {
+        let toolbox = toolbox.within(bytes);
+        for (name, arguments, end) in [
+            ("read_file", json!({"path": "many"}), "of 1000]"),
+            (
+                "search_text",
+                json!({"text": "needle", "path": "many"}),
+                "search a smaller directory]",
+            ),
+            ("list_files", json!({"path": "folder"}), "more entries]"),
+        ] {
+            let (ok, text) = call(&toolbox, name, arguments);
+            assert!(ok && text.ends_with(end), "{name} {bytes}: {text}");
+            assert!(text.len() as u64 <= bytes.max(512), "{name}: {} of {bytes}", text.len());
+        }
+    }
+}
+
+#[test]
 fn what_the_project_ignores_is_not_searched_unless_it_is_asked_for() {
     let (folder, toolbox) = lab();
     let work = folder.path().join("work");
+    for no_text in ["image.png", "latin.txt"] {
+        fs::remove_file(work.join(no_text)).unwrap();
+    }
     for directory in ["target/debug", "src/generated", ".config"] {
         fs::create_dir_all(work.join(directory)).unwrap();
     }

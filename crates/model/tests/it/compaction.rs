@@ -46,7 +46,7 @@ async fn a_full_thread_is_compacted_before_the_next_turn_and_nothing_is_lost() {
     let lab = Lab::new(ApiWire::Responses, script).await.with_window(WINDOW);
     let first = lab.say("First question", None).await;
     let second = lab.say("Second question", Some(&first)).await;
-    let expected = ["started", "warning thread.compacted", "text Two.", "finished done"];
+    let expected = ["started", "text Two.", "warning thread.compacted", "finished done"];
     assert_eq!(second.story(), expected);
 
     let items = lab.items(2);
@@ -216,7 +216,7 @@ async fn a_turn_that_would_pass_the_limit_is_preceded_by_a_compaction() {
         let lab = Lab::new(wire, script).await.with_window(NARROW);
         let first = lab.say("First question", None).await;
         let second = lab.say(&long("Second question"), Some(&first)).await;
-        let expected = ["started", "warning thread.compacted", "text Two.", "finished done"];
+        let expected = ["started", "text Two.", "warning thread.compacted", "finished done"];
         assert_eq!(second.story(), expected, "{wire:?}");
         let body = &lab.bodies()[2];
         assert!(body.contains("SUMMARY") && body.contains("First question"), "{wire:?}");
@@ -282,6 +282,9 @@ async fn a_summary_is_no_reply_of_a_turn_that_fails_after_it() {
     assert_eq!((failure(&second).0, second.outcome.reply.as_str()), (Reason::Request, ""));
     // What was used is told all the same.
     assert!(second.outcome.usage.is_some());
+    // The compaction is not: it went with the turn.
+    assert_eq!(second.story(), ["started", "finished failed"]);
+    assert!(second.outcome.diagnostics.is_empty(), "{:?}", second.outcome.diagnostics);
 }
 
 #[tokio::test]
@@ -302,4 +305,35 @@ async fn a_turn_has_no_more_time_for_being_tried_again() {
     let ends: Vec<_> = sent.iter().map(|it| it.outcome.as_deref().unwrap_or_default()).collect();
     assert!(ends[3].contains("timedOut") && ends[1].contains("\"failed\""), "{ends:?}");
     assert!(sent[2].about.contains("compaction"), "{}", sent[2].about);
+}
+
+#[tokio::test]
+async fn a_turn_that_is_cancelled_in_the_compaction_before_it_is_kept_with_its_question() {
+    // The thread is full, or this turn would fill it; or nobody had time for anything.
+    let hang = || Answer::from(Reply::default().end(convoke_rehearsal::End::Hang));
+    for (window, held, waits) in
+        [(WINDOW, 95_000, true), (NARROW, 2_000, true), (WINDOW, 500, false)]
+    {
+        let first = Reply::default().say("One.").with_usage(usage(held));
+        let mut answers = vec![first.into()];
+        answers.extend(waits.then(hang));
+        let script = Script::new(answers).with_default(small("SUMMARY"));
+        let mut lab = Lab::new(ApiWire::Responses, script).await.with_window(window);
+        let first = lab.say("First question", None).await;
+        let turn = lab.agent().start(lab.delivery(&long("Second question"), Some(&first)));
+        if waits {
+            assert!(lab.server.has_model_calls(2, PATIENCE).await);
+            assert!(!lab.bodies()[1].contains("Second question"), "it is the compaction");
+        }
+        turn.canceller().cancel();
+        let second = take(turn).await;
+        assert_eq!(second.outcome.verdict, Verdict::Cancelled);
+        lab.api.context_window = None;
+        lab.say("Third question", Some(&second)).await;
+        let body = lab.bodies().pop().unwrap();
+        let places = ["First question", "One.", "Second question", "<turn_aborted>", "Third"];
+        let places = places.map(|text| body.find(text).unwrap_or_else(|| panic!("{text}: {body}")));
+        assert!(places.is_sorted(), "{places:?}");
+        assert_eq!(body.matches("<turn_aborted>").count(), 1);
+    }
 }

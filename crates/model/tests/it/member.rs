@@ -12,7 +12,7 @@ use convoke_model::{MemoryStore, ThreadId, ThreadStore};
 use convoke_rehearsal::{Answer, End, Reply, Script};
 use tokio::sync::Semaphore;
 
-use crate::lab::{Lab, PATIENCE, take};
+use crate::lab::{KEY, Lab, PATIENCE, take};
 
 /// Makes one setting wrong.
 type Change = fn(&mut convoke_agent::config::Api);
@@ -316,8 +316,11 @@ async fn a_project_that_is_not_trusted_cannot_have_other_files_read() {
     assert!(body.contains("From inside.") && !body.contains("The secret."));
     assert!(!body.contains("stolen words"), "{body}");
     let told: Vec<_> = taken.outcome.diagnostics.iter().map(|it| it.message.as_str()).collect();
-    let refused = told.iter().filter(|it| it.contains("not trusted"));
-    assert!(refused.clone().any(|it| it.contains("work/AGENTS.md leads out")), "{told:?}");
+    let document: Vec<_> = told.iter().filter(|it| it.contains("work/AGENTS.md")).collect();
+    assert!(
+        matches!(document[..], [one] if one.contains("AGENTS.md leads out")),
+        "it is told once, and truly: {told:?}"
+    );
     assert!(taken.story().contains(&"warning project-file.outside".to_owned()));
 
     // Nor can it when it is entered by another name, or is no repository.
@@ -344,11 +347,28 @@ async fn the_key_is_in_no_event_whatever_its_variable_is_called() {
     let mut lab = Lab::new(ApiWire::Chat, Script::new([said.into()])).await;
     lab.env.push(("PLAIN_NAME".into(), "s3cr3t".into()));
     lab.api.key_env = Some("PLAIN_NAME".to_owned());
-    let failing = lab.say("Is s3cr3t my key?", None).await;
-    let kept = lab.store.requests(&failing.thread());
-    assert!(kept[0].about.contains("\"redacted\":true"));
-    let all = format!("{kept:?} {:?}", lab.lines(&failing).await);
+    let taken = lab.say("Is s3cr3t my key?", None).await;
+    let kept = lab.store.requests(&taken.thread());
+    assert!(kept[0].about.contains("\"redacted\":false"), "it was not even sent");
+    let all = format!("{:?} {kept:?} {:?}", lab.bodies(), lab.lines(&taken).await);
     assert!(!all.contains("s3cr3t") && all.contains("Is [redacted] my key?"), "{all}");
+}
+
+#[tokio::test]
+async fn not_even_a_directory_that_is_called_like_the_key_brings_it_into_a_request() {
+    let script = ["One.", "Two."].map(Answer::say);
+    let lab = Lab::new(ApiWire::Responses, Script::new(script)).await;
+    let mut last = None;
+    for question in ["First", "Second"] {
+        let mut delivery = lab.delivery(question, last.as_ref());
+        delivery.cwd = lab.work().join(KEY);
+        std::fs::create_dir_all(&delivery.cwd).unwrap();
+        last = Some(take(lab.agent().start(delivery)).await);
+    }
+    let kept = lab.store.requests(&last.unwrap().thread());
+    let kept: Vec<_> = kept.into_iter().map(|request| request.kept.body).collect();
+    assert_eq!(kept, lab.bodies());
+    assert!(!kept.concat().contains(KEY));
 }
 
 /// A disk that is full.

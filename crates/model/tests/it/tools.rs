@@ -1,12 +1,12 @@
 //! Tools: what a model is offered, what it gets, and what it never gets.
 
-use convoke_agent::Verdict;
 use convoke_agent::config::ApiWire;
 use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::{Agent, Verdict};
 use convoke_rehearsal::{Answer, Reply, Script};
 use serde_json::json;
 
-use crate::lab::{KEY, Lab};
+use crate::lab::{KEY, Lab, take};
 
 const WIRES: [ApiWire; 2] = [ApiWire::Responses, ApiWire::Chat];
 
@@ -89,4 +89,70 @@ async fn the_key_is_in_no_event_no_request_and_no_line_of_the_store() {
     assert!(!lab.bodies().concat().contains(KEY));
     let lines = lab.lines(&taken).await.concat();
     assert!(!lines.contains(KEY) && lines.contains("The key is [redacted]."));
+}
+
+#[tokio::test]
+async fn a_key_in_an_instruction_file_is_never_sent_and_nothing_is_told_twice() {
+    for wire in WIRES {
+        let script = ["One.", "Two.", "Three."].map(Answer::say);
+        let lab = Lab::new(wire, Script::new(script)).await;
+        lab.write("AGENTS.md", &format!("Use {KEY} for the server.\n"));
+        let mut last = None;
+        for question in ["First", "Second", "Third"] {
+            let mut delivery = lab.delivery(&format!("{question}: is {KEY} right?"), last.as_ref());
+            delivery.system = Some(format!("You know {KEY}."));
+            let taken = take(lab.agent().start(delivery)).await;
+            assert_eq!(taken.story().last().unwrap(), "finished done");
+            last = Some(taken);
+        }
+        let bodies = lab.bodies();
+        assert!(!bodies.concat().contains(KEY), "{wire:?}");
+        let told = |number: usize| bodies[number].matches("Use [redacted] for").count();
+        assert_eq!([told(0), told(1), told(2)], [1, 1, 1], "{wire:?}");
+        // What is kept is what was sent, and so the figures are true.
+        let kept = lab.store.requests(&last.unwrap().thread());
+        for (request, body) in kept.iter().zip(&bodies) {
+            assert_eq!(request.kept.body, *body);
+            assert!(request.about.contains("\"redacted\":false"), "{}", request.about);
+        }
+        let alike = bodies[1].bytes().zip(bodies[2].bytes()).take_while(|(one, two)| one == two);
+        assert_eq!(lab.sent.lock().unwrap()[2].1, alike.count() as u64);
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_repeats_the_key_is_not_sent_it_again() {
+    let quoting =
+        Reply::default().say(format!("It is {KEY}.")).call("search_text", json!({"text": KEY}));
+    let script = Script::new([quoting.into(), Answer::say("Done.")]);
+    let lab = Lab::new(ApiWire::Responses, script).await.with_tools();
+    let taken = lab.say("What is it?", None).await;
+    assert_eq!(taken.reply(), "Done.");
+    assert!(!lab.bodies().concat().contains(KEY));
+    assert!(lab.bodies()[1].contains("It is [redacted]."));
+}
+
+#[tokio::test]
+async fn what_a_tool_says_of_its_output_is_true_of_what_the_model_gets() {
+    for wire in WIRES {
+        let script = Script::new([
+            Answer::call("read_file", json!({"path": "long.txt"})),
+            Answer::call("search_text", json!({"text": "line"})),
+            Answer::say("Done."),
+        ]);
+        let lab = Lab::new(wire, script).await.with_tools();
+        let line = |number| format!("line {number:04} {}", "x".repeat(190));
+        lab.write("long.txt", &(1..=1000).map(line).collect::<Vec<_>>().join("\n"));
+        let taken = lab.say("Read it", None).await;
+        assert_eq!(taken.reply(), "Done.");
+        let body = lab.bodies().pop().unwrap();
+        assert!(!body.contains("truncated…"), "{wire:?}");
+        assert!(!taken.story().iter().any(|it| it.contains("output.truncated")), "{wire:?}");
+        let (_, foot) = body.split_once("[lines 1 to ").unwrap();
+        let last: usize = foot.split(' ').next().unwrap().parse().unwrap();
+        for line in 1..=last {
+            assert!(body.contains(&format!("line {line:04} ")), "{wire:?}: {line} of {last}");
+        }
+        assert!(last > 20 && !body.contains(&format!("line {:04} ", last + 1)), "{last}");
+    }
 }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use convoke_agent::delivery::{Keeper, TurnName};
+use convoke_agent::turn::Memory;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Outcome, Verdict};
 use convoke_core::ledger::estimate_tokens;
@@ -32,9 +33,17 @@ struct Batch {
 }
 
 /// A turn that an agent works on.
+#[derive(Clone)]
 struct UnderWay {
     turn: Turn,
     attempt: Attempt,
+}
+
+/// How a turn ended, once that is stored.
+enum End {
+    /// With a reply; and why the conversation stops, if it does.
+    Finished(Option<Stop>),
+    Failed(FailedTurn),
 }
 
 impl<S: Store> Coordinator<S> {
@@ -179,12 +188,34 @@ impl<S: Store> Coordinator<S> {
                     (error.id(), Driven::nothing(Outcome::failed(failure)))
                 }
             };
-            if let Some(UnderWay { turn, attempt }) = batch.under_way.remove(&id) {
-                match driven.outcome.verdict {
-                    Verdict::Done => stop = self.finish(turn, attempt, driven).await?.or(stop),
-                    _ => failed.push(self.fail(turn, attempt, driven).await?),
+            if let Some(under_way) = batch.under_way.remove(&id) {
+                match self.end(&under_way, driven).await? {
+                    End::Finished(guarded) => stop = guarded.or(stop),
+                    End::Failed(turn) => failed.push(turn),
                 }
             }
+        }
+    }
+
+    /// Stores how a turn ended. When somebody else has gone on with its member's thread in the meantime,
+    /// it has failed: a reply that its own member does not remember is none.
+    async fn end(
+        &mut self,
+        under_way: &UnderWay,
+        mut driven: Driven,
+    ) -> Result<End, CoordinatorError> {
+        let memory = driven.outcome.memory.take();
+        let stored = match driven.outcome.verdict {
+            Verdict::Done => self.finish(under_way, &driven, memory).await.map(End::Finished),
+            _ => self.fail(under_way, &driven, memory).await.map(End::Failed),
+        };
+        match stored {
+            Err(CoordinatorError::Store(error @ StoreError::ThreadChanged(_))) => {
+                let failure = Failure::new(Reason::Other, error.to_string());
+                driven.outcome.verdict = Verdict::Failed(failure);
+                Ok(End::Failed(self.fail(under_way, &driven, None).await?))
+            }
+            other => other,
         }
     }
 
@@ -215,12 +246,13 @@ impl<S: Store> Coordinator<S> {
     /// once.
     async fn finish(
         &mut self,
-        mut turn: Turn,
-        mut attempt: Attempt,
-        driven: Driven,
+        under_way: &UnderWay,
+        driven: &Driven,
+        memory: Option<Memory>,
     ) -> Result<Option<Stop>, CoordinatorError> {
-        let Driven { mut outcome, events, elapsed } = driven;
-        let mut reply = std::mem::take(&mut outcome.reply);
+        let UnderWay { mut turn, mut attempt } = under_way.clone();
+        let Driven { outcome, events, elapsed } = driven;
+        let mut reply = outcome.reply.clone();
         redact_text(&mut reply, &self.crew.redactor);
         let routed = route(self.crew.roster(), &turn.member, &reply, self.crew.team().context.text);
         let answered = self.store.message(self.session, turn.answers).await?.message.id;
@@ -243,12 +275,15 @@ impl<S: Store> Coordinator<S> {
         turn.ended_at = Some(commit.at);
         commit.state = next.state();
         let newest = commit.state.last_message;
-        commit
-            .threads
-            .extend(outcome.memory.take().map(|memory| Addition::of_turn(memory, newest)));
-        let ended =
-            super::prepare::ended(commit.at, outcome, &events, &self.crew, &mut commit.contents);
-        let shown = ended_event(&turn, &ended, Some(reply_id), elapsed);
+        commit.threads.extend(memory.map(|memory| Addition::of_turn(memory, newest)));
+        let ended = super::prepare::ended(
+            commit.at,
+            outcome.clone(),
+            events,
+            &self.crew,
+            &mut commit.contents,
+        );
+        let shown = ended_event(&turn, &ended, Some(reply_id), *elapsed);
         attempt.ended = Some(ended);
         commit.turns.push(turn.clone());
         commit.attempts.push(attempt);
@@ -264,25 +299,29 @@ impl<S: Store> Coordinator<S> {
     /// Stores what there is of a reply that was not finished. Its markers are not obeyed.
     async fn fail(
         &mut self,
-        mut turn: Turn,
-        mut attempt: Attempt,
-        driven: Driven,
+        under_way: &UnderWay,
+        driven: &Driven,
+        memory: Option<Memory>,
     ) -> Result<FailedTurn, CoordinatorError> {
-        let Driven { mut outcome, events, elapsed } = driven;
+        let UnderWay { mut turn, mut attempt } = under_way.clone();
+        let Driven { outcome, events, elapsed } = driven;
         let mut commit = self.commit_of(&self.conversation);
         let newest = commit.state.last_message;
-        commit
-            .threads
-            .extend(outcome.memory.take().map(|memory| Addition::of_turn(memory, newest)));
-        let ended =
-            super::prepare::ended(commit.at, outcome, &events, &self.crew, &mut commit.contents);
+        commit.threads.extend(memory.map(|memory| Addition::of_turn(memory, newest)));
+        let ended = super::prepare::ended(
+            commit.at,
+            outcome.clone(),
+            events,
+            &self.crew,
+            &mut commit.contents,
+        );
         turn.state = match ended.verdict {
             Verdict::Cancelled => TurnState::Cancelled,
             _ => TurnState::Failed,
         };
         turn.problem = Some(ended.verdict.to_string());
         turn.ended_at = Some(commit.at);
-        let shown = ended_event(&turn, &ended, None, elapsed);
+        let shown = ended_event(&turn, &ended, None, *elapsed);
         let outcome = ended.verdict.clone();
         attempt.ended = Some(ended);
         commit.turns.push(turn.clone());

@@ -464,8 +464,12 @@ impl<S: Store> Coordinator<S> {
     async fn commit(&mut self, commit: Commit) -> Result<(), StoreError> {
         // Whoever drops this future does not know what became of the commit; the store does.
         let was_stale = std::mem::replace(&mut self.is_stale, true);
-        self.head = self.store.commit(self.session, commit).await?;
-        self.is_stale = was_stale;
+        let committed = self.store.commit(self.session, commit).await;
+        // A thread that was changed is not the session: that is as it was.
+        if matches!(committed, Ok(_) | Err(StoreError::ThreadChanged(_))) {
+            self.is_stale = was_stale;
+        }
+        self.head = committed?;
         Ok(())
     }
 

@@ -30,16 +30,26 @@ async fn a_turn_is_remembered_with_its_end_done_or_not() {
 }
 
 #[tokio::test]
-async fn a_turn_whose_thread_somebody_else_has_gone_on_with_is_not_stored_and_taken_again() {
+async fn a_turn_whose_thread_somebody_else_has_gone_on_with_has_failed_and_the_session_goes_on() {
     let room = Room::talked().await;
     let mut coordinator = room.open(room.session).await;
     coordinator.accept(Saying::new("kim", "meddle").to(["ada"])).await.unwrap();
-    let error = coordinator.run().await.unwrap_err().to_string();
-    assert!(error.contains("was changed by another program"), "{error}");
+    let stop = coordinator.run().await.unwrap();
+    let Stop::TurnFailed { turns, .. } = &stop else { panic!("{stop:?}") };
+    let why = turns[0].outcome.to_string();
+    assert!(why.contains("was changed by another program"), "{why}");
     let session = room.store.session(room.session).await.unwrap();
     assert_eq!(session.state.last_message, MessageNumber(7), "there is no reply");
-    assert_eq!(room.store.open_turns(room.session).await.unwrap().len(), 1);
+    assert_eq!(room.store.open_turns(room.session).await.unwrap().len(), 0);
     assert_eq!(room.lines(room.session, "ada").await[2], line(6, "by somebody else"));
+    let stored = room.store.turns_after(room.session, TurnId(3), 1).await.unwrap();
+    assert_eq!(stored[0].problem.as_deref(), Some(why.as_str()));
+
+    // Nothing of the session is held up by it.
+    coordinator.accept(Saying::new("kim", "five").to(["ada"])).await.unwrap();
+    coordinator.run().await.unwrap();
+    let said = room.store.message(room.session, MessageNumber(9)).await.unwrap();
+    assert_eq!(said.message.said.content, "3 remembered");
 }
 
 #[tokio::test]

@@ -33,14 +33,17 @@ impl Agent for Rememberer {
         let (turn, side, sender) = Turn::open(Redactor::default());
         let (store, thread) = (self.store.clone(), self.thread.clone());
         tokio::spawn(async move {
-            let known = store.thread(&thread).await.unwrap().len();
+            let lines = store.thread(&thread).await.unwrap();
+            let known = lines.len();
             let Keeper::Caller { turn } = &delivery.keeper else { panic!("who keeps it?") };
             let mut outcome = Outcome::failed(Failure::new(Reason::OutputFull, "too much"));
             outcome.reply = format!("{known} remembered");
             if !delivery.prompt.contains("fail") {
                 outcome.verdict = Verdict::Done;
             }
-            if delivery.prompt.contains("meddle") {
+            // Once, although later prompts tell of it too.
+            let is_meddled_with = lines.iter().any(|line| line.text == "by somebody else");
+            if delivery.prompt.contains("meddle") && !is_meddled_with {
                 store
                     .extend_thread(&thread, known, &["by somebody else".to_owned()])
                     .await

@@ -24,6 +24,16 @@ pub(super) struct Compacting {
     then: Then,
 }
 
+impl Compacting {
+    /// Returns what the user sent to the turn that was to begin after it.
+    pub(super) fn into_inputs(self) -> Option<Vec<UserInput>> {
+        match self.then {
+            Then::Begin(inputs) => Some(inputs),
+            Then::Finish | Then::Continue => None,
+        }
+    }
+}
+
 /// Who compacts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
@@ -54,6 +64,15 @@ impl Thread<'_> {
             output_schema: None,
         };
         self.compact(context, Then::Finish)
+    }
+
+    /// Gives up a compaction that was asked for by itself; the thread stays as it was.
+    pub fn abandon_compaction(&mut self) {
+        if let State::Compacting(compacting) = &self.state
+            && matches!(compacting.then, Then::Finish)
+        {
+            self.state = State::Idle;
+        }
     }
 
     /// Asks for a compaction, after which the turn goes on as `then` says.

@@ -212,6 +212,11 @@ impl<'a> Thread<'a> {
         self.previous.model.auto_compact_limit()
     }
 
+    /// Returns how many bytes a tool's output may have so that nothing is cut out of it.
+    pub fn output_bytes(&self) -> u64 {
+        self.previous.model.settings.truncation_policy.with_allowance().max_bytes()
+    }
+
     /// Sets the tools that requests offer, in the form of the Responses API.
     pub fn set_tools(&mut self, tools: Vec<Value>) {
         self.tools = tools;

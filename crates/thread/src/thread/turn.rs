@@ -158,9 +158,14 @@ impl Thread<'_> {
         }
     }
 
-    /// Ends the turn because the user interrupted it, after what its tools still returned.
+    /// Ends the turn because the user interrupted it, after what its tools still returned. What the user
+    /// had sent is kept, also when a compaction was to come before it.
     pub fn interrupt(&mut self, results: Vec<ResponseItem>) {
-        self.state = State::Idle;
+        if let State::Compacting(compacting) = std::mem::take(&mut self.state)
+            && let Some(inputs) = compacting.into_inputs()
+        {
+            self.record_inputs(&inputs);
+        }
         self.steered.clear();
         for item in results {
             self.record(Entry::new(item, Origin::Tool));
@@ -195,12 +200,16 @@ impl Thread<'_> {
         context: TurnContext,
         inputs: &[UserInput],
     ) -> Result<Step, ThreadError> {
+        self.record_inputs(inputs);
+        self.sample(context)
+    }
+
+    fn record_inputs(&mut self, inputs: &[UserInput]) {
         let message = self.user_message(inputs);
         self.record(Entry::new(message, Origin::User));
         for entry in self.mentioned_skills(inputs) {
             self.record(entry);
         }
-        self.sample(context)
     }
 
     fn mentioned_skills(&mut self, inputs: &[UserInput]) -> Vec<Entry> {

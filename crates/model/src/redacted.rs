@@ -1,0 +1,92 @@
+//! The key is taken out of what enters a thread, wherever it comes from. So what is sent, what is stored
+//! and what the model is taken to know are one text, and none of it holds the key.
+
+use std::borrow::Cow;
+
+use convoke_thread::files::Head;
+use convoke_thread::item::{ContentItem, ReasoningContent, ResponseItem};
+use convoke_thread::prompt::Request;
+
+use crate::secret::Key;
+
+/// No key is longer. So much more of a file is read, that no limit leaves a part of one.
+pub(crate) const LONGEST_KEY: u64 = 8 << 10;
+
+/// Returns a text without the key.
+pub(crate) fn text(key: Option<&Key>, text: &str) -> String {
+    let mut text = text.to_owned();
+    if let Some(key) = key {
+        key.take_out_of(&mut text);
+    }
+    text
+}
+
+/// Takes the key out of what a model said or wants to call.
+pub(crate) fn item(key: &Key, item: &mut ResponseItem) {
+    match item {
+        ResponseItem::Message(message) => {
+            for part in &mut message.content {
+                if let ContentItem::InputText(text) | ContentItem::OutputText(text) = part {
+                    key.take_out_of(text);
+                }
+            }
+        }
+        ResponseItem::Reasoning(reasoning) => {
+            reasoning.summary.iter_mut().for_each(|text| key.take_out_of(text));
+            for part in reasoning.content.iter_mut().flatten() {
+                let (ReasoningContent::ReasoningText(text) | ReasoningContent::Text(text)) = part;
+                key.take_out_of(text);
+            }
+        }
+        ResponseItem::FunctionCall(call) => key.take_out_of(&mut call.arguments),
+        ResponseItem::CustomToolCall(call) => key.take_out_of(&mut call.input),
+        _ => {}
+    }
+}
+
+/// Returns a request without the key, when it stands in one all the same: in the name of a directory.
+pub(crate) fn request(key: &Key, request: &Request) -> Option<Request> {
+    match key.redactor().redact_known(&request.body) {
+        Cow::Owned(body) => Some(Request { body, ..request.clone() }),
+        Cow::Borrowed(_) => None,
+    }
+}
+
+/// Takes the key out of the start of a file, of which `limit` bytes are wanted and more were read.
+pub(crate) fn head(key: &Key, read: Head, limit: u64) -> Head {
+    let Head { bytes, size } = read;
+    let rest = size.saturating_sub(bytes.len() as u64);
+    let mut bytes = without_key(key, &bytes);
+    let size = rest + bytes.len() as u64;
+    bytes.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Head { bytes, size }
+}
+
+fn without_key(key: &Key, bytes: &[u8]) -> Vec<u8> {
+    let mut clean = Vec::with_capacity(bytes.len());
+    // What is no text stays as it is; a key is text.
+    for chunk in bytes.utf8_chunks() {
+        let mut text = chunk.valid().to_owned();
+        key.take_out_of(&mut text);
+        clean.extend_from_slice(text.as_bytes());
+        clean.extend_from_slice(chunk.invalid());
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_a_limit_would_cut_in_two_is_taken_out_whole() {
+        let key = Key::from_env("K", &[("K".into(), "correct-horse".into())]).unwrap();
+        let read = |text: &[u8], limit| {
+            head(&key, Head { bytes: text.to_vec(), size: text.len() as u64 }, limit)
+        };
+        let cut = read(b"is correct-horse", 8);
+        assert_eq!((cut.bytes.as_slice(), cut.size), (b"is [reda".as_slice(), 13));
+        let odd = read(b"\xffcorrect-horse\xff", 100);
+        assert_eq!((odd.bytes.as_slice(), odd.size), (b"\xff[redacted]\xff".as_slice(), 12));
+    }
+}
