@@ -334,7 +334,7 @@ impl<W: Write> View<W> {
         *pieces = false;
         text.finish(&mut self.out)?;
         let name = if self.screen.parallel { format!("{member}: ") } else { String::new() };
-        let line = self.screen.paint.faint(&format!("{name}{}", printable(retry)));
+        let line = self.screen.paint.faint(&format!("{name}{retry}"));
         self.line(&format!("  {line}"))
     }
 
