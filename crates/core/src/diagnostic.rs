@@ -132,6 +132,9 @@ codes! {
     ToolsMissing = "tools.missing",
         "The request offers no tools, because none were named; Codex itself would offer its own.",
         "Name a file with the tools: --tools FILE.";
+    ModelUnknown = "model.unknown",
+        "Nothing is known of a model's name, so the facts of just any model were used.",
+        "Correct the name, or say how much it holds: model_context_window, or an agent's context-window.";
     ThreadCompacts = "thread.compacts",
         "The thread has reached its limit, so the next request asks for a summary and not for an answer.",
         "Nothing: the prompt follows with the request after it.";
@@ -333,6 +336,9 @@ codes! {
     AgentSettingRefused = "agent.setting-refused",
         "A project's file sets something that only the user may set until the project is trusted.",
         "Trust the directory, or set it in your own configuration.";
+    AgentInstructionsUnread = "agent.instructions-unread",
+        "An agent is started as in a directory that it does not trust, so it leaves the project's AGENTS.md out.",
+        "Trust the directory (convoke trust), or leave protocol = \"exec\" out.";
     RehearsalStandIn = "rehearsal.stand-in",
         "A member's program cannot be rehearsed with here; the built-in stand-in spoke in its place.",
         "Install the program, or rehearse with the stand-in alone: --rehearse.";

@@ -194,6 +194,7 @@ fn what_codex_does_not_know_or_admits_in_one_version_only_is_told_apart() {
         ("profile = \"p\"\n[profiles.p]\nmodel = \"x\"", old),
         ("[model_providers.openai]\nname = \"a\"", old),
         ("tui.theme = 3", old),
+        ("history.max_bytes = 3", new),
         ("model_reasoning_effort = \"max\"", new),
         ("model_supports_reasoning_summaries = 3", new),
         ("web_search = \"indexed\"", new),

@@ -113,7 +113,7 @@ impl Reader {
     fn item(&mut self, mut item: Value) {
         as_output_text(&mut item);
         match ResponseItem::try_from(item) {
-            Ok(ResponseItem::Other) => {}
+            Ok(ResponseItem::Other(_)) => {}
             Ok(item) if self.is_too_long(&item) => self.keep_streamed_text(),
             Ok(item) => {
                 if item.role().is_some() {

@@ -159,6 +159,10 @@ pub fn check_start(files: &dyn Files, merged: &Table, rules: Rules) -> Result<()
             check(profile, &format!("profiles.{name}."), key, *kind)?;
         }
     }
+    let history = merged.get("history").and_then(Value::as_table);
+    if rules == Rules::V0_98 && history.is_some_and(|table| !table.contains_key("persistence")) {
+        return Err(ConfigError::value("history.persistence", "missing", "save-all or none"));
+    }
     check_servers(merged)?;
     check_providers(merged, rules)?;
     if let (Rules::V0_166, Some(name)) = (rules, merged.get("profile").and_then(Value::as_str)) {
