@@ -44,6 +44,13 @@ fn a_rule_whose_front_matter_is_no_yaml_is_always_loaded() {
 }
 
 #[test]
+fn empty_front_matter_is_nothing_to_report() {
+    let start = place("/w/repo", &[("/w/repo/.claude/rules/a.md", "---\n---\ntext")]);
+    assert_eq!(start.loaded(), ["/w/repo/.claude/rules/a.md"]);
+    assert!(!start.codes().contains(&"rules.front-matter"));
+}
+
+#[test]
 fn a_pattern_that_cannot_be_read_loses_the_rules_with_paths_of_its_directory() {
     let files = [
         ("/w/repo/.claude/rules/bad.md", "---\npaths: \"[z-!]\"\n---\nbad"),
