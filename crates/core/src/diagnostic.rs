@@ -387,6 +387,9 @@ codes! {
     DoctorLimitLow = "doctor.limit-low",
         "A limit of this machine is too low for a team of agents.",
         "Raise the limit.";
+    DoctorConfiguration = "doctor.configuration",
+        "The user's own agents.toml cannot be read, so that every run is refused.",
+        "Correct what the message names; docs/agents.md has the keys.";
     DoctorTemporaryDirectory = "doctor.temporary-directory",
         "The directory for temporary files cannot be written to.",
         "Set TMPDIR to one that can.";
