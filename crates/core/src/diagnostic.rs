@@ -132,6 +132,9 @@ codes! {
     ToolsMissing = "tools.missing",
         "The request offers no tools, because none were named; Codex itself would offer its own.",
         "Name a file with the tools: --tools FILE.";
+    ModelUnknown = "model.unknown",
+        "Nothing is known of a model's name, so the facts of just any model were used.",
+        "Correct the name, or say how much it holds: model_context_window, or an agent's context-window.";
     ThreadCompacts = "thread.compacts",
         "The thread has reached its limit, so the next request asks for a summary and not for an answer.",
         "Nothing: the prompt follows with the request after it.";
@@ -336,6 +339,9 @@ codes! {
     AgentKeyWithheld = "agent.key-withheld",
         "The agent's key was not sent, because its file names the key for another server.",
         "Name the variable with --key-env, if that server may have the key.";
+    AgentInstructionsUnread = "agent.instructions-unread",
+        "An agent is started as in a directory that it does not trust, so it leaves the project's AGENTS.md out.",
+        "Trust the directory (convoke trust), or leave protocol = \"exec\" out.";
     RehearsalStandIn = "rehearsal.stand-in",
         "A member's program cannot be rehearsed with here; the built-in stand-in spoke in its place.",
         "Install the program, or rehearse with the stand-in alone: --rehearse.";
@@ -384,6 +390,9 @@ codes! {
     DoctorLimitLow = "doctor.limit-low",
         "A limit of this machine is too low for a team of agents.",
         "Raise the limit.";
+    DoctorConfiguration = "doctor.configuration",
+        "The user's own agents.toml cannot be read, so that every run is refused.",
+        "Correct what the message names; docs/agents.md has the keys.";
     DoctorTemporaryDirectory = "doctor.temporary-directory",
         "The directory for temporary files cannot be written to.",
         "Set TMPDIR to one that can.";

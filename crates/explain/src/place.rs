@@ -112,6 +112,11 @@ impl Files for Listed<'_> {
         self.files.names(directory)
     }
 
+    fn listing(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        self.known(directory)?;
+        self.files.listing(directory)
+    }
+
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
         // Listed directories are free of links, so only the last name can be one. Asking the system
         // would look at every directory of the path again.

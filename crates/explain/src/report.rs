@@ -398,6 +398,12 @@ impl AgentReport {
         self.given.clear();
     }
 
+    /// Takes back what was noted, except for one kind.
+    pub(crate) fn clear_diagnostics_but(&mut self, kept: Code) {
+        self.diagnostics.retain(|diagnostic| diagnostic.code == kept);
+        self.given.retain(|(code, _), _| *code == kept);
+    }
+
     /// Takes back everything that would have been loaded, because no request is made.
     pub(crate) fn withhold(&mut self, rule: &Rule) {
         for file in std::mem::take(&mut self.loaded) {

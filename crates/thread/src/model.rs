@@ -105,6 +105,8 @@ pub struct ModelInfo {
     pub model_messages: Option<ModelMessages>,
     /// The rest.
     pub settings: ModelSettings,
+    /// Whether its facts are those of just any model, because nothing is known of its name.
+    pub is_unknown: bool,
 }
 
 /// What a configuration changes about a model.
@@ -147,6 +149,7 @@ impl ModelInfo {
             base_instructions: facts.base_instructions.clone(),
             model_messages: facts.model_messages.clone(),
             settings: facts.settings.clone(),
+            is_unknown: matches!(facts.matches, ModelMatch::Any(_)),
         };
         model.apply(overrides);
         Some(model)
@@ -228,6 +231,15 @@ impl ModelInfo {
 }
 
 impl ModelMatch {
+    /// Returns the names, or the beginnings of names, that it applies to.
+    pub fn names(&self) -> &[String] {
+        match self {
+            Self::Slug(name) => std::slice::from_ref(name),
+            Self::Prefix(prefixes) => prefixes,
+            Self::Any(_) => &[],
+        }
+    }
+
     fn applies_to(&self, slug: &str) -> bool {
         match self {
             Self::Slug(name) => name == slug,

@@ -76,8 +76,9 @@ fn exec(context: &Context<'_>, settings: Vec<OsString>) -> Result<Call, Failure>
     if context.permissions() > Permissions::ReadOnly {
         args.extend(["-c", &trust_level(delivery)].map(OsString::from));
         if delivery.trust == Trust::Untrusted {
-            let message = "codex may read no AGENTS.md here: it runs as in a directory that it does not trust";
-            diagnostics.push(Diagnostic::new(Code::AgentSettingRefused, message));
+            let message = "this directory is not trusted, and `codex exec` is told so: versions that \
+                           ask for trust leave its AGENTS.md files out";
+            diagnostics.push(Diagnostic::new(Code::AgentInstructionsUnread, message));
         }
     }
     args.extend(["--json", "--skip-git-repo-check"].map(OsString::from));

@@ -116,6 +116,29 @@ fn permissions_are_always_said_and_never_wider_than_asked() {
 }
 
 #[test]
+fn codex_exec_says_where_it_leaves_the_files_of_a_project_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Host {
+        guardian: Guardian::from_program("/none"),
+        env: Vec::new(),
+        temp_root: dir.path().to_owned(),
+        state_dir: dir.path().join("state"),
+    };
+    let definition = &Definition { protocol: Protocol::Exec, ..Definition::built_in(Kind::Codex) };
+    let codes = |permissions, trust| {
+        let mut delivery = Delivery::new(PROMPT, dir.path());
+        (delivery.permissions, delivery.trust) = (permissions, trust);
+        let (delivery, host) = (&delivery, &host);
+        let call = codex::call(&Context { delivery, definition, host, private_dir: dir.path() });
+        call.unwrap().diagnostics.iter().map(|it| it.code.name()).collect::<Vec<_>>()
+    };
+    let unread = codes(Permissions::Edit, Trust::Untrusted);
+    assert_eq!(unread, ["agent.instructions-unread"]);
+    assert!(codes(Permissions::Edit, Trust::Trusted).is_empty());
+    assert!(codes(Permissions::ReadOnly, Trust::Untrusted).is_empty());
+}
+
+#[test]
 fn a_definition_narrows_what_a_delivery_asks_for() {
     let narrow = Definition {
         permissions: Some(Permissions::ReadOnly),

@@ -7,11 +7,13 @@ use std::path::Path;
 use clap::Args;
 use convoke_agent::Vendor;
 use convoke_agent::vendor::SaysOfItself;
+use convoke_core::Code;
 use convoke_inspect::Surroundings;
 use convoke_inspect::doctor::{
     AgentReport, Depth, Evidence, Finding, Level, Limit, Report, examine,
 };
 
+use crate::conversation::home::Home;
 use crate::diagnostics::Deny;
 use crate::figures::number;
 use crate::outcome::{Outcome, UsageError};
@@ -42,7 +44,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let vendors = vendors(&arguments.agent)?;
     let surroundings = surroundings::of_process()?;
     let depth = if arguments.ask { Depth::Ask } else { Depth::Look };
-    let report = examine(&vendors, &surroundings, depth);
+    let mut report = examine(&vendors, &surroundings, depth);
+    report.findings.extend(broken_configuration(&surroundings));
     let paint = Paint::for_stream(&std::io::stdout());
     let mut out = std::io::stdout().lock();
     if arguments.json {
@@ -57,6 +60,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         Outcome::Done if has_problem => Outcome::Failed,
         outcome => outcome,
     })
+}
+
+/// The user's own agents, which every run reads first.
+fn broken_configuration(surroundings: &Surroundings) -> Option<Finding> {
+    let wrong = Home::of(surroundings).read_catalog().err()?;
+    Some(Finding::new(Level::Problem, Code::DoctorConfiguration, wrong.to_string()))
 }
 
 fn vendors(names: &[String]) -> Result<Vec<Vendor>, UsageError> {
@@ -96,8 +105,12 @@ fn verdict(report: &Report, depth: Depth, paint: Paint) -> String {
         .filter(|agent| agent.is_usable())
         .map(|agent| agent.agent.to_string())
         .collect();
+    let is_in_the_way = report.findings.iter().any(|found| found.level == Level::Problem);
     let sentence = match &usable[..] {
         [] => paint.bad("No agent would run a turn."),
+        _ if is_in_the_way => {
+            paint.bad("No turn would run before the machine's problem is solved.")
+        }
         [one] => paint.good(&format!("{one} would run a turn, as far as can be seen.")),
         [first @ .., last] => {
             let first = first.join(", ");

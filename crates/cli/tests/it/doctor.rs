@@ -86,6 +86,26 @@ fn whatever_would_go_wrong_is_found() {
 }
 
 #[test]
+fn a_configuration_that_every_run_refuses_is_a_problem() {
+    let context =
+        with_all().env("CONVOKE_CONFIG_DIR", "config").env("ANTHROPIC_API_KEY", "hunter2");
+    let context = context.file("config/agents.toml", "[agent.claude]\ncomand = \"x\"\n");
+    let output = context.output(&["doctor", "--json"], b"");
+    assert_eq!(output.status.code(), Some(1));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    let found = findings.iter().find(|it| it["code"] == "doctor.configuration").unwrap();
+    let message = found["message"].as_str().unwrap();
+    assert!(message.contains("agents.toml") && message.contains("comand"), "{message}");
+    assert_eq!(found["level"], "problem");
+    let shown = context.output(&["doctor"], b"");
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("No turn would run before the machine's problem is solved."), "{shown}");
+    let context = context.file("config/agents.toml", "[agent.claude]\nmodel = \"x\"\n");
+    assert_eq!(context.output(&["doctor"], b"").status.code(), Some(0));
+}
+
+#[test]
 fn a_program_that_is_asked_is_believed_by_its_exact_words() {
     for (answer, code) in [("Not logged in", 1), ("Logged in using ChatGPT", 0), ("logged in?", 1)]
     {

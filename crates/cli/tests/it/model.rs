@@ -39,7 +39,7 @@ impl Model {
 /// A repository with instructions, and a home whose configuration knows the model.
 pub fn repository(model: &Model) -> TestContext {
     let agents = format!(
-        "[agent.api]\nbase-url = \"{}/v1\"\nmodel = \"m\"\nkey-env = \"THE_KEY\"\n",
+        "[agent.api]\nbase-url = \"{}/v1\"\nmodel = \"m\"\nkey-env = \"THE_KEY\"\ncontext-window = 128000\n",
         model.server().base_url()
     );
     let context = TestContext::new();

@@ -6,6 +6,7 @@ use crate::context::TestContext;
 
 const CONFIG: &str = r#"
 model = "some-model"
+model_context_window = 128000
 approval_policy = "on-request"
 developer_instructions = "Answer in verse."
 
@@ -228,6 +229,21 @@ fn a_full_thread_is_compacted_first() {
     let body: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(body["tools"], serde_json::json!([]));
     assert!(texts(&body).last().unwrap().starts_with("This conversation is about to be shortened"));
+}
+
+#[test]
+fn a_model_of_which_nothing_is_known_is_named() {
+    let project = project().file(".codex/config.toml", "");
+    let output = project.output(&here(&["hi", "-m", "gpt-5.2-codx", "--json"]), b"");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["diagnostics"], serde_json::json!([]), "its family is known");
+    let unknown = here(&["hi", "-m", "nosuchmodel", "--json", "--deny", "model.unknown"]);
+    let output = project.output(&unknown, b"");
+    assert_eq!(output.status.code(), Some(3));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["diagnostics"][0]["code"], "model.unknown");
+    let message = answer["diagnostics"][0]["message"].as_str().unwrap();
+    assert!(message.contains("`nosuchmodel`") && message.contains("128000 tokens"), "{message}");
 }
 
 #[test]

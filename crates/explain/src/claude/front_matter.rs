@@ -61,6 +61,11 @@ pub(crate) enum Yaml {
 impl FrontMatter {
     /// Reads what stands between the marks.
     pub(crate) fn read(front: &str) -> Self {
+        // Nothing, or comments alone, is YAML that says nothing; the reader wants a value.
+        let mut lines = front.lines().map(str::trim_start);
+        if lines.all(|line| line.is_empty() || line.starts_with('#')) {
+            return Self::Other;
+        }
         let read = |text: &str| yaml_serde::from_str::<Yaml>(text);
         match read(front).or_else(|_| read(&mended(front))) {
             Ok(Yaml::Map(fields)) => Self::Fields(fields),
@@ -261,6 +266,13 @@ mod tests {
         ];
         for (front, expected) in cases {
             assert_eq!(FrontMatter::read(front).field("a"), expected.as_ref(), "{front:?}");
+        }
+    }
+
+    #[test]
+    fn front_matter_may_be_empty() {
+        for front in ["", "\n", "  \r\n", "# why\n", "\t# why\n\n"] {
+            assert_eq!(FrontMatter::read(front), FrontMatter::Other, "{front:?}");
         }
     }
 

@@ -170,53 +170,57 @@ fn base_of(loader: &Loader<'_>, directory: &Path, level: Level) -> PathBuf {
     }
 }
 
-/// The rule files below a directory, by their real paths; links are followed, loops are not.
+/// The rule files below a directory, by their real paths and as the file system lists them, each
+/// directory in its place; links are followed, loops are not.
 fn rule_files(loader: &mut Loader<'_>, top: &Path) -> Vec<PathBuf> {
     let files = loader.files;
     let mut found = Vec::new();
     let mut visited = HashSet::new();
-    let mut open = vec![top.to_owned()];
+    let mut open = listed(loader, top, &mut visited);
     let mut looked_at = 0;
-    while let Some(directory) = open.pop() {
-        let names = match files.names(&directory) {
-            Ok(names) => names,
-            Err(error) => {
-                report_unlisted(loader, &directory, &error);
-                continue;
-            }
-        };
-        let Ok(real) = files.canonicalize(&directory) else {
-            continue;
-        };
-        if !visited.insert(real.clone()) {
-            continue;
+    while let Some(path) = open.pop() {
+        looked_at += 1;
+        if looked_at > MAX_ENTRIES {
+            let message = format!(
+                "only {MAX_ENTRIES} entries of {} were looked at; Claude Code looks at all",
+                top.display()
+            );
+            loader.report.warn(Code::RulesUnsearched, top, message);
+            return found;
         }
-        let mut below = Vec::new();
-        for name in names {
-            looked_at += 1;
-            if looked_at > MAX_ENTRIES {
-                let message = format!(
-                    "only {MAX_ENTRIES} entries of {} were looked at; Claude Code looks at all",
-                    top.display()
-                );
-                loader.report.warn(Code::RulesUnsearched, top, message);
-                return found;
+        let is_rule = path.as_os_str().as_encoded_bytes().ends_with(b".md");
+        match files.kind(&path) {
+            Ok(Kind::Directory) => open.append(&mut listed(loader, &path, &mut visited)),
+            Ok(Kind::File) if is_rule => {
+                found.push(files.canonicalize(&path).unwrap_or(path));
             }
-            let path = real.join(&name);
-            let is_rule = name.as_encoded_bytes().ends_with(b".md");
-            match files.kind(&path) {
-                Ok(Kind::Directory) => below.push(path),
-                Ok(Kind::File) if is_rule => {
-                    found.push(files.canonicalize(&path).unwrap_or(path));
-                }
-                // A rule that cannot be looked at is still a rule that is missing.
-                Err(_) if is_rule => found.push(path),
-                _ => {}
-            }
+            // A rule that cannot be looked at is still a rule that is missing.
+            Err(_) if is_rule => found.push(path),
+            _ => {}
         }
-        open.extend(below.into_iter().rev());
     }
     found
+}
+
+/// What stands in a directory, the last first; nothing when it was visited before.
+fn listed(
+    loader: &mut Loader<'_>,
+    directory: &Path,
+    visited: &mut HashSet<PathBuf>,
+) -> Vec<PathBuf> {
+    let names = match loader.files.listing(directory) {
+        Ok(names) => names,
+        Err(error) => {
+            report_unlisted(loader, directory, &error);
+            return Vec::new();
+        }
+    };
+    match loader.files.canonicalize(directory) {
+        Ok(real) if visited.insert(real.clone()) => {
+            names.iter().rev().map(|name| real.join(name)).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Says that a rules directory cannot be listed, unless it is not there.

@@ -1,11 +1,12 @@
 //! The few keys of Codex's configuration that decide which documents it loads.
 //!
-//! With a file that is malformed, or a value of the wrong type, Codex does not start at all.
+//! With a file that is malformed, or a value of the wrong type under any key that it knows, Codex does
+//! not start at all.
 
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::Code;
-use convoke_thread::config::DocumentSettings;
+use convoke_thread::config::{ConfigError, DocumentSettings, check_start, resolve_paths, sets};
 use convoke_thread::files::Files;
 use convoke_thread::project_doc::{DEFAULT_MAX_BYTES, Rules, Trust};
 use toml::{Table, Value};
@@ -16,6 +17,17 @@ use crate::report::AgentReport;
 use crate::session::Session;
 
 const GIT: &str = ".git";
+
+/// The keys that Codex 0.166 passes over in the configuration of a project.
+const ONLY_THE_USERS: [&str; 7] = [
+    "chatgpt_base_url",
+    "model_provider",
+    "model_providers",
+    "notify",
+    "otel",
+    "profile",
+    "profiles",
+];
 
 /// What the layers of the configuration say together.
 #[derive(Debug)]
@@ -34,25 +46,43 @@ impl Config {
         session: &Session,
         codex_home: &Path,
         cwd: &Path,
+        rules: Rules,
         report: &mut AgentReport,
     ) -> Self {
         let before = report.diagnostics.len();
-        let user = layer(files, &codex_home.join("config.toml"), report);
-        let mut merged = user.clone();
-        let given = arguments(session);
-        check(&given, Path::new("-c"), report);
-        lay_over(&mut merged, given.clone());
-        let trusts = Trusts::new(&merged, files, cwd);
+        let file = codex_home.join("config.toml");
+        let user = layer(files, session, &file, report);
+        let mut given = arguments(session);
+        resolve_paths(&mut given, cwd, Some(&session.home));
+        let mut of_user = user.clone();
+        lay_over(&mut of_user, given.clone());
+        let trusts = Trusts::new(&of_user, files, cwd);
 
-        let mut merged = user;
+        let mut merged = user.clone();
+        let mut sources = vec![(file, user)];
         for directory in place::chain(cwd) {
             let folder = directory.join(".codex");
             let is_inside = directory.starts_with(&trusts.root);
             if is_inside && folder != codex_home && trusts.of(&directory) == Trust::Trusted {
-                lay_over(&mut merged, layer(files, &folder.join("config.toml"), report));
+                let file = folder.join("config.toml");
+                let mut own = layer(files, session, &file, report);
+                if rules == Rules::V0_166 {
+                    own.retain(|key, _| !ONLY_THE_USERS.contains(&key));
+                }
+                lay_over(&mut merged, own.clone());
+                sources.push((file, own));
             }
         }
-        lay_over(&mut merged, given);
+        lay_over(&mut merged, given.clone());
+        sources.push((PathBuf::from("-c"), given));
+
+        // Codex 0.98 looks at what the user says alone first, to learn whom it may trust.
+        let first = (rules == Rules::V0_98).then_some(&of_user);
+        let checked = first.into_iter().chain([&merged]);
+        let wrong = checked.map(|table| check_start(files, table, rules)).find_map(Result::err);
+        if let Some(wrong) = wrong {
+            refuse(wrong, &sources, report);
+        }
         let settings = DocumentSettings::read(&merged).unwrap_or_default();
         Self {
             max_bytes: settings.max_bytes.unwrap_or(DEFAULT_MAX_BYTES),
@@ -154,14 +184,23 @@ fn default_markers() -> Vec<String> {
 }
 
 /// Reads a file of the configuration; what is wrong with it is reported.
-fn layer(files: &dyn Files, path: &Path, report: &mut AgentReport) -> Table {
-    let table = config::toml(files, path, report).unwrap_or_default();
-    check(&table, path, report);
+fn layer(files: &dyn Files, session: &Session, path: &Path, report: &mut AgentReport) -> Table {
+    let mut table = config::toml(files, path, report).unwrap_or_default();
+    resolve_paths(&mut table, path.parent().unwrap_or(path), Some(&session.home));
     table
 }
 
-fn check(table: &Table, place: &Path, report: &mut AgentReport) {
-    if let Err(wrong) = DocumentSettings::read(table) {
+/// Reports what keeps Codex from starting, at the strongest layer that says it.
+fn refuse(wrong: ConfigError, sources: &[(PathBuf, Table)], report: &mut AgentReport) {
+    let key = match &wrong {
+        ConfigError::Value { key, .. } => key.as_str(),
+        ConfigError::UnknownProfile(_) => "profile",
+        ConfigError::UnknownProvider(_) => "model_provider",
+        ConfigError::Unreadable { key, .. } | ConfigError::Blank { key, .. } => key,
+        ConfigError::Syntax { .. } => "",
+    };
+    let setter = sources.iter().rev().find(|(_, table)| sets(table, key));
+    if let Some((place, _)) = setter.or(sources.first()) {
         let wrong = wrong.at(place.display().to_string());
         report.warn(Code::SettingsMalformed, place, wrong.to_string());
     }

@@ -29,7 +29,7 @@ pub(crate) fn explain(files: &dyn Files, session: &Session, edition: Edition) ->
     let mut report = AgentReport::new(edition);
     let cwd = working_directory(files, session);
     let codex_home = session.directory("CODEX_HOME", ".codex");
-    let config = Config::read(files, session, &codex_home, &cwd, &mut report);
+    let config = Config::read(files, session, &codex_home, &cwd, rules, &mut report);
     report.limit = Some(Limit::Shared(config.max_bytes));
     let fallbacks = config.fallback_names.iter().map(|name| name.trim().to_owned());
     let names = NAMES.map(str::to_owned).into_iter().chain(fallbacks);

@@ -135,6 +135,115 @@ fn with_a_malformed_configuration_codex_does_not_start() {
     }
 }
 
+/// Every case was tried on both real programs.
+#[test]
+fn a_value_of_the_wrong_kind_under_any_key_keeps_codex_from_starting() {
+    let cases = [
+        ("model = 3", "`model` is 3: use a text"),
+        ("sandbox_mode = \"foo\"", "`sandbox_mode` is \"foo\": use one of read-only"),
+        ("approval_policy = \"x\"", "`approval_policy` is \"x\": use one of untrusted"),
+        ("profile = \"nope\"", "`nope`"),
+        ("notify = \"x\"", "`notify` is \"x\": use a list of texts"),
+        ("tui = 4", "`tui` is 4: use a table"),
+        ("[mcp_servers.a]\ncommand = 3", "`mcp_servers.a.command` is 3: use a text"),
+        ("[mcp_servers.a]\nenabled = true", "`mcp_servers.a.command` is missing: use it, or `url`"),
+        ("[mcp_servers.a]\nurl = \"x\"\nargs = [\"a\"]", "use it only with `command`"),
+        (
+            "[mcp_servers.a]\ncommand = \"x\"\nenv = {A = 3}",
+            "`mcp_servers.a.env.A` is 3: use a text",
+        ),
+        (
+            "[model_providers.a]\nbase_url = \"x\"",
+            "`model_providers.a.name` is missing: use a text",
+        ),
+        ("model_provider = \"nope\"", "the provider `nope` is not known"),
+        ("model_instructions_file = \"gone.md\"", "cannot read /w/home/.codex/gone.md"),
+        ("features = 3", "`features` is 3: use a table"),
+        ("[profiles.p]\nmodel_verbosity = \"x\"", "`profiles.p.model_verbosity` is \"x\""),
+        (
+            "history.max_bytes = \"x\"",
+            "`history.max_bytes` is \"x\": use a whole number, 0 or more",
+        ),
+        ("projects = {\"/x\" = 3}", "`projects./x` is 3: use a table"),
+    ];
+    for edition in BOTH {
+        for (config, expected) in cases {
+            let broken = place(config);
+            assert!(broken.loaded(edition).is_empty(), "{config}");
+            assert_eq!(broken.codes(edition), ["settings.malformed"], "{config}");
+            let report = explain(&broken.tree, &broken.session, edition);
+            let message = &report.diagnostics[0].message;
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+}
+
+/// Every case was tried on both real programs.
+#[test]
+fn what_codex_does_not_know_or_admits_in_one_version_only_is_told_apart() {
+    let both: &[Edition] = &BOTH;
+    let old: &[Edition] = &[Edition::Codex098];
+    let new: &[Edition] = &[Edition::Codex0166];
+    let cases = [
+        ("nope = 3", both),
+        ("model_context_window = -1", both),
+        ("[mcp_servers.a]\ncommand = \"x\"\nnope = 3", both),
+        ("features.zzz = true", both),
+        ("tui.notifications = [\"a\"]", both),
+        ("model_provider = \"a\"\nmodel_providers.a.name = \"a\"", both),
+        ("profile = \"p\"\n[profiles.p]\nmodel = \"x\"", old),
+        ("[model_providers.openai]\nname = \"a\"", old),
+        ("tui.theme = 3", old),
+        ("history.max_bytes = 3", new),
+        ("model_reasoning_effort = \"max\"", new),
+        ("model_supports_reasoning_summaries = 3", new),
+        ("web_search = \"indexed\"", new),
+        (
+            "approval_policy.granular = {sandbox_approval = true, rules = true, mcp_elicitations = true}",
+            new,
+        ),
+        ("model_provider = \"amazon-bedrock\"", new),
+    ];
+    for (config, starting) in cases {
+        let place = place(config);
+        for edition in BOTH {
+            let starts = !place.loaded(edition).is_empty();
+            assert_eq!(starts, starting.contains(&edition), "{config} {edition:?}");
+        }
+    }
+}
+
+/// Every case was tried on both real programs.
+#[test]
+fn layers_are_judged_together_and_what_a_project_may_not_say_is_passed_over() {
+    let new: &[Edition] = &[Edition::Codex0166];
+    let trusted = "[projects.\"/w/repo\"]\ntrust_level = \"trusted\"\n";
+    let cases: [(&str, &str, &[&str], &[Edition]); 6] = [
+        ("model = 3", "", &["-c", "model=x"], &BOTH),
+        ("", "project_doc_max_bytes = \"a\"", &["-c", "project_doc_max_bytes=30"], &BOTH),
+        ("", "model = 3", &[], &[]),
+        ("", "", &["-c", "notify=x"], &[]),
+        ("model = 3", "model = \"x\"", &[], new),
+        ("", "model_provider = \"nope\"", &[], new),
+    ];
+    for (user, project, arguments, starting) in cases {
+        let mut place = place(&format!("{user}\n{trusted}"));
+        place.tree.write("/w/repo/.codex/config.toml", project);
+        place.session.arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
+        for edition in BOTH {
+            let starts = !place.loaded(edition).is_empty();
+            assert_eq!(starts, starting.contains(&edition), "{user} {project} {edition:?}");
+        }
+    }
+    let mut place = place(trusted);
+    place.tree.write("/w/repo/.codex/config.toml", "model = 3\n");
+    for edition in BOTH {
+        let report = explain(&place.tree, &place.session, edition);
+        let expected = "/w/repo/.codex/config.toml: `model` is 3: use a text";
+        assert_eq!(report.diagnostics[0].message, expected);
+    }
+}
+
 #[test]
 fn links_that_lead_nowhere_are_reported() {
     let mut place = place("");

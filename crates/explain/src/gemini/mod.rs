@@ -234,7 +234,8 @@ impl Loader<'_> {
                 "{} {why}: a headless run ends with exit code 55 before any request",
                 session.cwd.display()
             );
-            self.report.clear_diagnostics();
+            // Settings are read before trust is asked for, and a file that is no JSON ends the run there.
+            self.report.clear_diagnostics_but(Code::SettingsMalformed);
             self.report.warn(Code::FolderUntrusted, &session.cwd, message);
             self.report.withhold(&Rule::NoRequest("the folder is not trusted"));
             return;

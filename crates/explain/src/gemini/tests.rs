@@ -380,6 +380,11 @@ fn an_untrusted_folder_makes_no_request() {
     };
     assert!(untrusted().loaded().is_empty());
     assert_eq!(untrusted().codes(), ["folder.untrusted"]);
+    for settings in ["{bad", r#"{"context": {"fileName": 5}}"#] {
+        let both = untrusted().settings(settings);
+        assert!(both.loaded().is_empty());
+        assert_eq!(both.codes(), ["settings.malformed", "folder.untrusted"], "{settings}");
+    }
     let mut skipped = untrusted();
     skipped.session.arguments = vec!["--skip-trust".into()];
     assert_eq!(skipped.loaded().len(), 2);

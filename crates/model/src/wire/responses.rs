@@ -129,7 +129,7 @@ impl Reader {
         as_output_text(&mut item);
         as_json_text(item.get_mut("arguments"));
         match ResponseItem::try_from(item) {
-            Ok(ResponseItem::Other) => {}
+            Ok(ResponseItem::Other(_)) => {}
             Ok(item) if self.is_too_long(&item) => self.keep_streamed_text(),
             Ok(item) => {
                 if item.role().is_some() {

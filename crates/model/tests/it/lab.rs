@@ -50,6 +50,8 @@ impl Lab {
                 base_url: Some(format!("{}/v1", server.base_url())),
                 wire,
                 key_env: Some("MODEL_KEY".to_owned()),
+                // What is assumed of any model; unsaid, every turn would be told so.
+                context_window: Some(128_000),
                 ..Api::default()
             },
             server,

@@ -101,7 +101,7 @@ impl Layers {
 }
 
 /// Returns whether a table or one of its profiles has a dotted key.
-fn sets(table: &Table, key: &str) -> bool {
+pub fn sets(table: &Table, key: &str) -> bool {
     let profiles = table.get("profiles").and_then(Value::as_table);
     let mut profiles = profiles.into_iter().flat_map(Table::values).filter_map(Value::as_table);
     at(table, key).is_some() || profiles.any(|profile| at(profile, key).is_some())
@@ -133,7 +133,8 @@ fn read_layer(files: &dyn Files, path: &Path, home: Option<&Path>) -> Result<Tab
     Ok(table)
 }
 
-fn resolve_paths(table: &mut Table, folder: &Path, home: Option<&Path>) {
+/// Makes the paths in a layer absolute; they are relative to the folder of the file that sets them.
+pub fn resolve_paths(table: &mut Table, folder: &Path, home: Option<&Path>) {
     for key in PATH_KEYS {
         if let Some(value) = table.get_mut(key) {
             resolve_path(value, folder, home);

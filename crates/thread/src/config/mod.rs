@@ -8,6 +8,7 @@ mod features;
 mod layers;
 mod provider;
 mod setting;
+mod startup;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,8 +23,10 @@ use crate::personality::Personality;
 use crate::project_doc::{DEFAULT_MAX_BYTES, Trust};
 
 pub use documents::DocumentSettings;
+pub use layers::{resolve_paths, sets};
 pub use provider::{DeveloperRole, Provider, Wire};
 pub use setting::{InvalidOverride, parse_override};
+pub use startup::check_start;
 
 use layers::Layers;
 pub(crate) use layers::{directories_between, project_root};

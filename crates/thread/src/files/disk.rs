@@ -37,11 +37,13 @@ impl Files for Disk {
     }
 
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
-        let mut names = fs::read_dir(directory)?
-            .map(|entry| entry.map(|found| found.file_name()))
-            .collect::<io::Result<Vec<_>>>()?;
+        let mut names = self.listing(directory)?;
         names.sort();
         Ok(names)
+    }
+
+    fn listing(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        fs::read_dir(directory)?.map(|entry| entry.map(|found| found.file_name())).collect()
     }
 
     fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {

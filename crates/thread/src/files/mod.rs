@@ -67,6 +67,12 @@ pub trait Files {
         Ok(names.filter_map(entry).collect())
     }
 
+    /// Returns the names in a directory in the order in which it lists them; what has no such order
+    /// has them sorted.
+    fn listing(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        self.names(directory)
+    }
+
     /// Reads a whole regular file, links followed.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         Ok(self.read_head(path, u64::MAX)?.bytes)
@@ -102,6 +108,10 @@ impl<F: Files + ?Sized> Files for &F {
 
     fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {
         (**self).entries(directory)
+    }
+
+    fn listing(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        (**self).listing(directory)
     }
 }
 

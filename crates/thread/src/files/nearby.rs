@@ -128,6 +128,10 @@ impl Files for Nearby {
         read_open(File::from(file), size, limit)
     }
 
+    fn listing(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        Disk.listing(directory)
+    }
+
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
         Ok(self.entries(directory)?.into_iter().map(|(name, _)| name).collect())
     }

@@ -48,7 +48,7 @@ pub fn section_of(item: &ResponseItem, summary_prefix: &str) -> &'static str {
             return "tool";
         }
         ResponseItem::Compaction(_) => return "summary",
-        ResponseItem::Other | ResponseItem::GhostSnapshot(_) => return "restored",
+        ResponseItem::Other(_) | ResponseItem::GhostSnapshot(_) => return "restored",
         _ => return "model",
     };
     let first = message.content.first().map_or("", ContentItem::text);

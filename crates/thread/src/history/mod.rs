@@ -73,6 +73,17 @@ impl Entry {
     }
 }
 
+/// Says what an item is that no history keeps.
+pub(crate) fn never_kept(item: &ResponseItem) -> Option<String> {
+    match item {
+        ResponseItem::Other(kind) => Some(format!("an item of the unknown kind `{kind}`")),
+        ResponseItem::Message(message) if message.role == "system" => {
+            Some("a message of the system".to_owned())
+        }
+        _ => None,
+    }
+}
+
 /// The items of a thread, oldest first.
 #[derive(Debug, Clone, Default)]
 pub struct History {
@@ -87,13 +98,8 @@ impl History {
         policy: TruncationPolicy,
         diagnostics: &mut Vec<Diagnostic>,
     ) {
-        let kind = match &entry.item {
-            ResponseItem::Other => Some("of an unknown kind"),
-            ResponseItem::Message(message) if message.role == "system" => Some("of the system"),
-            _ => None,
-        };
-        if let Some(kind) = kind {
-            let message = format!("an item {kind} is not kept in the history");
+        if let Some(what) = never_kept(&entry.item) {
+            let message = format!("{what} is not kept in the history");
             diagnostics.push(Diagnostic::new(Code::ItemDropped, message));
             return;
         }

@@ -31,8 +31,8 @@ pub enum ResponseItem {
     GhostSnapshot(serde_json::Value),
     /// A history that the server compacted.
     Compaction(Compaction),
-    /// An item of a kind that is not known; never recorded.
-    Other,
+    /// An item of a kind that is not known, by its name; never recorded.
+    Other(String),
 }
 
 /// Something that was said.
@@ -240,7 +240,7 @@ impl ResponseItem {
             | Self::CustomToolCallOutput(_)
             | Self::GhostSnapshot(_)
             | Self::Compaction(_)
-            | Self::Other => None,
+            | Self::Other(_) => None,
         };
         id.filter(|id| !id.is_empty())
     }
@@ -272,7 +272,7 @@ impl ResponseItem {
             Self::CustomToolCall(it) => it.input.len(),
             Self::CustomToolCallOutput(it) => it.output.len(),
             Self::Compaction(it) => it.encrypted_content.len(),
-            Self::WebSearchCall(_) | Self::GhostSnapshot(_) | Self::Other => 0,
+            Self::WebSearchCall(_) | Self::GhostSnapshot(_) | Self::Other(_) => 0,
         };
         bytes as u64
     }

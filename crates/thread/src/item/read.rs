@@ -81,7 +81,7 @@ impl TryFrom<Value> for ResponseItem {
             "compaction" | "compaction_summary" => Self::Compaction(Compaction {
                 encrypted_content: fields.text("encrypted_content")?,
             }),
-            _ => Self::Other,
+            _ => Self::Other(fields.kind),
         })
     }
 }

@@ -82,7 +82,7 @@ fn write_fields<M: SerializeMap>(item: &ResponseItem, map: &mut M) -> Result<(),
             map.serialize_entry("type", "compaction")?;
             map.serialize_entry("encrypted_content", &it.encrypted_content)
         }
-        ResponseItem::Other => map.serialize_entry("type", "other"),
+        ResponseItem::Other(kind) => map.serialize_entry("type", kind),
     }
 }
 

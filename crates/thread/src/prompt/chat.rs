@@ -86,7 +86,7 @@ impl Messages {
             | ResponseItem::WebSearchCall(_)
             | ResponseItem::Compaction(_)
             | ResponseItem::GhostSnapshot(_)
-            | ResponseItem::Other => return false,
+            | ResponseItem::Other(_) => return false,
         }
         true
     }

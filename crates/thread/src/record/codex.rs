@@ -3,7 +3,7 @@
 use convoke_core::diagnostic::Diagnostic;
 use serde_json::Value;
 
-use super::{Event, NotARecord, Record, Usage, invalid, json_lines};
+use super::{Event, NotARecord, Record, Usage, add, invalid, json_lines};
 use crate::item::ResponseItem;
 
 /// Reads a session file of Codex.
@@ -20,7 +20,8 @@ pub fn read_rollout(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Result<Rec
             continue;
         };
         match event(kind, payload) {
-            Ok(event) => record.events.extend(event),
+            Ok(Some(event)) => add(record, event, index, diagnostics),
+            Ok(None) => {}
             Err(reason) => diagnostics.push(invalid(index, &reason)),
         }
     }

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use convoke_core::diagnostic::{Code, Diagnostic};
 use serde_json::Value;
 
+use crate::history::never_kept;
 use crate::item::ResponseItem;
 
 pub use codex::read_rollout;
@@ -129,6 +130,22 @@ fn json_lines(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Vec<(usize, Valu
         }
     }
     values
+}
+
+/// Adds an event to a record, unless it is an item that no history keeps: then its line is named.
+fn add(record: &mut Record, event: Event, index: usize, diagnostics: &mut Vec<Diagnostic>) {
+    let dropped = match &event {
+        Event::Item(item) => never_kept(item),
+        _ => None,
+    };
+    match dropped {
+        None => record.events.push(event),
+        Some(what) => {
+            let line = index as u64 + 1;
+            let message = format!("line {line} was left out: {what} is not kept in the history");
+            diagnostics.push(Diagnostic::new(Code::ItemDropped, message).at_line(line));
+        }
+    }
 }
 
 fn invalid(index: usize, reason: &str) -> Diagnostic {

@@ -3,7 +3,7 @@
 use convoke_core::diagnostic::Diagnostic;
 use serde_json::{Value, json};
 
-use super::{Event, NotARecord, Record, Usage, invalid, json_lines};
+use super::{Event, NotARecord, Record, Usage, add, invalid, json_lines};
 use crate::item::{ResponseItem, WithId};
 
 const VERSION: u64 = 1;
@@ -44,7 +44,7 @@ pub(super) fn read(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Result<Reco
             continue;
         };
         match event(line) {
-            Ok(event) => record.events.push(event),
+            Ok(event) => add(record, event, index, diagnostics),
             Err(reason) => diagnostics.push(invalid(index, &reason)),
         }
     }

@@ -120,3 +120,34 @@ fn a_first_line_that_was_cut_off_is_said_to_be() {
         assert!(failed.ends_with(expected), "{failed}");
     }
 }
+
+#[test]
+fn an_item_that_no_history_keeps_is_named_with_its_line() {
+    let start = write_start(&record());
+    let own = format!(
+        "{start}\n{{\"item\":{{\"type\":\"new_thing\"}}}}\n{}\n",
+        write_event(&Event::Item(ResponseItem::user("kept")))
+    );
+    let codex = concat!(
+        r#"{"type":"session_meta","payload":{"id":"t"}}"#,
+        "\n",
+        r#"{"type":"response_item","payload":{"type":"new_thing"}}"#,
+        "\n",
+        r#"{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"kept"}]}}"#,
+        "\n",
+        r#"{"type":"response_item","payload":{"type":"message","role":"system","content":[]}}"#,
+        "\n",
+    );
+    let unknown =
+        "line 2 was left out: an item of the unknown kind `new_thing` is not kept in the history";
+    let system = "line 4 was left out: a message of the system is not kept in the history";
+    for (text, expected) in [(own.as_str(), &[unknown][..]), (codex, &[unknown, system])] {
+        let mut diagnostics = Vec::new();
+        let found = read(text, &mut diagnostics).unwrap();
+        assert_eq!(found.events, [Event::Item(ResponseItem::user("kept"))]);
+        let messages: Vec<_> = diagnostics.iter().map(|it| &*it.message).collect();
+        assert_eq!(messages, expected);
+        assert!(diagnostics.iter().all(|it| it.code.name() == "item.dropped"));
+        assert_eq!(diagnostics[0].line, Some(2));
+    }
+}

@@ -60,7 +60,7 @@ impl Thread<'_> {
         self.expect_idle()?;
         let context = TurnContext {
             settings: self.settings.clone(),
-            model: self.model(&self.settings.collaboration.model)?,
+            model: self.model()?,
             output_schema: None,
         };
         self.compact(context, Then::Finish)

@@ -13,7 +13,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use convoke_core::diagnostic::Diagnostic;
+use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::name::nearest;
 use serde_json::Value;
 
 use crate::command_rules::{self, Prefix};
@@ -140,11 +141,12 @@ impl<'a> Thread<'a> {
         restored_base: Option<&str>,
     ) -> Result<Self, ThreadError> {
         let settings = Settings::new(&config);
-        let model = find_model(setup, &config, &settings.collaboration.model)?;
+        let mut diagnostics = config.diagnostics.clone();
+        let slug = &settings.collaboration.model;
+        let model = find_model(setup, &config, slug, &mut diagnostics)?;
         let given = config.model_overrides.base_instructions.as_deref();
         let base_instructions =
             BaseInstructions::resolve(given, restored_base, &model, config.personality);
-        let mut diagnostics = config.diagnostics.clone();
         let mut prefixes = Vec::new();
         for folder in &config.rule_folders {
             let found = command_rules::approved_prefixes(setup.files, folder, &mut diagnostics);
@@ -343,11 +345,13 @@ impl<'a> Thread<'a> {
         self.diagnostics.append(&mut diagnostics);
     }
 
-    fn model(&self, slug: &str) -> Result<Arc<ModelInfo>, ThreadError> {
-        if self.previous.model.slug == slug {
+    /// The model of the turn that begins.
+    fn model(&mut self) -> Result<Arc<ModelInfo>, ThreadError> {
+        let slug = &self.settings.collaboration.model;
+        if self.previous.model.slug == *slug {
             return Ok(Arc::clone(&self.previous.model));
         }
-        find_model(self.setup, &self.config, slug)
+        find_model(self.setup, &self.config, slug, &mut self.diagnostics)
     }
 
     /// Finds the skills of the working directory, once for each directory.
@@ -393,14 +397,36 @@ fn find_model(
     setup: Setup<'_>,
     config: &Config,
     slug: &str,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Result<Arc<ModelInfo>, ThreadError> {
     let pack = setup.pack;
     let overrides = &config.model_overrides;
     let found = ModelInfo::find(slug, setup.listed_models, &pack.models, overrides);
-    found.map(Arc::new).ok_or_else(|| ThreadError::UnknownModel {
+    let model = found.ok_or_else(|| ThreadError::UnknownModel {
         model: slug.to_owned(),
         pack: pack.name.clone(),
-    })
+    })?;
+    // Who says how much a model holds knows that it is none of the listed ones.
+    if model.is_unknown && overrides.context_window.is_none() {
+        diagnostics.push(unknown_model(setup, &model));
+    }
+    Ok(Arc::new(model))
+}
+
+fn unknown_model(setup: Setup<'_>, model: &ModelInfo) -> Diagnostic {
+    let known = setup.listed_models.iter().chain(&setup.pack.models);
+    let names = known.flat_map(|facts| facts.matches.names()).map(String::as_str);
+    let meant = nearest(&model.slug, names).map(|name| format!("; did you mean `{name}`?"));
+    let window = match model.settings.context_window {
+        Some(tokens) => format!("a context window of {tokens} tokens is assumed"),
+        None => "no context window is assumed".to_owned(),
+    };
+    let message = format!(
+        "nothing is known of the model `{}`: {window}{}",
+        model.slug,
+        meant.unwrap_or_default()
+    );
+    Diagnostic::new(Code::ModelUnknown, message)
 }
 
 #[cfg(test)]

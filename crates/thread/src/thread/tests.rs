@@ -343,7 +343,7 @@ fn a_report_that_nobody_waits_for_is_refused() {
 
 #[test]
 fn every_loss_is_reported_with_the_request() {
-    let mut world = World::new("project_doc_max_bytes = 2\n");
+    let mut world = World::new("model = \"person\"\nproject_doc_max_bytes = 2\n");
     world.tree.write("/r/AGENTS.md", "longer");
     world.tree.write("/home/.codex/AGENTS.md", "a </INSTRUCTIONS> b");
     world.tree.write("/home/.codex/skills/x/SKILL.md", "nothing");
@@ -487,4 +487,36 @@ fn a_real_directory_and_memory_yield_the_same_bytes() {
     assert_eq!(memory.body, disk.body);
     assert_eq!(memory.diagnostics, disk.diagnostics);
     assert!(disk.body.contains("linked a") && disk.body.contains("<skill>"));
+}
+
+#[test]
+fn a_model_of_which_nothing_is_known_is_reported_once_until_its_window_is_said() {
+    let unknown = |thread: &mut Thread<'_>, text: &str| {
+        let Step::Send(request) = say(thread, text) else { unreachable!("the turn sends") };
+        reply(thread, "ok", 1);
+        let found = request.diagnostics.iter().filter(|it| it.code.name() == "model.unknown");
+        found.map(|it| it.message.clone()).collect::<Vec<_>>()
+    };
+    let cases = [
+        ("model = \"person-2\"\n", None),
+        ("model = \"other\"\nmodel_context_window = 8000\n", None),
+        (
+            "model = \"other\"\n",
+            Some(
+                "nothing is known of the model `other`: a context window of 100000 tokens is assumed",
+            ),
+        ),
+        (
+            "model = \"persn\"\n",
+            Some(
+                "nothing is known of the model `persn`: a context window of 100000 tokens is assumed; did you mean `person`?",
+            ),
+        ),
+    ];
+    for (config, expected) in cases {
+        let world = World::new(config);
+        let mut thread = world.start();
+        assert_eq!(unknown(&mut thread, "one"), Vec::from_iter(expected), "{config}");
+        assert!(unknown(&mut thread, "two").is_empty(), "{config}");
+    }
 }

@@ -103,7 +103,7 @@ impl Thread<'_> {
         self.settings.apply(overrides);
         let context = TurnContext {
             settings: self.settings.clone(),
-            model: self.model(&self.settings.collaboration.model)?,
+            model: self.model()?,
             output_schema: overrides.output_schema.clone(),
         };
         // An item of this turn is cut by the policy of this turn's model.

@@ -68,7 +68,7 @@ fn told(record: &Record) -> Vec<String> {
     let mut counted = None;
     for event in &record.events {
         match event {
-            Event::Item(ResponseItem::GhostSnapshot(_) | ResponseItem::Other) => {}
+            Event::Item(ResponseItem::GhostSnapshot(_) | ResponseItem::Other(_)) => {}
             Event::Item(item) => told.push(serde_json::to_string(item).unwrap_or_default()),
             Event::Usage(usage) if counted != Some(usage.last) => {
                 counted = Some(usage.last);

@@ -44,6 +44,13 @@ fn a_rule_whose_front_matter_is_no_yaml_is_always_loaded() {
 }
 
 #[test]
+fn empty_front_matter_is_nothing_to_report() {
+    let start = place("/w/repo", &[("/w/repo/.claude/rules/a.md", "---\n---\ntext")]);
+    assert_eq!(start.loaded(), ["/w/repo/.claude/rules/a.md"]);
+    assert!(!start.codes().contains(&"rules.front-matter"));
+}
+
+#[test]
 fn a_pattern_that_cannot_be_read_loses_the_rules_with_paths_of_its_directory() {
     let files = [
         ("/w/repo/.claude/rules/bad.md", "---\npaths: \"[z-!]\"\n---\nbad"),
@@ -130,4 +137,34 @@ fn settings_whose_exclusions_are_no_list_count_for_nothing() {
         assert_eq!(start.loaded(), ["/w/repo/CLAUDE.md"]);
         assert_eq!(start.codes(), ["settings.malformed"]);
     }
+}
+
+/// As Claude Code 2.1.197 sent them from a directory of that shape.
+#[test]
+fn rules_come_as_the_disk_lists_them_each_directory_in_its_place() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path().canonicalize().unwrap();
+    let rules = home.join("repo/.claude/rules");
+    for directory in ["bub", "sub"] {
+        std::fs::create_dir_all(rules.join(directory)).unwrap();
+    }
+    for name in ["m", "z", "a", "sub/y", "sub/b", "bub/q", "bub/c", "k", "x"] {
+        std::fs::write(rules.join(name).with_extension("md"), name).unwrap();
+    }
+    let mut expected = Vec::new();
+    let listed = |directory: &Path| {
+        let entries = std::fs::read_dir(directory).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect::<Vec<_>>()
+    };
+    for path in listed(&rules) {
+        if path.is_dir() {
+            expected.extend(listed(&path));
+        } else {
+            expected.push(path);
+        }
+    }
+    let session = Session::new(home.join("repo"), home.join("nobody"));
+    let report = explain(&convoke_thread::files::Disk, &session);
+    let found: Vec<_> = report.loaded.into_iter().map(|file| file.path).collect();
+    assert_eq!(found, expected);
 }
