@@ -13,7 +13,7 @@ use tokio::task::{Id, JoinSet};
 use super::controls::Wish;
 use super::drive::{Drive, Driven, Report};
 use super::prepare::{Prepared, Unprepared};
-use super::redacted::redact_text;
+use super::redacted::redact_reply;
 use super::{Coordinator, CoordinatorError};
 use crate::event::{Event, FailedTurn, Stop};
 use crate::id::TurnId;
@@ -217,7 +217,8 @@ impl<S: Store> Coordinator<S> {
     ) -> Result<Option<Stop>, CoordinatorError> {
         let Driven { mut outcome, events, elapsed } = driven;
         let mut reply = std::mem::take(&mut outcome.reply);
-        redact_text(&mut reply, &self.crew.redactor);
+        let redacted = redact_reply(&mut reply, &self.crew.redactor);
+        outcome.diagnostics.extend(redacted);
         let routed = route(self.crew.roster(), &turn.member, &reply, self.crew.team().context.text);
         let answered = self.store.message(self.session, turn.answers).await?.message.id;
         let mut next = self.conversation.clone();
