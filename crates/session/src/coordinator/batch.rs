@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use convoke_agent::delivery::{Keeper, TurnName};
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Outcome, Verdict};
+use convoke_core::Diagnostic;
 use convoke_core::ledger::estimate_tokens;
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
@@ -215,10 +216,10 @@ impl<S: Store> Coordinator<S> {
         mut attempt: Attempt,
         driven: Driven,
     ) -> Result<Option<Stop>, CoordinatorError> {
-        let Driven { mut outcome, events, elapsed } = driven;
+        let Driven { mut outcome, events, mut remarks, elapsed } = driven;
         let mut reply = std::mem::take(&mut outcome.reply);
-        let redacted = redact_reply(&mut reply, &self.crew.redactor);
-        outcome.diagnostics.extend(redacted);
+        remarks.extend(redact_reply(&mut reply, &self.crew.redactor));
+        outcome.diagnostics.extend(remarks.iter().cloned());
         let routed = route(self.crew.roster(), &turn.member, &reply, self.crew.team().context.text);
         let answered = self.store.message(self.session, turn.answers).await?.message.id;
         let mut next = self.conversation.clone();
@@ -250,6 +251,7 @@ impl<S: Store> Coordinator<S> {
         commit.turns.push(turn.clone());
         commit.attempts.push(attempt);
         self.write(next, commit, &routed, consequences).await?;
+        self.emit_remarks(turn.id, remarks);
         self.emit(shown);
         let repeated = self.guard.said(&turn.member, &routed.text);
         let person = self.asker();
@@ -265,7 +267,9 @@ impl<S: Store> Coordinator<S> {
         mut attempt: Attempt,
         driven: Driven,
     ) -> Result<FailedTurn, CoordinatorError> {
-        let Driven { mut outcome, events, elapsed } = driven;
+        let Driven { mut outcome, events, mut remarks, elapsed } = driven;
+        remarks.extend(redact_reply(&mut outcome.reply, &self.crew.redactor));
+        outcome.diagnostics.extend(remarks.iter().cloned());
         let mut commit = self.commit_of(&self.conversation);
         let newest = commit.state.last_message;
         commit
@@ -285,8 +289,15 @@ impl<S: Store> Coordinator<S> {
         commit.turns.push(turn.clone());
         commit.attempts.push(attempt);
         self.commit(commit).await?;
+        self.emit_remarks(turn.id, remarks);
         self.emit(shown);
         Ok(FailedTurn { turn: turn.id, member: turn.member, asker: turn.asker, outcome })
+    }
+
+    fn emit_remarks(&mut self, turn: TurnId, remarks: Vec<Diagnostic>) {
+        for diagnostic in remarks {
+            self.emit(Event::Diagnostic { turn: Some(turn), diagnostic });
+        }
     }
 }
 

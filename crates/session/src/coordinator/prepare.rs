@@ -8,7 +8,7 @@ use convoke_core::{AssemblerOutput, Diagnostic};
 use serde_json::Value;
 
 use super::crew::{Crew, Seat};
-use super::redacted::{redact_reply, redact_text, redact_verdict};
+use super::redacted::{redact_text, redact_verdict};
 use super::{Coordinator, CoordinatorError};
 use crate::content::Content;
 use crate::id::Millis;
@@ -105,9 +105,8 @@ pub(super) fn ended(
     let mut verdict = outcome.verdict;
     redact_verdict(&mut verdict, &crew.redactor);
     let mut said = outcome.reply;
-    let redacted = redact_reply(&mut said, &crew.redactor);
+    redact_text(&mut said, &crew.redactor);
     let mut diagnostics = outcome.diagnostics;
-    diagnostics.extend(redacted);
     for diagnostic in &mut diagnostics {
         redact_text(&mut diagnostic.message, &crew.redactor);
     }

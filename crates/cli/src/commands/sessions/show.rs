@@ -249,6 +249,7 @@ async fn show_conversation(
         let Session { began, updated_at, state, .. } = &session;
         write_json(&json!({
             "session": id, "name": began.name, "directory": began.directory,
+            "rehearsal": began.rehearsal,
             "createdAt": began.created_at, "updatedAt": updated_at, "task": state.task,
             "messages": messages, "turns": turns,
         }))?;

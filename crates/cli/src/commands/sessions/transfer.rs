@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::{Which, write_json};
 use crate::conversation::home::Home;
+use crate::conversation::kept::without_secrets;
 use crate::conversation::now;
 use crate::conversation::project::{Project, find_team_file};
 use crate::conversation::trust::TrustedDirectories;
@@ -151,7 +152,7 @@ fn new_session(arguments: &Import, text: &str) -> anyhow::Result<NewSession> {
             let project = Project::read(&path, &trusted)?;
             new.name.clone_from(&project.team.name);
             new.directory = project.directory.display().to_string();
-            new.team = project.text;
+            new.team = without_secrets(&project.text);
         }
         None if transfer::brings_its_team(text) => {}
         None => {
