@@ -117,12 +117,9 @@ pub(super) async fn import(arguments: &Import, store: &SqliteStore) -> anyhow::R
         fs::read_to_string(&arguments.file)
     };
     let text = text.map_err(|error| UsageError(format!("cannot read {shown}: {error}")))?;
-    let imported =
-        transfer::import(store, &text, new_session(arguments, &text)?, &threads::check).await;
-    let imported = imported.map_err(|error| match explain(error) {
-        error if error.is::<UsageError>() => UsageError(format!("{shown}: {error}")).into(),
-        error => error,
-    })?;
+    let explain = |error| explain_file(&arguments.file, error);
+    let new = new_session(arguments, &text)?;
+    let imported = transfer::import(store, &text, new, &threads::check).await.map_err(explain)?;
     if arguments.json {
         write_json(&json!({"session": imported.session, "diagnostics": imported.diagnostics}))?;
     } else {
@@ -156,6 +153,9 @@ fn new_session(arguments: &Import, text: &str) -> anyhow::Result<NewSession> {
         }
         None if transfer::brings_its_team(text) => {}
         None => {
+            // What is wrong with the file comes first: a team would not make it right.
+            transfer::check_snapshot(text, new)
+                .map_err(|error| explain_file(&arguments.file, error))?;
             let problem = "a snapshot names no team, and there is no convoke.toml here; name one with --team FILE";
             return Err(UsageError(problem.to_owned()).into());
         }
@@ -168,5 +168,15 @@ fn explain(error: TransferError) -> anyhow::Error {
     match error {
         TransferError::Store(_) | TransferError::Io(_) => error.into(),
         wrong => UsageError(wrong.to_string()).into(),
+    }
+}
+
+/// Tells bad input from what failed, and names the file.
+fn explain_file(file: &Path, error: TransferError) -> anyhow::Error {
+    match explain(error) {
+        error if error.is::<UsageError>() => {
+            UsageError(format!("{}: {error}", file.display())).into()
+        }
+        error => error,
     }
 }
