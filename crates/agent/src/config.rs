@@ -7,10 +7,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use convoke_core::variable::is_variable_name;
 use convoke_core::{Code, Diagnostic};
 use serde::Deserialize;
 
 use crate::delivery::{Permissions, Trust};
+use crate::redact::Redactor;
 
 /// A kind of agent, which decides how it is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
@@ -218,12 +220,8 @@ impl Catalog {
                 return Err(ConfigError::NoKind { path: path.to_owned(), name });
             }
         };
-        if let Some(model) = entry.model.as_deref().filter(|model| is_option(model)) {
-            let message = format!(
-                "`agent.{name}.model` must not begin with `-`, which programs take for an option, not \
-                 `{model}`"
-            );
-            return Err(ConfigError::Invalid { path: path.to_owned(), message });
+        if let Some(problem) = entry.problem(&name) {
+            return Err(ConfigError::Invalid { path: path.to_owned(), message: problem });
         }
         let mut env = base.env;
         env.extend(entry.env.unwrap_or_default());
@@ -276,9 +274,16 @@ pub enum ConfigError {
     },
 }
 
+/// Reads a file. An error names the line and does not show it: a key may stand there.
 fn read(path: &Path, text: &str) -> Result<File, ConfigError> {
-    toml::from_str(text)
-        .map_err(|error| ConfigError::Invalid { path: path.to_owned(), message: error.to_string() })
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        let before = error.span().and_then(|span| text.get(..span.start));
+        let line = before.map_or_else(String::new, |before| {
+            format!("line {}: ", before.matches('\n').count() + 1)
+        });
+        let said = Redactor::default().redact(error.message()).into_owned();
+        ConfigError::Invalid { path: path.to_owned(), message: format!("{line}{said}") }
+    })
 }
 
 #[derive(Deserialize)]
@@ -308,6 +313,27 @@ struct Entry {
 }
 
 impl Entry {
+    /// Says which setting has the right form and still cannot work. A key is not repeated.
+    fn problem(&self, name: &str) -> Option<String> {
+        if let Some(model) = self.model.as_deref().filter(|model| is_option(model)) {
+            return Some(format!(
+                "`agent.{name}.model` must not begin with `-`, which programs take for an option, not \
+                 `{model}`"
+            ));
+        }
+        if self.key_env.as_deref().is_some_and(|variable| !is_variable_name(variable)) {
+            return Some(format!(
+                "`agent.{name}.key-env` must be the name of a variable, not the key itself"
+            ));
+        }
+        if self.context_window == Some(0) {
+            return Some(format!(
+                "`agent.{name}.context-window` must be a number of tokens, 1 or more"
+            ));
+        }
+        None
+    }
+
     /// Takes out what only the user may set, and names it.
     fn take_untrusted(&mut self) -> Vec<&'static str> {
         let mut taken = Vec::new();
@@ -398,12 +424,39 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_stands_in_the_file_is_not_repeated() {
+        let key = "sk-0123456789abcdefghijklmnop";
+        for (setting, words) in [
+            (format!("key = \"{key}\""), "line 2: unknown field `key`"),
+            (format!("key-env = {key}"), "line 2: "),
+            (format!("key-env = \"{key}\""), "`agent.api.key-env` must be the name of a variable"),
+            (format!("wire = \"{key}\""), "line 2: unknown variant"),
+            (format!("context-window = \"{key}\""), "line 2: invalid type"),
+        ] {
+            let text = format!("[agent.api]\n{setting}\n");
+            let refused = Catalog::built_in().add_user_file(Path::new("agents.toml"), &text);
+            let told = refused.unwrap_err().to_string();
+            assert!(told.contains(words) && !told.contains("0123"), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_context_window_of_nothing_is_refused() {
+        let text = "[agent.api]\ncontext-window = 0\n";
+        let refused = Catalog::built_in().add_user_file(Path::new("agents.toml"), text);
+        assert_eq!(
+            refused.unwrap_err().to_string(),
+            "agents.toml: `agent.api.context-window` must be a number of tokens, 1 or more"
+        );
+    }
+
+    #[test]
     fn a_wrong_file_is_refused_with_its_name_and_line() {
         let mut catalog = Catalog::built_in();
         let path = Path::new("agents.toml");
         let wrong = catalog.add_user_file(path, "[agent.max]\ncomand = \"x\"\n").unwrap_err();
         let text = wrong.to_string();
-        assert!(text.contains("agents.toml") && text.contains("comand"), "{text}");
+        assert!(text.starts_with("agents.toml: line 2: unknown field `comand`, exp"), "{text}");
         let no_kind = catalog.add_user_file(path, "[agent.max]\n").unwrap_err();
         assert!(no_kind.to_string().contains("needs `kind`"));
     }

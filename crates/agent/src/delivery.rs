@@ -33,8 +33,10 @@ pub struct Delivery {
 }
 
 /// Names a turn of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnName {
+    /// The session's id.
+    pub session: String,
     /// Its number in the session, from 1.
     pub number: u64,
     /// Which attempt of it, from 1.

@@ -97,6 +97,9 @@ pub enum EventKind<'a> {
         max: Option<u64>,
         /// The HTTP status, when there was one.
         status: Option<u16>,
+        /// How long the agent waits before the next attempt, when it says so.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        wait_ms: Option<u64>,
         /// Why, in the agent's words.
         reason: Cow<'a, str>,
     },
@@ -240,8 +243,8 @@ impl EventKind<'_> {
                 EventKind::Request { number, purpose, bytes, unchanged_bytes }
             }
             Self::Usage(usage) => EventKind::Usage(usage),
-            Self::Retry { attempt, max, status, reason } => {
-                EventKind::Retry { attempt, max, status, reason: owned(reason) }
+            Self::Retry { attempt, max, status, wait_ms, reason } => {
+                EventKind::Retry { attempt, max, status, wait_ms, reason: owned(reason) }
             }
             Self::Warning(diagnostic) => EventKind::Warning(diagnostic),
             Self::Unknown { name, json } => {

@@ -421,7 +421,13 @@ mod tests {
             EventKind::ToolFinished { id: "1".into(), ok: true, output: secret() },
             EventKind::Todo { items: vec![item] },
             EventKind::Unknown { name: "x".into(), json: secret() },
-            EventKind::Retry { attempt: 1, max: None, status: None, reason: secret() },
+            EventKind::Retry {
+                attempt: 1,
+                max: None,
+                status: None,
+                wait_ms: None,
+                reason: secret(),
+            },
             EventKind::Warning(notice),
             EventKind::Finished { verdict: Verdict::Failed(failure) },
         ] {

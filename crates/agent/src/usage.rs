@@ -25,6 +25,18 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Returns both together. Counts are what others say: no sum of them may overflow.
+    #[must_use]
+    pub fn and(self, more: Self) -> Self {
+        Self {
+            input: self.input.saturating_add(more.input),
+            cached: self.cached.saturating_add(more.cached),
+            cache_write: self.cache_write.saturating_add(more.cache_write),
+            output: self.output.saturating_add(more.output),
+            reasoning: self.reasoning.saturating_add(more.reasoning),
+        }
+    }
+
     /// Returns what was used since `earlier`, for agents that count over a whole session.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {

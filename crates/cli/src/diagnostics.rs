@@ -52,7 +52,8 @@ fn parse_code(name: &str) -> Result<Code, String> {
 pub fn show(diagnostics: &[Diagnostic], paint: Paint, out: &mut impl Write) -> io::Result<()> {
     for diagnostic in diagnostics {
         let (code, fix) = (diagnostic.code, diagnostic.code.fix());
-        writeln!(out, "{}: {}", paint.warning(code.name()), diagnostic.message)?;
+        let message = convoke_chat::printable(&diagnostic.message);
+        writeln!(out, "{}: {message}", paint.warning(code.name()))?;
         writeln!(out, "  {}", paint.faint(fix))?;
     }
     Ok(())

@@ -1,4 +1,6 @@
-//! How figures look: numbers, shares and bars.
+//! How figures look: numbers, times, shares and bars.
+
+use std::time::Duration;
 
 /// Returns a number with its thousands apart: `76,938`.
 pub fn number(number: u64) -> String {
@@ -19,6 +21,14 @@ pub fn count(many: u64, what: &str) -> String {
     format!("{} {what}{plural}", number(many))
 }
 
+/// Returns a time as people say it.
+pub fn seconds(time: Duration) -> String {
+    match time.as_secs() {
+        whole @ 60.. => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ => format!("{:.1} s", time.as_secs_f64()),
+    }
+}
+
 /// Returns a difference with its sign: `+1,204`.
 pub fn signed(before: u64, after: u64) -> String {
     if after >= before {
@@ -31,7 +41,8 @@ pub fn signed(before: u64, after: u64) -> String {
 /// Returns a share in percent, with one digit after the point; a little is not nothing, and almost
 /// all is not all.
 pub fn percent(part: u64, whole: u64) -> String {
-    let tenths = (part * 1000 + whole / 2).checked_div(whole).unwrap_or(0);
+    let (wide, half) = (u128::from(part) * 1000, u128::from(whole / 2));
+    let tenths = (wide + half).checked_div(whole.into()).unwrap_or(0);
     match tenths {
         0 if part > 0 => "<0.1 %".to_owned(),
         1000 if part < whole => ">99.9 %".to_owned(),
@@ -42,7 +53,8 @@ pub fn percent(part: u64, whole: u64) -> String {
 /// Returns a bar that is `width` characters long when the part is the whole, in eighths.
 pub fn bar(part: u64, whole: u64, width: u64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = (part * width * 8 + whole / 2).checked_div(whole).unwrap_or(0);
+    let (wide, half) = (u128::from(part) * u128::from(width) * 8, u128::from(whole / 2));
+    let eighths = (wide + half).checked_div(whole.into()).unwrap_or(0);
     let full = usize::try_from(eighths / 8).unwrap_or(0);
     let rest = usize::try_from(eighths % 8).unwrap_or(0);
     // What is there at all is to be seen.
@@ -61,9 +73,9 @@ mod tests {
             ["0", "999", "1,000", "76,938", "1,234,567"]
         );
         assert_eq!(
-            [(1, 3), (0, 0), (5, 5), (1, 9999), (9998, 9999)]
+            [(1, 3), (0, 0), (5, 5), (1, 9999), (9998, 9999), (u64::MAX, u64::MAX)]
                 .map(|(part, whole)| percent(part, whole)),
-            ["33.3 %", "0.0 %", "100.0 %", "<0.1 %", ">99.9 %"]
+            ["33.3 %", "0.0 %", "100.0 %", "<0.1 %", ">99.9 %", "100.0 %"]
         );
         assert_eq!([signed(5, 2000), signed(2000, 5), signed(1, 1)], ["+1,995", "-1,995", "+0"]);
     }

@@ -8,6 +8,7 @@ mod commands;
 mod conversation;
 mod diagnostics;
 mod figures;
+mod following;
 mod logging;
 mod machine;
 mod outcome;

@@ -6,6 +6,7 @@ use convoke_session::StoreError;
 
 use crate::conversation::home::Home;
 use crate::surroundings;
+use crate::terminal::shown_on;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +37,8 @@ pub struct UsageError(pub String);
 /// Explains an error to a person and returns its exit code.
 #[expect(clippy::print_stderr, reason = "this is where errors reach the person")]
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    eprintln!("convoke: {}{}", explained(error), where_it_failed(error));
+    let text = format!("{}{}", explained(error), where_it_failed(error));
+    eprintln!("convoke: {}", shown_on(&std::io::stderr(), &text));
     ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
 }
 

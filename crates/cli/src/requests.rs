@@ -2,14 +2,16 @@
 
 use std::fmt::Write as _;
 use std::str::FromStr;
+use std::time::Duration;
 
+use convoke_agent::event::EventKind;
 use convoke_core::ledger::{Ledger, Style, Table};
 use convoke_model::sent::{About, Ending, How, read_ledger};
-use convoke_session::SqliteStore;
-use convoke_session::store::sqlite::RequestRow;
+use convoke_session::request::RequestRow;
+use convoke_session::{SqliteStore, Store as _};
 use serde_json::{Value, json};
 
-use crate::figures::number;
+use crate::figures::{number, seconds};
 use crate::terminal::printable;
 
 /// Which requests are meant, on the command line.
@@ -142,4 +144,13 @@ impl RequestTexts {
     pub fn table(&self, style: Style) -> Table<'_, 'static> {
         Table { ledger: &self.ledger, style }
     }
+}
+
+/// Says that a request failed and is sent again, where an event tells so.
+pub fn retry(event: &EventKind<'_>) -> Option<String> {
+    let EventKind::Retry { attempt, max, wait_ms, reason, .. } = event else { return None };
+    let of = max.map_or_else(String::new, |max| format!(" of {max}"));
+    let after = wait_ms
+        .map_or_else(String::new, |wait| format!(" in {}", seconds(Duration::from_millis(wait))));
+    Some(format!("attempt {attempt}{of} failed: {}; trying again{after}", printable(reason)))
 }

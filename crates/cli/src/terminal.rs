@@ -90,3 +90,9 @@ pub fn printable(text: &str) -> Cow<'_, str> {
         Cow::Borrowed(text)
     }
 }
+
+/// Returns a text of several lines as it is written to a stream: a terminal must not be steered by it,
+/// and whoever else reads gets its bytes.
+pub fn shown_on<'t>(stream: &impl IsTerminal, text: &'t str) -> Cow<'t, str> {
+    if stream.is_terminal() { convoke_chat::printable(text) } else { Cow::Borrowed(text) }
+}

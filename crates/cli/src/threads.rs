@@ -1,11 +1,18 @@
 //! The threads of models, in the store of sessions.
 
+use convoke_agent::delivery::TurnName;
+use convoke_model::log::Compaction;
 use convoke_model::store::{KeptRequest, NewRequest, StoreError, Stored};
-use convoke_model::{ThreadId, ThreadStore, log};
-use convoke_session::SqliteStore;
-use convoke_session::store::sqlite::{self, Predecessor, RequestTexts};
+use convoke_model::{ThreadId, ThreadStore, log, sent};
+use convoke_session::id::InvalidSessionId;
+use convoke_session::request::{self, Predecessor, RequestTexts, RequestTurn};
 use convoke_session::store::{Store as _, StoreError as SessionStoreError};
-use convoke_session::transfer::BadThread;
+use convoke_session::transfer::{BadRequest, BadThread, BroughtRequest, Checks};
+use convoke_session::{SqliteStore, TurnId};
+use convoke_thread::item::ResponseItem;
+use serde::Serialize;
+
+use crate::figures::count;
 
 /// Keeps threads in the store of sessions.
 #[derive(Debug, Clone)]
@@ -49,19 +56,20 @@ impl ThreadStore for StoredThreads {
         thread: &'s ThreadId,
         request: NewRequest<'s>,
     ) -> Stored<'s, u64> {
-        let NewRequest { turn, about, body, ledger, before } = request;
-        let new = sqlite::NewRequest {
-            turn: turn.map(|turn| (turn.number, turn.attempt)),
-            about,
-            texts: RequestTexts { body, ledger },
-            before: before.map(|before| Predecessor {
-                number: before.number,
-                texts: RequestTexts { body: &before.body, ledger: &before.ledger },
-            }),
-        };
-        Box::pin(
-            async move { self.0.add_request(thread.as_str(), new).await.map_err(|it| failed(&it)) },
-        )
+        Box::pin(async move {
+            let NewRequest { turn, about, body, ledger, before } = request;
+            let turn = turn.map(of_session).transpose()?;
+            let new = request::NewRequest {
+                turn,
+                about,
+                texts: RequestTexts { body, ledger },
+                before: before.map(|before| Predecessor {
+                    number: before.number,
+                    texts: RequestTexts { body: &before.body, ledger: &before.ledger },
+                }),
+            };
+            self.0.add_request(thread.as_str(), new).await.map_err(|it| failed(&it))
+        })
     }
 
     fn note_request<'s>(
@@ -77,11 +85,57 @@ impl ThreadStore for StoredThreads {
     }
 }
 
+fn of_session(turn: &TurnName) -> Result<RequestTurn, StoreError> {
+    let session = turn.session.parse();
+    let session = session.map_err(|it: InvalidSessionId| StoreError::Failed(it.to_string()))?;
+    Ok(RequestTurn { session, turn: TurnId(turn.number), attempt: turn.attempt })
+}
+
 fn failed(error: &SessionStoreError) -> StoreError {
     StoreError::Failed(error.to_string())
 }
 
-/// Refuses what an imported session brings as a thread and is none.
-pub fn check(lines: &[&str]) -> Result<(), BadThread> {
+/// What came back with an undone compaction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BroughtBack {
+    /// How many items of the thread.
+    items: u64,
+    /// The bytes of their texts.
+    bytes: u64,
+    /// The summary that stood for them.
+    summary: String,
+}
+
+impl From<Compaction> for BroughtBack {
+    fn from(compaction: Compaction) -> Self {
+        let Compaction { summary, replaced, .. } = compaction;
+        let bytes = replaced.iter().map(ResponseItem::text_bytes).sum();
+        Self { items: replaced.len() as u64, bytes, summary }
+    }
+}
+
+impl BroughtBack {
+    /// Says it in a line, of whoever remembers it.
+    pub fn line(&self, who: &str) -> String {
+        let (items, bytes) = (count(self.items, "item"), count(self.bytes, "byte"));
+        format!("{who} has back what the last summary had replaced: {items}, {bytes} of text")
+    }
+}
+
+/// Says that a summary stands for what was said, and how to undo that.
+pub fn compacted(who: &str, summary: &str, undo: &str) -> String {
+    format!("{summary}\n\n{who} goes on from this summary; {undo} brings the rest back")
+}
+
+/// Refuses what an imported session brings of models and they have never written.
+pub const CHECKS: Checks<'static> = Checks { thread: &check_thread, request: &check_request };
+
+fn check_thread(lines: &[&str]) -> Result<(), BadThread> {
     log::check(lines).map_err(|bad| BadThread { line: bad.line, reason: bad.reason })
+}
+
+fn check_request(request: BroughtRequest<'_>) -> Result<(), BadRequest> {
+    let BroughtRequest { about, outcome, texts } = request;
+    sent::check(about, outcome, texts.body, texts.ledger)
+        .map_err(|bad| BadRequest { field: bad.field, reason: bad.reason })
 }

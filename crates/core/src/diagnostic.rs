@@ -336,6 +336,9 @@ codes! {
     AgentSettingRefused = "agent.setting-refused",
         "A project's file sets something that only the user may set until the project is trusted.",
         "Trust the directory, or set it in your own configuration.";
+    AgentKeyWithheld = "agent.key-withheld",
+        "The agent's key was not sent, because its file names the key for another server.",
+        "Name the variable with --key-env, if that server may have the key.";
     RehearsalStandIn = "rehearsal.stand-in",
         "A member's program cannot be rehearsed with here; the built-in stand-in spoke in its place.",
         "Install the program, or rehearse with the stand-in alone: --rehearse.";

@@ -19,6 +19,7 @@ pub mod name;
 pub mod prompt_builder;
 mod render;
 mod timestamp;
+pub mod variable;
 pub mod whitespace;
 
 pub use agent_type::AgentType;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use convoke_explain::{Edition, Session, explain};
-use convoke_thread::files::Disk;
+use convoke_thread::files::Nearby;
 
 const RUNS: usize = 21;
 const NAMES: [&str; 3] = ["AGENTS.md", "CLAUDE.md", "GEMINI.md"];
@@ -45,7 +45,7 @@ fn measure(what: &str, cwd: &Path, home: &Path) {
     let mut times: Vec<Duration> = (0..RUNS)
         .map(|_| {
             let started = Instant::now();
-            let report = explain(&Disk, &session, &Edition::NEWEST);
+            let report = explain(&Nearby::new(cwd), &session, &Edition::NEWEST);
             assert!(report.agents.iter().all(|agent| !agent.loaded.is_empty()));
             started.elapsed()
         })

@@ -1,15 +1,23 @@
 //! The directories around a working directory, each listed once, and the repository they lie in.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use convoke_thread::files::{Files, Head, Kind, absolute};
+use foldhash::fast::RandomState;
 
 /// The largest file whose text is kept for the next agent that asks for it.
 const MAX_KEPT: u64 = 256 * 1024;
+
+/// Things by the bytes of a path. Deep paths are long, and the standard hash of one costs more than
+/// anything that is done with it.
+pub(crate) type ByPath<V> = HashMap<OsString, V, RandomState>;
+
+/// Paths by their bytes.
+pub(crate) type Paths = HashSet<OsString, RandomState>;
 
 /// Files of which some directories are listed once, and of which nothing is asked twice.
 ///
@@ -18,10 +26,10 @@ const MAX_KEPT: u64 = 256 * 1024;
 /// nobody looks into costs nothing.
 pub(crate) struct Listed<'a> {
     files: &'a dyn Files,
-    heads: RefCell<HashMap<OsString, Head>>,
+    heads: RefCell<ByPath<Head>>,
     /// The watched directories, found by the length of their path: of a chain no two are equally
     /// long, and comparing once is cheaper than hashing a long path.
-    listings: HashMap<usize, Vec<Listing>>,
+    listings: HashMap<usize, Vec<Listing>, RandomState>,
 }
 
 struct Listing {
@@ -36,7 +44,7 @@ impl<'a> Listed<'a> {
         files: &'a dyn Files,
         directories: impl IntoIterator<Item = &'d Path>,
     ) -> Self {
-        let mut listings: HashMap<usize, Vec<Listing>> = HashMap::new();
+        let mut listings: HashMap<usize, Vec<Listing>, RandomState> = HashMap::default();
         for directory in directories {
             if let Ok(entries) = files.entries(directory) {
                 let listing = Listing { directory: directory.to_owned(), entries };

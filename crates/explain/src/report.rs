@@ -1,7 +1,6 @@
 //! What is found for each agent: the files that it loads, those that it does not, and what to know.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,6 +9,7 @@ use convoke_core::diagnostic::{Code, Diagnostic};
 use serde::{Serialize, Serializer};
 
 use crate::edition::Edition;
+use crate::place::Paths;
 
 /// What every agent loads in one directory.
 #[derive(Debug, Clone, Serialize)]
@@ -50,7 +50,7 @@ pub struct AgentReport {
     pub(crate) search: Search,
     /// The paths of `ignored`, so that none is noted twice however many there are.
     #[serde(skip)]
-    ignored_paths: HashSet<OsString>,
+    ignored_paths: Paths,
     #[serde(skip)]
     given: HashMap<(Code, Option<String>), Given>,
 }
@@ -319,7 +319,7 @@ impl AgentReport {
             edition,
             limit: None,
             search: Search::default(),
-            ignored_paths: HashSet::new(),
+            ignored_paths: Paths::default(),
             given: HashMap::new(),
         }
     }

@@ -1,13 +1,14 @@
 //! The instruction files that stand around a working directory, whoever they are for.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use convoke_thread::files::Files;
+use foldhash::fast::RandomState;
 
 use crate::place::Listed;
-use crate::report::{AgentReport, Loaded, Rule};
+use crate::report::{AgentReport, Rule};
 use crate::session::Session;
 
 /// Names of instruction files, and the program that each is for.
@@ -96,13 +97,13 @@ impl Survey {
 
     /// Accounts for every file that the agent's own rules did not mention.
     pub(crate) fn account(&self, session: &Session, report: &mut AgentReport) {
-        let paths = |file: &Loaded| [file.path.clone().into(), file.real_path.clone().into()];
-        let loaded: HashSet<OsString> = report.loaded.iter().flat_map(paths).collect();
-        for candidate in &self.candidates {
-            if !loaded.contains(candidate.path.as_os_str()) {
-                let rule = self.rule(candidate, session, report);
-                report.ignore(&candidate.path, rule);
-            }
+        let loaded = report.loaded.iter().flat_map(|file| [&file.path, &file.real_path]);
+        let loaded: HashSet<&OsStr, RandomState> = loaded.map(|path| path.as_os_str()).collect();
+        let left_out = self.candidates.iter().filter(|it| !loaded.contains(it.path.as_os_str()));
+        let left_out: Vec<_> =
+            left_out.map(|it| (&it.path, self.rule(it, session, report))).collect();
+        for (path, rule) in left_out {
+            report.ignore(path, rule);
         }
     }
 

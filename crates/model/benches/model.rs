@@ -1,9 +1,13 @@
 //! What a call costs: `cargo bench -p convoke-model`.
 //!
-//! Three figures: the time from the start of a turn to its request on the wire, with a thread of 1 MiB, the
+//! Three figures: the time from the start of a turn to its request on the wire, with a thread of 1 MiB (in
+//! memory, and in the store of sessions, where each request is a commit before it leaves), the
 //! memory that a stream of 100 MiB takes, and what it costs to keep every request of a growing thread.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
+
+#[path = "../tests/it/stored.rs"]
+mod stored;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -14,11 +18,14 @@ use convoke_agent::config::Api;
 use convoke_agent::{Agent, Delivery};
 use convoke_model::{
     CallEvent, CallLimits, Client, Endpoint, Host, MemoryStore, ModelAgent, Proxies, Settings,
+    ThreadStore,
 };
 use convoke_rehearsal::{Script, start};
-use convoke_session::SqliteStore;
-use convoke_session::store::sqlite::{NewRequest, Predecessor, RequestTexts};
+use convoke_session::request::{NewRequest, Predecessor, RequestTexts};
+use convoke_session::{SqliteStore, Store as _};
 use convoke_thread::config::{Machine, Wire};
+
+use self::stored::StoredThreads;
 
 const STREAM_BYTES: usize = 100 << 20;
 const THREAD_BYTES: usize = 1 << 20;
@@ -27,7 +34,10 @@ const ROUNDS: usize = 20;
 fn main() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(memory_of_a_long_stream());
-    runtime.block_on(time_to_the_wire());
+    runtime.block_on(time_to_the_wire("memory", Arc::new(MemoryStore::default())));
+    let folder = tempfile::tempdir().unwrap();
+    let store = runtime.block_on(SqliteStore::open(folder.path())).unwrap();
+    runtime.block_on(time_to_the_wire("SQLite", Arc::new(StoredThreads(store))));
     runtime.block_on(cost_of_keeping_requests());
 }
 
@@ -47,9 +57,9 @@ async fn cost_of_keeping_requests() {
         let texts = RequestTexts { body, ledger };
         let predecessor = before
             .as_ref()
-            .map(|(number, it)| Predecessor { number: *number, texts: borrowed(it) });
+            .map(|(number, it)| Predecessor { number: *number, texts: it.borrowed() });
         let request =
-            NewRequest { turn: None, about: "{}", texts: borrowed(&texts), before: predecessor };
+            NewRequest { turn: None, about: "{}", texts: texts.borrowed(), before: predecessor };
         let begun = Instant::now();
         let number = store.add_request("t", request).await.unwrap();
         added.push(begun.elapsed());
@@ -73,10 +83,6 @@ async fn cost_of_keeping_requests() {
         added[TURNS - 1],
         read[TURNS - 1]
     );
-}
-
-fn borrowed(texts: &RequestTexts) -> RequestTexts<&str> {
-    RequestTexts { body: &texts.body, ledger: &texts.ledger }
 }
 
 /// Returns a text that packs about as well as prose does.
@@ -149,7 +155,7 @@ fn peak_kib() -> u64 {
 }
 
 /// Takes turns on a thread that holds a mebibyte, each from the store to the wire.
-async fn time_to_the_wire() {
+async fn time_to_the_wire(name: &str, store: Arc<dyn ThreadStore>) {
     let server = start(Script::default()).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let host = Host {
@@ -163,7 +169,7 @@ async fn time_to_the_wire() {
             openai_base_url: None,
         },
         pack: Arc::new(convoke_packs::convoke().unwrap()),
-        store: Arc::new(MemoryStore::default()),
+        store,
         observer: None,
     };
     let settings = Settings {
@@ -199,7 +205,7 @@ async fn time_to_the_wire() {
     times.sort();
     let bytes = server.model_calls().last().map_or(0, |call| call.body.len());
     println!(
-        "wire: a request of {bytes} bytes left {:?} after the start (median of {ROUNDS}; {:?} to {:?})",
+        "wire, thread in {name}: a request of {bytes} bytes left {:?} after the start (median of {ROUNDS}; {:?} to {:?})",
         times[ROUNDS / 2],
         times[0],
         times[ROUNDS - 1]

@@ -59,6 +59,11 @@ impl Endpoint {
         url
     }
 
+    /// Returns whether another endpoint is served by the same server, who may then have the same key.
+    pub fn is_of_same_server(&self, other: &Self) -> bool {
+        self.base.origin() == other.base.origin()
+    }
+
     /// Returns whether it is on this machine, where no proxy may stand between.
     pub fn is_loopback(&self) -> bool {
         let host = self.base.host_str().unwrap_or_default();

@@ -3,7 +3,8 @@
 //! The way of a turn: [`member`] prepares it and stores what came of it, `turn` goes from request to
 //! answer to tool and back, [`client`] sends a request and repeats it where that can help, [`wire`]
 //! reads what the model says, [`tools`] look into the working directory, [`log`] says what a stored
-//! thread is, [`sent`] what was sent, and [`store`] keeps both. What a request says is decided by `convoke-thread` alone.
+//! thread is, [`sent`] what was sent, and [`store`] keeps both. What a request says is decided by
+//! `convoke-thread` alone.
 
 pub mod client;
 pub mod endpoint;

@@ -139,10 +139,14 @@ impl Log {
 }
 
 /// Undoes the last compaction of a thread, so that its next turn has what the summary had replaced.
-pub async fn undo_compaction(store: &dyn ThreadStore, thread: &ThreadId) -> Result<(), LogError> {
+/// Returns the compaction.
+pub async fn undo_compaction(
+    store: &dyn ThreadStore,
+    thread: &ThreadId,
+) -> Result<Compaction, LogError> {
     let log = Log::load(store, thread).await?;
-    let log = log.ok_or_else(|| LogError::Unknown(thread.clone()))?;
-    let last = log.compactions.last();
+    let mut log = log.ok_or_else(|| LogError::Unknown(thread.clone()))?;
+    let last = log.compactions.pop();
     let last = last.ok_or_else(|| LogError::NotCompacted(thread.clone()))?;
     // Nobody has counted what the thread has now; a quarter of its bytes is the usual estimate.
     let bytes: u64 = last.replaced.iter().map(ResponseItem::text_bytes).sum();
@@ -153,5 +157,6 @@ pub async fn undo_compaction(store: &dyn ThreadStore, thread: &ThreadId) -> Resu
         json!({"undone": last.line}).to_string(),
         json!({"usage": {"last": estimate, "total": total}}).to_string(),
     ];
-    Ok(store.append(thread, log.lines, lines).await?)
+    store.append(thread, log.lines, lines).await?;
+    Ok(last)
 }

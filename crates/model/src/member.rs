@@ -115,7 +115,7 @@ impl ModelAgent {
 
     /// Returns what takes secrets out of what is told of a turn: those of the environment, and the key,
     /// whatever the variable is called that holds it.
-    fn redactor(&self) -> Redactor {
+    pub fn redactor(&self) -> Redactor {
         let redactor = Redactor::for_env(&self.host.env);
         self.key().map_or_else(|| redactor.clone(), |key| key.known_to(&redactor))
     }
@@ -282,7 +282,8 @@ impl Prepared<'_> {
         }))
         .await;
         let store = &*self.host.store;
-        let mut recorder = Recorder::new(store, &found.id, self.delivery.turn, self.key.as_ref());
+        let mut recorder =
+            Recorder::new(store, &found.id, self.delivery.turn.clone(), self.key.as_ref());
         let deadline = Instant::now() + self.delivery.limits.turn;
         let mut attempt = Attempt { task, found: &found, beforehand: Beforehand::Wise, deadline };
         let (mut ended, mut progress) = self.attempt(attempt, &mut recorder, side).await?;

@@ -65,14 +65,7 @@ impl Progress {
     /// Adds tokens that were used.
     pub fn spend(&mut self, usage: Option<Usage>) {
         let Some(usage) = usage else { return };
-        let sum = self.usage.unwrap_or_default();
-        self.usage = Some(Usage {
-            input: sum.input + usage.input,
-            cached: sum.cached + usage.cached,
-            cache_write: sum.cache_write + usage.cache_write,
-            output: sum.output + usage.output,
-            reasoning: sum.reasoning + usage.reasoning,
-        });
+        self.usage = Some(self.usage.unwrap_or_default().and(usage));
     }
 
     /// Says whether a compaction was tried in this turn.

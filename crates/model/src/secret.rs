@@ -5,11 +5,13 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 
 use convoke_agent::redact::Redactor;
+use convoke_core::variable::{is_variable_name, looks_like_a_key};
 use reqwest::header::HeaderValue;
 
 /// A key, which is never shown.
 #[derive(Clone)]
 pub struct Key {
+    value: String,
     header: HeaderValue,
     redactor: Redactor,
 }
@@ -23,6 +25,9 @@ impl fmt::Debug for Key {
 /// A key that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
+    /// What should name a variable cannot, and may be the key.
+    #[error("`key-env` must be the name of a variable, not the key itself")]
+    NotAName,
     /// The variable is not there, or it is empty.
     #[error("the variable `{0}`, which `key-env` names, is not set")]
     Unset(String),
@@ -34,18 +39,28 @@ pub enum KeyError {
 impl Key {
     /// Takes the key from the variable of this name.
     pub fn from_env(name: &str, env: &[(OsString, OsString)]) -> Result<Self, KeyError> {
+        if !is_variable_name(name) {
+            return Err(KeyError::NotAName);
+        }
+        let unset = || {
+            if looks_like_a_key(name) {
+                KeyError::NotAName
+            } else {
+                KeyError::Unset(name.to_owned())
+            }
+        };
         let mut found = env.iter().rev().filter(|(key, _)| key == OsStr::new(name));
         let value = found.next().map(|(_, value)| value).filter(|value| !value.is_empty());
-        let value = value.ok_or_else(|| KeyError::Unset(name.to_owned()))?;
+        let value = value.ok_or_else(unset)?;
         let unusable = || KeyError::Unusable(name.to_owned());
         let value = value.to_str().ok_or_else(unusable)?.trim();
         if value.is_empty() {
-            return Err(KeyError::Unset(name.to_owned()));
+            return Err(unset());
         }
         let mut header =
             HeaderValue::from_str(&format!("Bearer {value}")).map_err(|_| unusable())?;
         header.set_sensitive(true);
-        Ok(Self { header, redactor: Redactor::default().and_key(value) })
+        Ok(Self { value: value.to_owned(), header, redactor: Redactor::default().and_key(value) })
     }
 
     pub(crate) fn header(&self) -> HeaderValue {
@@ -62,8 +77,7 @@ impl Key {
     /// Returns a redactor that knows this key, too.
     #[must_use]
     pub fn known_to(&self, redactor: &Redactor) -> Redactor {
-        let header = self.header.to_str().unwrap_or_default();
-        redactor.and_key(header.strip_prefix("Bearer ").unwrap_or(header))
+        redactor.and_key(&self.value)
     }
 
     /// Returns what takes this key out of texts.
@@ -97,5 +111,20 @@ mod tests {
             Key::from_env("OTHER", &env("x")).unwrap_err(),
             KeyError::Unset("OTHER".to_owned())
         );
+    }
+
+    #[test]
+    fn a_key_in_the_place_of_its_variables_name_is_not_repeated() {
+        for name in ["sk-0123", "hf_aB3dE5fG7hJ9kLmNoPqR", "0123abcd", ""] {
+            assert_eq!(Key::from_env(name, &env("x")).unwrap_err(), KeyError::NotAName, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_key_of_any_letters_is_known_to_others() {
+        let key = Key::from_env("MY_KEY", &env("żółć-horse-battery")).unwrap();
+        let known = key.known_to(&Redactor::default());
+        assert_eq!(known.redact("it is żółć-horse-battery!"), "it is [redacted]!");
+        assert_eq!(known.redact("nothing else"), "nothing else");
     }
 }

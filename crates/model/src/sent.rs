@@ -11,6 +11,7 @@ use convoke_agent::usage::Usage;
 use convoke_core::ledger::Ledger;
 use convoke_core::{Code, Diagnostic};
 use convoke_thread::prompt::{self, Request};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::secret::Key;
@@ -75,6 +76,40 @@ pub fn read_ledger(kept: &str, about: &About) -> serde_json::Result<Ledger<'stat
 fn write_ledger(ledger: &Ledger<'_>) -> serde_json::Result<String> {
     let lines = ledger.entries().map(|entry| serde_json::to_string(&entry));
     Ok(lines.collect::<Result<Vec<_>, _>>()?.join("\n"))
+}
+
+/// A field of a request that cannot be what was written of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadField {
+    /// Which.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Refuses a request that somebody brings and that was never written like this.
+pub fn check(about: &str, outcome: Option<&str>, body: &str, ledger: &str) -> Result<(), BadField> {
+    let bad = |field, reason: String| BadField { field, reason };
+    let unreadable = |field| move |error: serde_json::Error| bad(field, error.to_string());
+    let about: About = serde_json::from_str(about).map_err(unreadable("about"))?;
+    outcome.map(serde_json::from_str::<Ending>).transpose().map_err(unreadable("outcome"))?;
+    serde_json::from_str::<IgnoredAny>(body).map_err(unreadable("body"))?;
+    let kept = body.len() as u64;
+    if !about.redacted && about.bytes != kept {
+        let bytes = about.bytes;
+        return Err(bad("about", format!("it says {bytes} bytes were sent, and these are {kept}")));
+    }
+    if about.unchanged_bytes > kept {
+        let reason = "it says that more bytes are unchanged than there are".to_owned();
+        return Err(bad("about", reason));
+    }
+    let ledger = read_ledger(ledger, &about).map_err(unreadable("ledger"))?;
+    let accounted = ledger.used_bytes();
+    if accounted != about.bytes {
+        let reason = format!("it accounts for {accounted} bytes of {}", about.bytes);
+        return Err(bad("ledger", reason));
+    }
+    Ok(())
 }
 
 /// Keeps the requests of one turn.
@@ -148,7 +183,7 @@ impl<'r> Recorder<'r> {
         let about = serde_json::to_string(&about).map_err(failed)?;
         let ledger = write_ledger(&request.ledger).map_err(failed)?;
         let new = NewRequest {
-            turn: self.turn,
+            turn: self.turn.as_ref(),
             about: &about,
             body: &body,
             ledger: &ledger,

@@ -37,6 +37,18 @@ impl ThreadId {
         Self(name)
     }
 
+    /// Returns the member of a session whose thread has this name.
+    pub fn member_of(&self, session: &str) -> Option<String> {
+        let written = self.0.strip_prefix(session)?.strip_prefix('-')?;
+        let mut parts = written.split('_');
+        let mut bytes = parts.next()?.as_bytes().to_vec();
+        for part in parts {
+            bytes.push(u8::from_str_radix(part.get(..2)?, 16).ok()?);
+            bytes.extend_from_slice(part.get(2..)?.as_bytes());
+        }
+        String::from_utf8(bytes).ok()
+    }
+
     /// Takes a name that was made before; `None` for what no store could use as one.
     pub fn parse(name: &str) -> Option<Self> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
@@ -113,7 +125,7 @@ pub struct KeptRequest {
 #[derive(Debug, Clone, Copy)]
 pub struct NewRequest<'r> {
     /// The turn of a session that it belongs to.
-    pub turn: Option<TurnName>,
+    pub turn: Option<&'r TurnName>,
     /// What is known of it.
     pub about: &'r str,
     /// What is sent.
@@ -146,5 +158,17 @@ mod tests {
         }
         assert!(ThreadId::parse(ThreadId::new().as_str()).is_some());
         assert_eq!(ThreadId::of_member("s", "Kai Lai").as_str(), "s-Kai_20Lai");
+    }
+
+    #[test]
+    fn the_name_of_a_members_thread_tells_whose_it_is() {
+        for member in ["max", "Kai Lai", "小林", "_", "a-b_c", ""] {
+            let thread = ThreadId::of_member("s-1", member);
+            assert_eq!(thread.member_of("s-1").as_deref(), Some(member));
+            assert_eq!(thread.member_of("s-2"), None);
+        }
+        for name in ["s-1-a_2", "s-1-a_zz", "s-1-_ff"] {
+            assert_eq!(ThreadId::parse(name).unwrap().member_of("s-1"), None, "{name}");
+        }
     }
 }

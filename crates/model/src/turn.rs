@@ -118,12 +118,13 @@ impl Driver<'_, '_> {
                 CallEvent::Thought(text) => {
                     self.tell(EventKind::Thinking { text: text.into(), part: Part::Delta }).await;
                 }
-                CallEvent::Retry { attempt, max, error, .. } => {
+                CallEvent::Retry { attempt, max, wait, error } => {
                     self.recorder.attempt_failed(error.to_string()).await.map_err(unstored)?;
                     self.tell(EventKind::Retry {
                         attempt: attempt.into(),
                         max: Some(max.into()),
                         status: error.status(),
+                        wait_ms: Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
                         reason: error.to_string().into(),
                     })
                     .await;
@@ -166,15 +167,15 @@ impl Driver<'_, '_> {
         let tokens = self.count(request, &answer).await;
         let said = answer.items.iter().any(|item| item.role().is_some() || item.is_tool_call());
         if !said && answer.stopped.is_none() {
-            return Err(CallError::Cut("the model answered with nothing".to_owned()));
+            return Err(CallError::Useless("the model answered with nothing"));
         }
         if is_compaction {
             // What stands for everything that was said has to be whole, and has to say something.
             if answer.stopped.is_some() {
-                return Err(CallError::Cut("the summary is not whole".to_owned()));
+                return Err(CallError::Useless("the summary is not whole"));
             }
             if texts(&answer.items).trim().is_empty() {
-                return Err(CallError::Cut("the summary is empty".to_owned()));
+                return Err(CallError::Useless("the summary is empty"));
             }
         }
         if answer.cut_bytes > 0 {
@@ -201,7 +202,7 @@ impl Driver<'_, '_> {
         };
         self.progress.spend(Some(usage));
         self.tell(EventKind::Usage(self.progress.usage.unwrap_or_default())).await;
-        usage.input + usage.output
+        usage.input.saturating_add(usage.output)
     }
 
     async fn tell_items(&self, items: &[ResponseItem]) {

@@ -3,6 +3,7 @@
 //! It panics with the sentence that does not hold. The store may hold other sessions, and keeps those of
 //! the suite.
 
+mod requests;
 mod rows;
 mod threads;
 mod windows;
@@ -27,6 +28,7 @@ pub async fn check(store: &impl Store) -> Result<(), StoreError> {
     rows_are_read_in_pages(store).await?;
     windows::are_those_of_the_context_manager(store).await?;
     threads::are_kept_with_their_session(store).await?;
+    requests::are_kept_to_the_byte(store).await?;
     a_session_is_held_by_one(store).await?;
     removing_leaves_what_others_have(store).await
 }

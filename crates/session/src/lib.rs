@@ -15,6 +15,7 @@ pub mod id;
 pub mod progress;
 pub mod prompt;
 pub mod replay;
+pub mod request;
 pub mod roster;
 pub mod routing;
 pub mod session;

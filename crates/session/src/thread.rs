@@ -6,7 +6,7 @@
 
 use convoke_agent::turn::Memory;
 
-use crate::id::MessageNumber;
+use crate::id::{MessageNumber, SessionId};
 
 /// A line of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +16,24 @@ pub struct ThreadLine {
     pub as_of: Option<MessageNumber>,
     /// What it says.
     pub text: String,
+}
+
+/// Whose a thread is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThreadOwner {
+    /// A member's of a session: only who holds the session changes it.
+    Session(SessionId),
+    /// Nobody's.
+    Nobody,
+}
+
+/// A thread of no session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoneThread {
+    /// Its name.
+    pub name: String,
+    /// The bytes that its lines and its requests take in the store.
+    pub bytes: u64,
 }
 
 /// Lines for the end of a thread.

@@ -1,10 +1,11 @@
 //! Taking sessions out of a store and into one: export, import, fork.
 //!
 //! A whole session is JSON lines: a header, then messages, turns, attempts and the texts that they name,
-//! and the threads of models.
+//! and the threads of models with every request.
 //! What is read is checked before it is stored, because a file is anybody's text.
 
 mod archive;
+mod requests;
 mod snapshot;
 mod threads;
 
@@ -17,6 +18,7 @@ use convoke_team::Team;
 
 use self::archive::Archive;
 pub use self::archive::ArchiveProblem;
+pub use self::requests::{BadRequest, BroughtRequest, RequestCheck};
 pub use self::threads::{BadThread, ThreadCheck};
 use crate::content::ContentHash;
 use crate::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
@@ -49,6 +51,15 @@ pub enum TransferError {
     NoMessage(MessageNumber),
 }
 
+/// Whoever knows what models write reads what a file brings of them, and may refuse it.
+#[derive(Clone, Copy)]
+pub struct Checks<'c> {
+    /// Reads what a model remembers.
+    pub thread: ThreadCheck<'c>,
+    /// Reads what a model was sent.
+    pub request: RequestCheck<'c>,
+}
+
 /// A session that was taken in.
 #[derive(Debug)]
 pub struct Imported {
@@ -68,8 +79,8 @@ pub async fn export_snapshot(
     snapshot::write(store, session, at, out).await
 }
 
-/// Writes everything: the conversation, its turns, what was sent, what came back, and what models
-/// remember.
+/// Writes everything: the conversation, its turns, what was sent, what came back, what models remember
+/// and every request that they were sent.
 pub async fn export(
     store: &impl Store,
     session: SessionId,
@@ -81,13 +92,13 @@ pub async fn export(
 /// Reads what [`export`] or [`export_snapshot`] wrote into a new session.
 ///
 /// A snapshot knows no team: it gets what `new` says. Everything else brings its own, and comes to the
-/// directory that `new` says: a file must not choose where agents work. `check` reads the threads that it
-/// brings, and may refuse them.
+/// directory that `new` says: a file must not choose where agents work. `checks` read the threads and
+/// requests that it brings, and may refuse them.
 pub async fn import(
     store: &impl Store,
     text: &str,
     new: NewSession,
-    check: ThreadCheck<'_>,
+    checks: Checks<'_>,
 ) -> Result<Imported, TransferError> {
     if !archive::is_archive(text) {
         let (archive, diagnostics) = snapshot::read(text, new)?;
@@ -95,7 +106,7 @@ pub async fn import(
         archive.store(store).await?;
         return Ok(Imported { session, diagnostics });
     }
-    let mut archive = Archive::read(text, check)?;
+    let mut archive = Archive::read(text, checks)?;
     archive.session.directory = new.directory;
     match store.session(archive.session.id).await {
         Ok(_) => archive.session.id = new.id,
@@ -120,7 +131,7 @@ pub fn brings_its_team(text: &str) -> bool {
 /// Copies a session as it was after one of its messages, or as it is: the copy goes its own way.
 ///
 /// As it is, what waits is copied too. After an earlier message nothing waits. Models go on with a copy
-/// of what they remembered then; the diagnostics name those of which that is not known, and who begin
+/// of what they remembered then, and what they were sent in the turns of the copy; the diagnostics name those of which that is not known, and who begin
 /// anew.
 pub async fn fork(
     store: &impl Store,
@@ -139,7 +150,7 @@ pub async fn fork(
         }
         if after < archive.state.last_message {
             archive.cut_after(after);
-            diagnostics = threads::cut_after(&mut archive.threads, after);
+            diagnostics = threads::cut_after(&mut archive.threads, after, &archive.turns)?;
         }
     }
     archive.store(store).await?;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use convoke_core::context::DEFAULT_CONTEXT_WINDOW;
 use convoke_core::name::NameKey;
+use convoke_core::variable::is_variable_name;
 use convoke_core::{DEFAULT_MAX_BYTES, Fencing};
 use toml::de::{DeTable, DeValue};
 
@@ -171,7 +172,7 @@ fn read_agent(section: &mut Section<'_>, agent: String) -> Result<AgentSettings,
         wire: section.one_of("wire", &["responses", "chat"])?,
         developer_role: section.one_of("developer-role", &["developer", "system"])?,
         key_env: read_key_env(section)?,
-        context_window: section.number("context-window")?,
+        context_window: read_context_window(section)?,
         tools: section.one_of("tools", &["none", "read"])?,
     })
 }
@@ -180,9 +181,13 @@ fn read_agent(section: &mut Section<'_>, agent: String) -> Result<AgentSettings,
 fn read_key_env(section: &mut Section<'_>) -> Result<Option<String>, TeamFileError> {
     section.read("key-env", "the name of a variable, not the key itself", |value| {
         let name = value.as_str()?;
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        let is_name = !name.is_empty() && name.len() <= 64 && name.bytes().all(fits);
-        is_name.then(|| name.to_owned())
+        is_variable_name(name).then(|| name.to_owned())
+    })
+}
+
+fn read_context_window(section: &mut Section<'_>) -> Result<Option<u64>, TeamFileError> {
+    section.read("context-window", "a number of tokens, 1 or more", |value| {
+        whole_number(&value).filter(|&tokens| tokens > 0)
     })
 }
 

@@ -101,6 +101,7 @@ fn what_cannot_be_used_is_named_with_its_line() {
         (member.to_owned() + "env = { A = 1 }\n", "no string"),
         (member.to_owned() + "wire = \"soap\"\n", "no wire"),
         (member.to_owned() + "key-env = \"sk-0123-not-to-be-repeated\"\n", "a key itself"),
+        (member.to_owned() + "context-window = 0\n", "no window at all"),
         (member.to_owned() + member, "twice"),
     ];
     let refusals: Vec<String> = cases

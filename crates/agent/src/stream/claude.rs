@@ -125,6 +125,7 @@ impl Claude {
                     attempt: self.tally.attempt(event.attempt.0),
                     max: event.max_retries.0,
                     status: event.error_status.0.and_then(|s| u16::try_from(s).ok()),
+                    wait_ms: None,
                     reason: event.error.into_text(),
                 })),
                 quiet if QUIET_SYSTEM.contains(&quiet) => {}

@@ -54,6 +54,7 @@ impl<'m> Retry<'m> {
             attempt: tally.attempt(self.attempt),
             max: self.max,
             status: self.status,
+            wait_ms: None,
             reason: Cow::Borrowed(self.reason),
         }));
     }

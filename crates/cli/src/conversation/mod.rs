@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
+use convoke_agent::config::Kind;
 use convoke_agent::delivery::Trust;
 use convoke_core::Diagnostic;
 use convoke_inspect::Surroundings;
@@ -26,6 +27,7 @@ use convoke_session::{
     Coordinator, MemberName, MessageNumber, Millis, NewSession, Rehearsal, Session, SessionId,
     SqliteStore, Store as _,
 };
+use convoke_team::AgentSettings;
 
 use self::cast::{Cast, Casting};
 use self::home::Home;
@@ -161,6 +163,16 @@ impl Conversation {
         let (store, session) = (self.coordinator.store(), self.coordinator.session());
         let message = store.message(session, message).await?.message;
         Ok(self.coordinator.crew().roster().resolve(message.said.speaker.name()).cloned())
+    }
+
+    /// Returns the members whose requests we send to their models ourselves.
+    pub fn models(&self) -> impl Iterator<Item = MemberName> {
+        let members = self.coordinator.crew().team().members.iter();
+        let is_model = |settings: &AgentSettings| settings.agent == Kind::Api.name();
+        members
+            .filter(|_| self.players == Players::Agents)
+            .filter(move |member| member.agent().is_some_and(is_model))
+            .map(|member| MemberName::new(&*member.name))
     }
 
     /// Tells whether there is something to keep: a session that was begun earlier, or in which something

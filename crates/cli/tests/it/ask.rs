@@ -35,8 +35,18 @@ fn the_answer_is_written_as_it_comes_and_the_thread_goes_on() {
     let sections = table.iter().map(|line| line.split_whitespace().next().expect("a section"));
     let expected = ["permissions", "user-instructions", "environment", "user", "model", "model"];
     assert_eq!(sections.collect::<Vec<_>>(), expected, "{account}");
-    assert!(table[0].ends_with("unchanged, from the thread"), "{account}");
+    assert!(table[0].ends_with("  from the thread"), "{account}");
     assert!(!account.contains("correct-horse"));
+}
+
+#[test]
+fn a_secret_is_not_shown_though_it_comes_in_pieces() {
+    let key = "correct-horse-battery";
+    let (one, other) = key.split_at(9);
+    let model = Model::new([Reply::default().say("It is ").say(one).say(other).say(".").into()]);
+    let context = repository(&model);
+    let answered = context.output(&["ask", "What is my key?"], b"");
+    assert_eq!(String::from_utf8_lossy(&answered.stdout), "It is [redacted].\n");
 }
 
 #[test]
@@ -110,6 +120,7 @@ fn failures_say_what_to_do_and_have_their_exit_codes() {
     ----- stdout -----
 
     ----- stderr -----
+    what was sent is kept: convoke ask --thread [SESSION 1] --request
     convoke: not signed in: rehearsed error 401 (status 401)
     ");
     insta::assert_snapshot!(context.run(&["ask", "--thread", "nope", "Hello"]), @r"
@@ -160,11 +171,16 @@ fn a_thread_is_compacted_and_brought_back_by_hand() {
     let context = repository(&model);
     let thread = answer(&context, &["First"])["thread"].as_str().expect("a thread").to_owned();
     let compacted = context.output(&["ask", "--thread", &thread, "--compact"], b"");
-    assert_eq!((compacted.status.code(), compacted.stdout), (Some(0), Vec::new()));
+    let said =
+        "SUMMARY\n\nthe thread goes on from this summary; --undo-compaction brings the rest back\n";
+    assert_eq!(String::from_utf8_lossy(&compacted.stdout), said);
+    assert_eq!(compacted.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&compacted.stderr).contains("thread.compacted"));
-    let denied =
-        context.output(&["ask", "--thread", &thread, "--undo-compaction"], b"").status.code();
-    assert_eq!(denied, Some(0));
+    let undo = ["ask", "--thread", &thread, "--undo-compaction"];
+    let undone = String::from_utf8(context.output(&undo, b"").stdout).expect("UTF-8");
+    let beginning = "the thread has back what the last summary had replaced: 5 items, ";
+    assert!(undone.starts_with(beginning) && undone.ends_with(" bytes of text\n"), "{undone}");
+    assert!(context.run(&undo).contains("has no compaction that could be undone"));
     answer(&context, &["--thread", &thread, "Second"]);
     let body = &model.bodies()[2];
     assert!(body.contains("One.") && !body.contains("SUMMARY"));
@@ -186,7 +202,11 @@ fn a_model_is_a_member_of_a_team_and_its_thread_is_compacted_by_hand() {
     assert!(run(&["run", "One?"]).contains("First answer."));
     assert!(run(&["sessions", "compact", "last", "mo"]).starts_with("SUMMARY"));
     assert!(run(&["run", "--session", "last", "Two?"]).contains("Second answer."));
-    run(&["sessions", "compact", "last", "mo", "--undo"]);
+    let undone = run(&["sessions", "compact", "last", "mo", "--undo", "--json"]);
+    let undone: Value = serde_json::from_str(&undone).expect("JSON");
+    let summary = undone["undone"]["summary"].as_str().expect("a summary");
+    assert!(undone["summary"].is_null() && summary.ends_with("SUMMARY"), "{undone}");
+    assert!(undone["undone"]["items"].as_u64() > Some(3), "{undone}");
     assert!(run(&["run", "--session", "last", "Three?"]).contains("Third answer."));
 
     let bodies = model.bodies();
@@ -310,4 +330,102 @@ fn a_link_out_of_a_project_that_is_not_trusted_is_not_sent() {
     assert!(context.run(&["trust"]).contains("exit code: 0"));
     context.run(&["ask", "Hello"]);
     assert!(model.bodies().last().expect("a request").contains("The secret."));
+}
+
+#[test]
+fn a_note_has_a_line_of_its_own_where_both_streams_are_one() {
+    let cut = Answer::from(Reply::default().say("The answ").end(End::Cut));
+    let model = Model::new([cut, Answer::say("The answer is 42.")]);
+    let context = repository(&model);
+    let path = context.path().join("both.txt");
+    let file = std::fs::File::create(&path).expect("a file");
+    let mut command = context.command(&["ask", "What?"]);
+    command.stdin(Stdio::null()).stdout(file.try_clone().expect("a copy")).stderr(file);
+    assert!(command.status().expect("it ends").success());
+    let both = std::fs::read_to_string(path).expect("a text");
+    let lines: Vec<&str> = both.lines().collect();
+    assert_eq!((lines[0], lines[2]), ("The answ", "er is 42."), "{both}");
+    assert!(lines[1].starts_with("attempt 1 of 4 failed: "), "{both}");
+}
+
+#[test]
+fn a_long_reply_is_written_once() {
+    let piece = "A line of a rather long reply.\n".repeat(1 << 13);
+    let reply = (0..24).fold(Reply::default(), |reply, _| reply.say(&*piece));
+    let model = Model::new([reply.into()]);
+    let output = repository(&model).output(&["ask", "--wire", "chat", "Write"], b"");
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(err.contains("agent.reply-truncated"), "{err}");
+    let (out, all) = (String::from_utf8(output.stdout).expect("UTF-8"), piece.repeat(24));
+    assert!(out.len() <= all.len() + 1 && out.len() > 4 << 20, "{} bytes", out.len());
+    assert!(all.starts_with(out.trim_end()));
+}
+
+#[test]
+fn a_reader_that_goes_away_cancels_the_turn_and_that_is_said() {
+    use std::io::Read as _;
+    let second = std::time::Duration::from_millis(200);
+    let reply = (0..60).fold(Reply::default(), |reply, _| reply.say("More. ").wait(second));
+    let model = Model::new([reply.end(End::Hang).into()]);
+    let context = repository(&model);
+    let mut child = context
+        .command(&["ask", "Talk"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    let mut out = child.stdout.take().expect("standard output");
+    out.read_exact(&mut [0; 5]).expect("a beginning");
+    drop(out);
+    let output = child.wait_with_output().expect("it ends");
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("nobody reads the answer any more, so the turn was cancelled"), "{err}");
+    assert!(err.contains("thread "), "{err}");
+}
+
+#[test]
+fn what_a_compaction_meets_is_told_as_it_is_of_an_answer() {
+    let model = Model::new([
+        Answer::say("One."),
+        Answer::error(503),
+        Answer::say("SUMMARY"),
+        Answer::say("Two."),
+        Answer::error(503),
+        Answer::say("SUMMARY"),
+        Answer::error(401),
+        Answer::error(401),
+    ]);
+    let team = "briefing = false\n[[member]]\nname = \"kim\"\nhuman = true\n\n\
+                [[member]]\nname = \"mo\"\nagent = \"api\"\n";
+    let context = repository(&model).file("convoke.toml", team);
+    let ran = |arguments: &[&str]| {
+        let output = context.output(arguments, b"");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let thread = answer(&context, &["First"])["thread"].as_str().expect("a thread").to_owned();
+    let (code, _, err) = ran(&["ask", "--thread", &thread, "--compact"]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains("attempt 1 of 4 failed: "), "{err}");
+    // What came of a request is told beside its bytes.
+    let (_, out, err) = ran(&["ask", "--thread", &thread, "--request=2"]);
+    assert_eq!(out, model.bodies()[1]);
+    assert!(err.contains("attempt 1 failed: "), "{err}");
+
+    assert_eq!(ran(&["run", "Second?"]).0, Some(0));
+    let compact = ["sessions", "compact", "last", "mo"];
+    let (code, out, err) = ran(&[&compact[..], &["--deny", "thread.compacted"]].concat());
+    assert_eq!(code, Some(3), "{err}");
+    assert!(out.starts_with("SUMMARY") && err.contains("attempt 1 of 4 failed: "), "{err}");
+    assert!(err.contains("denied: thread.compacted (1)"), "{err}");
+    let (code, _, err) = ran(&compact);
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("thread.compaction-failed: ") && err.contains("not signed in"), "{err}");
+    let (code, out, _) = ran(&[&compact[..], &["--json"]].concat());
+    let value: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((code, &value["outcome"]["verdict"]), (Some(1), &json!("failed")));
+    assert_eq!(value["diagnostics"][0]["code"], "thread.compaction-failed", "{value}");
+    assert!(value["thread"].as_str().is_some_and(|it| it.ends_with("-mo")), "{value}");
 }

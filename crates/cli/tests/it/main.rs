@@ -9,6 +9,7 @@
 )]
 
 mod ask;
+mod ask_key;
 mod assemble;
 mod capture;
 mod chat;
@@ -25,6 +26,7 @@ mod resume;
 mod rpc;
 mod run;
 mod sessions;
+mod threads;
 mod trust;
 mod vectors;
 

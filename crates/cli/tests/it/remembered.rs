@@ -97,6 +97,15 @@ fn everything_that_was_exported_is_there_again_elsewhere() {
     let directory = |context: &TestContext| context.path().display().to_string();
     assert_eq!(header_again, header.replace(&directory(&context), &directory(&other)));
 
+    // What the model was sent is there to the byte, also what was sent for the summary.
+    let sent =
+        |context: &TestContext| run(context, &["sessions", "show", "last", "--request", "--json"]);
+    assert_eq!(sent(&other), sent(&context));
+    let bodies = sent(&other);
+    let bodies = bodies.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let bodies: Vec<_> = bodies.map(|it| it["body"].as_str().expect("a body").to_owned()).collect();
+    assert_eq!(bodies, model.bodies());
+
     run(&other, &["sessions", "compact", "last", "mo", "--undo"]);
     run(&other, &["run", "--session", "last", "Four?"]);
     let body = &model.bodies()[4];
@@ -104,6 +113,37 @@ fn everything_that_was_exported_is_there_again_elsewhere() {
         assert!(body.contains(text), "{text}: {body}");
     }
     assert!(!body.contains("SUMMARY"));
+}
+
+#[test]
+fn a_request_that_is_none_is_refused_with_its_line_and_nothing_is_imported() {
+    let (_model, context) = talked(&[]);
+    let all = run(&context, &["sessions", "export", "last", "--all"]);
+    let at = all.lines().position(|line| line.starts_with("{\"request\":")).expect("a line") + 1;
+    let with = |from: &str, to: &str| {
+        let (before, requests) = all.split_at(all.find("{\"request\":").expect("a request"));
+        assert!(requests.contains(from), "{from}: {requests}");
+        format!("{before}{}", requests.replacen(from, to, 1))
+    };
+    let about = "\"about\":\"{\\\"at\\\":";
+    let outcome = "\"outcome\":\"{\\\"failed\\\":[]";
+    let cases = [
+        (with(about, "\"about\":\"{\\\"when\\\":"), "about", "missing field `at`"),
+        (with("\\\"bytes\\\":", "\\\"bytes\\\":1"), "about", "bytes were sent, and these are"),
+        (with(outcome, "\"outcome\":\"{\\\"failed\\\":7"), "outcome", "invalid type: integer `7`"),
+        (with("One?", "Two?"), "body", "the text has another hash than"),
+        (with("\"fromStart\":0", "\"fromStart\":9"), "body", "it takes what the text before"),
+    ];
+    for (text, field, why) in cases {
+        let other = TestContext::new().file("all.jsonl", text);
+        let said = other.run(&["sessions", "import", "all.jsonl"]);
+        let place =
+            format!("all.jsonl: line {at}: request 1 of the thread `mo`: the field `{field}`: ");
+        let is_told = said.contains(&place) && said.contains(why);
+        assert!(said.contains("exit code: 2") && is_told, "{place}{why}: {said}");
+        let list = run(&other, &["sessions", "list", "--json"]);
+        assert!(list.contains("\"sessions\":[]"), "{list}");
+    }
 }
 
 #[test]

@@ -171,3 +171,23 @@ fn a_member_that_sends_its_own_requests_says_so() {
     let alone = context.run(&["sessions", "show", "last", "--request=1"]);
     assert!(alone.contains("--request=N needs --turn N"), "{alone}");
 }
+
+#[test]
+fn a_run_tells_the_prompt_of_a_model_apart_from_what_was_sent() {
+    let model = Model::new([
+        Answer::call("list_files", json!({"path": "."})),
+        Answer::say("Done."),
+        Answer::error(401),
+    ]);
+    let context = repository(&model).file("convoke.toml", TEAM);
+    let shown = run(&context, &["run", "Look"]);
+    let sent: usize = model.bodies().iter().map(String::len).sum();
+    let grouped = format!("{},{:03}", sent / 1000, sent % 1000);
+    assert_eq!(model.bodies().len(), 2, "{shown}");
+    assert!(shown.contains("mo  turn 1, answers kim · its prompt has "), "{shown}");
+    assert!(shown.contains(&format!("2 requests, {grouped} bytes, ")), "{shown}");
+    let row = shown.lines().find(|line| line.starts_with("mo      ")).expect("a row");
+    assert_eq!(row.split_whitespace().nth(2), Some(&*grouped), "{shown}");
+    assert!(shown.contains("what each model was sent"), "{shown}");
+    assert!(shown.contains(" --request\n") && !shown.contains(" --prompt\n"), "{shown}");
+}

@@ -118,7 +118,10 @@ pub enum Rule<'a> {
 }
 
 /// The words of [`Rule::FromThread`].
-const FROM_THREAD: &str = "unchanged, from the thread";
+const FROM_THREAD: &str = "from the thread";
+
+/// The words for it in ledgers that earlier versions wrote.
+const FROM_THREAD_BEFORE: &str = "unchanged, from the thread";
 
 impl Rule<'_> {
     fn into_owned(self) -> Rule<'static> {

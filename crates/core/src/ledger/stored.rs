@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer};
 
-use super::{Entry, FROM_THREAD, Ledger, Row, Rule, Source, Target};
+use super::{Entry, FROM_THREAD, FROM_THREAD_BEFORE, Ledger, Row, Rule, Source, Target};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -39,7 +39,7 @@ impl From<StoredEntry> for Entry<'static> {
         let rule = match &*stored.rule {
             "fits" => Rule::Fits,
             "frame" => Rule::Frame,
-            FROM_THREAD => Rule::FromThread,
+            FROM_THREAD | FROM_THREAD_BEFORE => Rule::FromThread,
             _ => Rule::Other(Cow::Owned(stored.rule)),
         };
         Self {

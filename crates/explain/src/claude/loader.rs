@@ -1,7 +1,5 @@
 //! Loads one file the way Claude Code does: once, cleaned, and then what it imports.
 
-use std::collections::HashMap;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::Code;
@@ -14,6 +12,7 @@ use super::markdown::{self, Scan};
 use super::rules::{self, Waits};
 use super::settings::Settings;
 use crate::glob::Selection;
+use crate::place::ByPath;
 use crate::report::{AgentReport, Loaded, Rule, Why};
 use crate::session::Session;
 use crate::text::{line_at, looks_like_utf16};
@@ -57,7 +56,7 @@ pub(super) struct Loader<'a> {
     /// in what they import, too.
     pub rules_base: Option<PathBuf>,
     /// Files that were loaded, by every path that leads to them.
-    seen: HashMap<OsString, PathBuf>,
+    seen: ByPath<PathBuf>,
 }
 
 /// A file that was read and cleaned.
@@ -85,7 +84,7 @@ impl<'a> Loader<'a> {
             report,
             waiting: Vec::new(),
             rules_base: None,
-            seen: HashMap::new(),
+            seen: ByPath::default(),
         }
     }
 

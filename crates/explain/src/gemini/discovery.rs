@@ -120,11 +120,15 @@ fn upward(settings: &Settings, start: &Path, top: &Path) -> Vec<PathBuf> {
         .take_while(|directory| *directory != settings.directory && directory.starts_with(top))
         .collect();
     directories.reverse();
-    let names = |directory: &&Path| {
-        let directory = directory.to_path_buf();
-        settings.names.iter().map(move |name| absolute(&directory, Path::new(name)))
+    // Cleaning takes the whole path apart, and the usual path and name need none.
+    let is_clean = absolute(start, start).as_os_str() == start.as_os_str();
+    let named = |(directory, name): (&Path, &Path)| match name.file_name() {
+        Some(plain) if is_clean && plain == name.as_os_str() => directory.join(plain),
+        _ => absolute(directory, name),
     };
-    directories.iter().flat_map(names).collect()
+    let names = || settings.names.iter().map(Path::new);
+    let places = directories.into_iter().flat_map(|it| names().map(move |name| (it, name)));
+    places.map(named).collect()
 }
 
 fn push_all(

@@ -7,8 +7,6 @@ mod settings;
 mod size;
 mod trust;
 
-use std::collections::HashMap;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::Code;
@@ -16,7 +14,7 @@ use convoke_core::whitespace::trim;
 use convoke_thread::files::{Files, absolute};
 
 use crate::edition::Edition;
-use crate::place;
+use crate::place::{self, ByPath};
 use crate::report::{AgentReport, Limit, Loaded, Rule, Why};
 use crate::session::Session;
 use crate::text::looks_like_utf16;
@@ -34,7 +32,7 @@ pub(crate) fn explain(files: &dyn Files, session: &Session) -> AgentReport {
     report.search.names.clone_from(&settings.names);
     report.search.top = place::nearest_with(files, &session.cwd, &settings.markers);
     let mut loader =
-        Loader { files, settings, report, seen: HashMap::new(), roots: HashMap::new() };
+        Loader { files, settings, report, seen: ByPath::default(), roots: ByPath::default() };
 
     let found = discovery::at_start(files, session, &loader.settings, &mut loader.report);
     for found in loader.without_duplicates(found) {
@@ -60,9 +58,9 @@ struct Loader<'a> {
     settings: Settings,
     report: AgentReport,
     /// The files that are loaded, by their real paths.
-    seen: HashMap<OsString, PathBuf>,
+    seen: ByPath<PathBuf>,
     /// The projects that directories belong to, as far as they were asked for.
-    roots: HashMap<PathBuf, PathBuf>,
+    roots: ByPath<PathBuf>,
 }
 
 impl Loader<'_> {
@@ -145,7 +143,7 @@ impl Loader<'_> {
 
     /// The directory that the imports of a file may not leave: the nearest with a marker, else its own.
     fn project_of(&mut self, directory: &Path) -> PathBuf {
-        let known = directory.parent().and_then(|parent| self.roots.get(parent));
+        let known = directory.parent().and_then(|parent| self.roots.get(parent.as_os_str()));
         let here = directory.to_owned();
         let mut markers = self.settings.markers.iter();
         let is_marked = markers.any(|marker| self.files.kind(&directory.join(marker)).is_ok());
@@ -157,7 +155,7 @@ impl Loader<'_> {
             }
         };
         if root != directory || is_marked {
-            self.roots.insert(directory.to_owned(), root.clone());
+            self.roots.insert(directory.into(), root.clone());
         }
         root
     }

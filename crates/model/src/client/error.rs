@@ -14,7 +14,7 @@ const MESSAGE_BYTES: usize = 1000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// The server answered with an error.
-    #[error("{message} (status {status})")]
+    #[error("{message} (status {status}{})", asked(*.after))]
     Status {
         /// The HTTP status.
         status: u16,
@@ -33,6 +33,12 @@ pub enum CallError {
         /// In the server's words.
         message: String,
     },
+    /// An event is not of the form that the wire has; the next attempt would bring the same.
+    #[error("the model's server does not speak this wire: {0}")]
+    Shape(String),
+    /// The answer is whole, and of no use.
+    #[error("{0}")]
+    Useless(&'static str),
     /// The server cannot be reached.
     #[error("cannot reach the model's server: {0}")]
     Connect(String),
@@ -57,13 +63,17 @@ impl CallError {
     /// Reads the error that a server answered with.
     pub(super) fn from_answer(status: u16, body: &str, after: Option<Duration>) -> Self {
         let said = Said::read(body);
-        let reason = match said.reason() {
-            Some(reason) => reason,
-            None => Reason::from_status(status),
-        };
+        let reason = said.reason_with(status);
         let message = match said.message.trim() {
-            "" => format!("the model's server answered with status {status}"),
+            "" => "the model's server gave no reason".to_owned(),
             message => shortened(message),
+        };
+        let message = match (status, reason) {
+            // The address is wrong more often than the server.
+            (404, Reason::Request) => {
+                format!("nothing answers below this address; is `base-url` right? {message}")
+            }
+            _ => message,
         };
         Self::Status { status, reason, message, after }
     }
@@ -75,7 +85,11 @@ impl CallError {
             "" => "the model's server said that the answer failed".to_owned(),
             message => shortened(message),
         };
-        Self::Said { reason: said.reason().unwrap_or(Reason::Server), message }
+        let reason = match said.status {
+            Some(status) => said.reason_with(status),
+            None => said.reason().unwrap_or(Reason::Server),
+        };
+        Self::Said { reason, message }
     }
 
     /// Returns the kind of failure.
@@ -83,7 +97,8 @@ impl CallError {
         match self {
             Self::Status { reason, .. } | Self::Said { reason, .. } => *reason,
             Self::Connect(_) | Self::Tls(_) | Self::Idle(_) | Self::TimedOut(_) => Reason::Network,
-            Self::Cut(_) => Reason::Incomplete,
+            Self::Shape(_) => Reason::Server,
+            Self::Useless(_) | Self::Cut(_) => Reason::Incomplete,
             Self::Flood(_) => Reason::Flood,
         }
     }
@@ -108,15 +123,20 @@ impl CallError {
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Status { after: Some(after), .. } if *after > LONGEST_ASKED => false,
-            // No credit is no matter of waiting.
-            Self::Status { status, reason, .. } => match reason {
-                Reason::RateLimit => *status != 402,
-                Reason::Server => true,
-                _ => *status == 408 || *status == 409 || *status == 425,
+            // The status decides: words of the server may only make a failure final.
+            Self::Status { status, reason, .. } => match status {
+                408 | 409 | 425 => true,
+                429 => *reason == Reason::RateLimit,
+                500.. => *reason == Reason::Server,
+                _ => false,
             },
             Self::Said { reason, .. } => matches!(reason, Reason::Server | Reason::RateLimit),
             Self::Connect(_) | Self::Cut(_) | Self::Idle(_) => true,
-            Self::Tls(_) | Self::TimedOut(_) | Self::Flood(_) => false,
+            Self::Shape(_)
+            | Self::Useless(_)
+            | Self::Tls(_)
+            | Self::TimedOut(_)
+            | Self::Flood(_) => false,
         }
     }
 
@@ -128,6 +148,7 @@ impl CallError {
                 Self::Status { status, reason, message: change(&message), after }
             }
             Self::Said { reason, message } => Self::Said { reason, message: change(&message) },
+            Self::Shape(words) => Self::Shape(change(&words)),
             Self::Connect(words) => Self::Connect(change(&words)),
             Self::Tls(words) => Self::Tls(change(&words)),
             Self::Cut(words) => Self::Cut(change(&words)),
@@ -142,6 +163,8 @@ struct Said {
     message: String,
     /// `code` and `type`, which servers use for the same things.
     words: String,
+    /// The status, where `code` is one: a stream has no other.
+    status: Option<u16>,
 }
 
 impl Said {
@@ -153,7 +176,7 @@ impl Said {
             }
             // An error page of a gateway is no message for a person.
             Err(_) if body.trim_start().starts_with('<') => Self::default(),
-            Err(_) => Self { message: body.to_owned(), words: String::new() },
+            Err(_) => Self { message: body.to_owned(), ..Self::default() },
         }
     }
 
@@ -168,17 +191,51 @@ impl Said {
                 .unwrap_or_default(),
         };
         let words = format!("{} {}", text("code"), text("type"));
-        Self { message: message.to_owned(), words: words.to_ascii_lowercase() }
+        let status = error.get("code").and_then(Value::as_u64);
+        let status = status.and_then(|code| u16::try_from(code).ok());
+        Self {
+            message: message.to_owned(),
+            words: words.to_ascii_lowercase(),
+            status: status.filter(|status| (400..=599).contains(status)),
+        }
     }
 
-    /// Returns the reason where its words say more than a status does.
+    /// Returns the reason for a status: its words count only where the status leaves it open.
+    fn reason_with(&self, status: u16) -> Reason {
+        let (own, open): (_, &[Reason]) = match status {
+            401 => (None, &[]),
+            429 => (self.coded(), &[Reason::Budget]),
+            400..=499 => (self.reason(), &OF_THE_REQUEST),
+            500 => (self.reason(), &[Reason::ContextFull, Reason::Budget]),
+            // What a gateway that is busy says of tokens is said of its own limits.
+            _ => (self.coded(), &[Reason::ContextFull, Reason::Budget]),
+        };
+        match own.filter(|own| open.contains(own)) {
+            Some(own) => own,
+            None if status == 404 && self.mentions("model") => Reason::Model,
+            // A key that is known may still not be allowed to do this, and a path may not be there.
+            None if status == 403 || status == 404 => Reason::Request,
+            None => Reason::from_status(status),
+        }
+    }
+
+    /// Returns the reason that its words give: what its codes say, and then what its prose does.
     fn reason(&self) -> Option<Reason> {
-        let has = |word: &str| self.words.contains(word);
-        let message = self.message.to_ascii_lowercase();
         let is_too_long = ["context length", "context window", "context size", "too many tokens"]
             .iter()
-            .any(|words| message.contains(words));
-        if has("context_length_exceeded") || has("exceed_context_size") || is_too_long {
+            .any(|words| self.mentions(words));
+        match self.coded() {
+            Some(reason) => Some(reason),
+            None if is_too_long => Some(Reason::ContextFull),
+            None if self.words.contains("server_error") => Some(Reason::Server),
+            None => None,
+        }
+    }
+
+    /// Returns the reason that its codes give, where they are of one meaning.
+    fn coded(&self) -> Option<Reason> {
+        let has = |word: &str| self.words.contains(word);
+        if has("context_length_exceeded") || has("exceed_context_size") {
             Some(Reason::ContextFull)
         } else if has("insufficient_quota") || has("usage_not_included") {
             Some(Reason::Budget)
@@ -190,11 +247,32 @@ impl Said {
             Some(Reason::Model)
         } else if has("invalid_prompt") {
             Some(Reason::Request)
-        } else if has("server_error") || has("overloaded") {
+        } else if has("overloaded") {
             Some(Reason::Server)
         } else {
             None
         }
+    }
+
+    fn mentions(&self, words: &str) -> bool {
+        self.message.to_ascii_lowercase().contains(words)
+    }
+}
+
+/// What may be wrong with a request that a server refuses with a status from 400 on.
+const OF_THE_REQUEST: [Reason; 4] =
+    [Reason::ContextFull, Reason::Budget, Reason::Auth, Reason::Model];
+
+/// Says how long the server asks to wait, where it does.
+fn asked(after: Option<Duration>) -> String {
+    match after {
+        None | Some(Duration::ZERO) => String::new(),
+        Some(after) if after > LONGEST_ASKED => format!(
+            "; it asks to wait {} s, and {} s is the longest wait",
+            after.as_secs_f32(),
+            LONGEST_ASKED.as_secs()
+        ),
+        Some(after) => format!("; it asks to wait {} s", after.as_secs_f32()),
     }
 }
 
@@ -211,31 +289,73 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_told_apart_by_their_words_and_then_by_their_status() {
+    fn errors_are_told_apart_by_their_status_and_then_by_their_words() {
+        let too_many =
+            r#"{"error":{"message":"Too many tokens, please wait before trying again."}}"#;
         let cases = [
             (401, r#"{"error":{"message":"no","code":"invalid_api_key"}}"#, Reason::Auth, false),
-            (403, "", Reason::Auth, false),
+            (401, r#"{"error":{"message":"no","type":"server_error"}}"#, Reason::Auth, false),
+            (403, "", Reason::Request, false),
+            (403, r#"{"error":{"code":"invalid_api_key"}}"#, Reason::Auth, false),
             (400, r#"{"error":{"message":"bad"}}"#, Reason::Request, false),
+            (400, r#"{"error":{"message":"hm","type":"server_error"}}"#, Reason::Request, false),
+            (400, r#"{"error":{"code":"rate_limit_exceeded"}}"#, Reason::Request, false),
+            (400, r#"{"error":{"type":"overloaded_error"}}"#, Reason::Request, false),
+            (400, too_many, Reason::ContextFull, false),
             (404, r#"{"error":"no such model"}"#, Reason::Model, false),
+            (404, "404 page not found", Reason::Request, false),
+            (404, "", Reason::Request, false),
             (429, r#"{"error":{"code":"rate_limit_exceeded"}}"#, Reason::RateLimit, true),
+            (429, too_many, Reason::RateLimit, true),
+            (429, r#"{"error":{"code":"context_length_exceeded"}}"#, Reason::RateLimit, true),
             (429, r#"{"error":{"code":"insufficient_quota"}}"#, Reason::Budget, false),
             (402, "", Reason::RateLimit, false),
             (400, r#"{"error":{"code":"context_length_exceeded"}}"#, Reason::ContextFull, false),
+            (413, "", Reason::ContextFull, false),
             (500, r#"{"error":{"type":"exceed_context_size_error"}}"#, Reason::ContextFull, false),
             (500, "<html>", Reason::Server, true),
+            (500, r#"{"error":"the context size is exceeded"}"#, Reason::ContextFull, false),
+            (503, too_many, Reason::Server, true),
             (503, r#"{"detail":"loading"}"#, Reason::Server, true),
+            (503, r#"{"error":{"code":"invalid_api_key"}}"#, Reason::Server, true),
             (408, "", Reason::Request, true),
         ];
         for (status, body, reason, passing) in cases {
             let error = CallError::from_answer(status, body, None);
             assert_eq!((error.reason(), error.is_passing()), (reason, passing), "{status} {body}");
             assert!(!error.to_string().contains('<'));
+            assert_eq!(error.to_string().matches("status").count(), 1, "{error}");
         }
     }
 
     #[test]
-    fn a_server_that_asks_to_wait_too_long_is_not_waited_for() {
-        let error = CallError::from_answer(429, "", Some(Duration::from_hours(1)));
-        assert!(!error.is_passing());
+    fn an_error_in_a_stream_goes_by_the_status_that_is_its_code() {
+        let cases = [
+            (r#"{"code":429,"message":"too many tokens"}"#, Reason::RateLimit, true),
+            (r#"{"code":400,"type":"server_error","message":"no"}"#, Reason::Request, false),
+            (
+                r#"{"code":"rate_limit_exceeded","message":"too many tokens"}"#,
+                Reason::RateLimit,
+                true,
+            ),
+            (r#"{"code":70000,"message":"no"}"#, Reason::Server, true),
+        ];
+        for (error, reason, passing) in cases {
+            let error = CallError::said(&serde_json::from_str(error).unwrap());
+            assert_eq!((error.reason(), error.is_passing()), (reason, passing), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_asks_to_wait_too_long_is_not_waited_for_and_the_error_says_so() {
+        let slow =
+            |asked| CallError::from_answer(429, "slow down", Some(Duration::from_secs(asked)));
+        let (short, long) = (slow(120), slow(3600));
+        assert!(short.is_passing() && !long.is_passing());
+        assert_eq!(short.to_string(), "slow down (status 429; it asks to wait 120 s)");
+        assert_eq!(
+            long.to_string(),
+            "slow down (status 429; it asks to wait 3600 s, and 300 s is the longest wait)"
+        );
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use reqwest::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
 };
 use tokio::time::Instant;
 
@@ -274,7 +274,13 @@ impl Call<'_> {
 async fn refusal(mut response: reqwest::Response, idle: Duration) -> CallError {
     let status = response.status().as_u16();
     if response.status().is_redirection() {
-        let message = "the address leads elsewhere; set base-url to where it leads".to_owned();
+        let target = match leads_to(&response) {
+            Some(target) => format!("to {target}"),
+            None => "elsewhere".to_owned(),
+        };
+        let message = format!(
+            "the address leads {target}, and redirects are not followed; set `base-url` accordingly"
+        );
         let reason = convoke_agent::verdict::Reason::Request;
         return CallError::Status { status, reason, message, after: None };
     }
@@ -290,6 +296,17 @@ async fn refusal(mut response: reqwest::Response, idle: Duration) -> CallError {
     }
     body.truncate(ERROR_BYTES);
     CallError::from_answer(status, &String::from_utf8_lossy(&body), after)
+}
+
+/// Returns where a redirect leads, without what may be a secret.
+fn leads_to(response: &reqwest::Response) -> Option<reqwest::Url> {
+    let location = response.headers().get(LOCATION)?.to_str().ok()?;
+    let mut target = response.url().join(location).ok()?;
+    target.set_query(None);
+    target.set_fragment(None);
+    // Only addresses without a host have no place for these, and they hold none.
+    let _ = (target.set_username(""), target.set_password(None));
+    Some(target)
 }
 
 /// Says why a request could not be sent, without its address, which may hold a key.

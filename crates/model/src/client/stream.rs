@@ -20,7 +20,34 @@ pub(super) struct Stream {
     idle: Duration,
     bytes_left: u64,
     answer_bytes: u64,
+    kind: Kind,
+    /// Whether a whole event has come.
     has_events: bool,
+}
+
+/// What the server says that it sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Kind {
+    /// Events.
+    Events,
+    /// Something that may still turn out to be events: not every server says what it sends.
+    Unclear(String),
+    /// Something else for certain.
+    Other(String),
+}
+
+impl Kind {
+    fn of(response: &reqwest::Response) -> Self {
+        let kind = response.headers().get(reqwest::header::CONTENT_TYPE);
+        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        match &*kind {
+            "text/event-stream" => Self::Events,
+            "application/json" => Self::Other(kind),
+            other if other.contains("html") => Self::Other(kind),
+            _ => Self::Unclear(kind),
+        }
+    }
 }
 
 /// How far the answer is.
@@ -32,9 +59,7 @@ pub(super) enum Advance {
 
 impl Stream {
     pub fn new(response: reqwest::Response, wire: Wire, limits: &CallLimits) -> Self {
-        let kind = response.headers().get(reqwest::header::CONTENT_TYPE);
-        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or("text/event-stream");
-        let has_events = !kind.starts_with("application/json") && !kind.contains("html");
+        let kind = Kind::of(&response);
         Self {
             response,
             sse: SseReader::new(limits.event_bytes),
@@ -42,7 +67,8 @@ impl Stream {
             idle: limits.idle,
             bytes_left: limits.answer_bytes,
             answer_bytes: limits.answer_bytes,
-            has_events,
+            kind,
+            has_events: false,
         }
     }
 
@@ -51,9 +77,8 @@ impl Stream {
         &mut self,
         events: &mut VecDeque<CallEvent>,
     ) -> Result<Advance, CallError> {
-        if !self.has_events {
-            let message = "the answer is no stream of events; does this address speak this wire?";
-            return Err(CallError::Said { reason: Reason::Request, message: message.to_owned() });
+        if let Kind::Other(kind) = &self.kind {
+            return Err(no_stream(kind));
         }
         let Ok(read) = tokio::time::timeout(self.idle, self.response.chunk()).await else {
             return Err(CallError::Idle(self.idle));
@@ -79,6 +104,7 @@ impl Stream {
         self.bytes_left = left.ok_or(CallError::Flood(self.answer_bytes))?;
         let mut found = VecDeque::new();
         self.sse.push(piece, &mut found);
+        self.has_events |= !found.is_empty();
         let mut heard = Vec::new();
         for event in found {
             self.reader.event(event, &mut heard);
@@ -89,13 +115,32 @@ impl Stream {
     fn end(&mut self, events: &mut VecDeque<CallEvent>) -> Result<Advance, CallError> {
         let mut heard = Vec::new();
         if let Some(event) = self.sse.finish() {
+            self.has_events = true;
             self.reader.event(event, &mut heard);
         }
         if tell(heard, events)? == Advance::Over || self.reader.is_whole_at_end() {
             return Ok(Advance::Over);
         }
+        let has_said_something = self.bytes_left < self.answer_bytes;
+        match &self.kind {
+            Kind::Unclear(kind) if has_said_something && !self.has_events => {
+                return Err(no_stream(kind));
+            }
+            _ => {}
+        }
         Err(CallError::Cut("the stream ended without its terminal event".to_owned()))
     }
+}
+
+/// Says that an answer has another form than a stream; the next one would have it, too.
+fn no_stream(kind: &str) -> CallError {
+    let kind = match kind.get(..60).unwrap_or(kind) {
+        "" => String::new(),
+        kind => format!(" but `{kind}`"),
+    };
+    let message =
+        format!("the answer is no stream of events{kind}; does this address speak this wire?");
+    CallError::Said { reason: Reason::Request, message }
 }
 
 /// Hands on what was heard, up to the end.

@@ -62,7 +62,8 @@ impl ThreadStore for MemoryStore {
     }
 
     fn last_request<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Option<KeptRequest>> {
-        let last = self.requests(thread).pop().map(|request| request.kept);
+        let requests = self.all_requests();
+        let last = requests.get(thread).and_then(|it| it.last()).map(|it| it.kept.clone());
         Box::pin(std::future::ready(Ok(last)))
     }
 

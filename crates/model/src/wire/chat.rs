@@ -7,12 +7,12 @@ use convoke_thread::item::{ContentItem, FunctionCall, Reasoning, ReasoningConten
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Answer, Bounded, Heard, Stopped, not_json, usage};
+use super::{Answer, Bounded, Heard, Stopped, unreadable, usage};
 use crate::client::CallError;
 use crate::sse::{Data, SseEvent};
 
 /// More calls than this in one answer are no answer.
-const MOST_CALLS: usize = 256;
+const MOST_CALLS: u64 = 256;
 
 /// Reads an answer of Chat Completions.
 #[derive(Debug)]
@@ -36,29 +36,25 @@ struct Call {
 #[derive(Deserialize)]
 struct Chunk {
     model: Option<String>,
-    #[serde(default)]
-    choices: Vec<Choice>,
+    choices: Option<Vec<Choice>>,
     usage: Option<Value>,
     error: Option<Value>,
 }
 
 #[derive(Deserialize)]
 struct Choice {
-    #[serde(default)]
-    index: u64,
-    #[serde(default)]
-    delta: Delta,
+    index: Option<u64>,
+    delta: Option<Delta>,
     finish_reason: Option<String>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 struct Delta {
     content: Option<String>,
     refusal: Option<String>,
     /// Servers have two names for thoughts.
     reasoning_content: Option<String>,
     reasoning: Option<Value>,
-    #[serde(default)]
     tool_calls: Option<Vec<CallDelta>>,
 }
 
@@ -72,7 +68,8 @@ struct CallDelta {
 #[derive(Deserialize)]
 struct FunctionDelta {
     name: Option<String>,
-    arguments: Option<String>,
+    /// JSON text, piece by piece; some servers send the JSON itself.
+    arguments: Option<Value>,
 }
 
 impl Reader {
@@ -108,7 +105,7 @@ impl Reader {
         }
         match serde_json::from_str::<Chunk>(&data) {
             Ok(chunk) => self.chunk(chunk, heard),
-            Err(error) => heard.extend([not_json(&error)]),
+            Err(error) => heard.extend([unreadable(&error)]),
         }
     }
 
@@ -123,8 +120,11 @@ impl Reader {
         self.model = chunk.model.filter(|model| !model.is_empty()).or(self.model.take());
         self.usage = chunk.usage.as_ref().and_then(usage).or(self.usage);
         // Further choices are not asked for; a server that sends them repeats itself.
-        for choice in chunk.choices.into_iter().filter(|choice| choice.index == 0) {
-            self.delta(choice.delta, heard);
+        let choices = chunk.choices.into_iter().flatten();
+        for choice in choices.filter(|choice| choice.index.unwrap_or(0) == 0) {
+            if let Some(delta) = choice.delta {
+                self.delta(delta, heard);
+            }
             self.finish_reason = choice.finish_reason.or(self.finish_reason.take());
         }
     }
@@ -160,8 +160,10 @@ impl Reader {
         let next = self.calls.last_key_value().map_or(0, |(last, _)| last + 1);
         let last = next.saturating_sub(1);
         let index = piece.index.unwrap_or(if piece.id.is_some() { next } else { last });
-        if self.calls.len() >= MOST_CALLS && !self.calls.contains_key(&index) {
-            return Some(CallError::Flood(self.limit as u64));
+        if index >= MOST_CALLS {
+            let many =
+                format!("a call has the number {index}, and {MOST_CALLS} calls are the most");
+            return Some(CallError::Shape(many));
         }
         let call = self.calls.entry(index).or_default();
         if let Some(id) = piece.id.filter(|id| !id.is_empty()) {
@@ -171,7 +173,11 @@ impl Reader {
             if let Some(name) = function.name.filter(|name| *name != call.name) {
                 call.name.push_str(&name);
             }
-            call.arguments.push(&function.arguments.unwrap_or_default(), self.limit);
+            match function.arguments.unwrap_or_default() {
+                Value::Null => {}
+                Value::String(piece) => call.arguments.push(&piece, self.limit),
+                whole => call.arguments.push(&whole.to_string(), self.limit),
+            }
         }
         // Half of a call's arguments is worse than none.
         (call.arguments.cut > 0).then_some(CallError::Flood(self.limit as u64))

@@ -110,11 +110,15 @@ impl Bounded {
     }
 }
 
+/// No request has more tokens than this; a server that counts more has not counted.
+const MOST_TOKENS: u64 = 1 << 40;
+
 /// Reads the counts of either wire; each has its own names for the same things.
 fn usage(value: &Value) -> Option<Usage> {
-    let number = |keys: [&str; 2]| keys.iter().find_map(|key| value.get(*key)?.as_u64());
+    let count = |value: &Value| value.as_u64().map(|count| count.min(MOST_TOKENS));
+    let number = |keys: [&str; 2]| keys.iter().find_map(|key| count(value.get(*key)?));
     let part = |details: [&str; 2], key: &str| {
-        let found = details.iter().find_map(|name| value.get(*name)?.get(key)?.as_u64());
+        let found = details.iter().find_map(|name| count(value.get(*name)?.get(key)?));
         found.unwrap_or(0)
     };
     Some(Usage {
@@ -126,8 +130,14 @@ fn usage(value: &Value) -> Option<Usage> {
     })
 }
 
-fn not_json(error: &serde_json::Error) -> Heard {
-    Heard::Failed(CallError::Cut(format!("an event is not JSON ({error})")))
+/// Says why an event cannot be read: JSON of another form stays what it is, and all else was damaged on
+/// its way.
+fn unreadable(error: &serde_json::Error) -> Heard {
+    Heard::Failed(if error.is_data() {
+        CallError::Shape(format!("an event has another form ({error})"))
+    } else {
+        CallError::Cut(format!("an event is not JSON ({error})"))
+    })
 }
 
 #[cfg(test)]

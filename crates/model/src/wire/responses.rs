@@ -7,7 +7,7 @@ use convoke_thread::item::{ContentItem, ResponseItem};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Answer, Bounded, Heard, Stopped, not_json, usage};
+use super::{Answer, Bounded, Heard, Stopped, unreadable, usage};
 use crate::client::CallError;
 use crate::sse::{Data, SseEvent};
 
@@ -38,6 +38,20 @@ struct Event<'a> {
     message: Option<Value>,
 }
 
+/// The events that carry something, apart from `response.created`, which only names the model.
+const EVENTS_READ: [&str; 10] = [
+    "response.output_text.delta",
+    "response.refusal.delta",
+    "response.reasoning_summary_text.delta",
+    "response.reasoning_text.delta",
+    "response.output_item.done",
+    "response.completed",
+    "response.done",
+    "response.incomplete",
+    "response.failed",
+    "error",
+];
+
 impl Reader {
     pub fn new(limit: usize) -> Self {
         Self {
@@ -61,7 +75,8 @@ impl Reader {
         }
         match serde_json::from_str::<Event<'_>>(&data) {
             Ok(event) => self.read(event, heard),
-            Err(error) => heard.extend([not_json(&error)]),
+            Err(_) if is_of_no_concern(&data) => {}
+            Err(error) => heard.extend([unreadable(&error)]),
         }
     }
 
@@ -112,6 +127,7 @@ impl Reader {
 
     fn item(&mut self, mut item: Value) {
         as_output_text(&mut item);
+        as_json_text(item.get_mut("arguments"));
         match ResponseItem::try_from(item) {
             Ok(ResponseItem::Other) => {}
             Ok(item) if self.is_too_long(&item) => self.keep_streamed_text(),
@@ -171,6 +187,24 @@ impl Reader {
             stopped: self.stopped,
             cut_bytes: self.cut_bytes,
         }
+    }
+}
+
+/// Returns whether an event that cannot be read is one whose form does not matter here.
+fn is_of_no_concern(data: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
+    }
+    let named = serde_json::from_str::<Named<'_>>(data);
+    named.is_ok_and(|event| !EVENTS_READ.contains(&&*event.kind))
+}
+
+/// Turns arguments into JSON text, where a server sends the JSON itself.
+fn as_json_text(arguments: Option<&mut Value>) {
+    if let Some(arguments) = arguments.filter(|it| it.is_object() || it.is_array()) {
+        *arguments = Value::String(arguments.to_string());
     }
 }
 

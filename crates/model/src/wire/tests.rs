@@ -66,6 +66,59 @@ fn calls_are_put_together_from_the_pieces_of_any_server() {
 }
 
 #[test]
+fn what_is_null_is_absent_and_arguments_may_be_json_themselves() {
+    let call =
+        json!({"index": 0, "id": "a", "function": {"name": "list", "arguments": {"path": "."}}});
+    let events = [
+        json!({"choices": [{"index": null, "delta": {"content": "Hello"}}]}),
+        json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}),
+        json!({"choices": [{"index": 0, "delta": null, "finish_reason": "stop"}]}),
+        json!({"choices": null, "usage": {"prompt_tokens": 3, "completion_tokens": 2}}),
+        json!("[DONE]"),
+    ];
+    let (heard, answer) = read(Wire::Chat, &events);
+    assert_eq!(heard, [Heard::Text("Hello".to_owned()), Heard::Over]);
+    assert_eq!(calls(&answer), [("a", "list", "{\"path\":\".\"}")]);
+    assert_eq!(answer.usage.map(|usage| (usage.input, usage.output)), Some((3, 2)));
+
+    let arguments = json!({"path": "."});
+    let item =
+        json!({"type": "function_call", "call_id": "a", "name": "list", "arguments": arguments});
+    let events = [
+        json!({"type": "response.something_new.delta", "delta": {"not": "text"}}),
+        json!({"type": "response.output_item.done", "item": item}),
+        json!({"type": "response.completed", "response": null}),
+    ];
+    let (heard, answer) = read(Wire::Responses, &events);
+    assert_eq!(heard, [Heard::Over]);
+    assert_eq!(calls(&answer), [("a", "list", "{\"path\":\".\"}")]);
+}
+
+#[test]
+fn json_of_another_form_is_told_from_what_is_no_json() {
+    for (wire, event, is_shape) in [
+        (Wire::Chat, json!({"choices": 1}), true),
+        (Wire::Responses, json!({"type": "response.output_text.delta", "delta": 1}), true),
+        (Wire::Chat, json!("{\"choices\":"), false),
+        (Wire::Responses, json!("nonsense"), false),
+    ] {
+        let (heard, _) = read(wire, std::slice::from_ref(&event));
+        let [Heard::Failed(error)] = &heard[..] else { panic!("{heard:?}") };
+        assert_eq!(matches!(error, CallError::Shape(_)), is_shape, "{error}");
+        assert_eq!(error.is_passing(), !is_shape, "{error}");
+    }
+}
+
+#[test]
+fn counts_are_bounded_and_so_is_the_number_of_a_call() {
+    let counted = usage(&json!({"input_tokens": u64::MAX, "output_tokens": u64::MAX})).unwrap();
+    assert_eq!((counted.input, counted.output), (MOST_TOKENS, MOST_TOKENS));
+    let far = json!({"tool_calls": [{"index": u64::MAX, "id": "a"}, {"id": "b"}]});
+    let (heard, _) = read(Wire::Chat, &[chunk(&far)]);
+    assert!(matches!(&heard[..], [Heard::Failed(CallError::Shape(_))]), "{heard:?}");
+}
+
+#[test]
 fn thoughts_have_several_names_on_the_chat_wire() {
     let pieces = [
         json!({"reasoning_content": "a"}),

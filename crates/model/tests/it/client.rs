@@ -141,9 +141,12 @@ async fn what_may_pass_is_tried_again_and_shown() {
 #[tokio::test]
 async fn what_cannot_pass_is_not_tried_again() {
     for wire in WIRES {
-        for (status, reason) in
-            [(400, Reason::Request), (401, Reason::Auth), (403, Reason::Auth), (404, Reason::Model)]
-        {
+        for (status, reason) in [
+            (400, Reason::Request),
+            (401, Reason::Auth),
+            (403, Reason::Request),
+            (404, Reason::Model),
+        ] {
             let server = start(Script::new([Answer::error(status)])).await.unwrap();
             let events = events(&client(&server, wire, patient())).await;
             assert_eq!(failure(&events).reason(), reason);
@@ -276,12 +279,55 @@ async fn a_chat_server_may_end_its_stream_with_the_finish_reason() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_stream_is_refused_in_words() {
-    let html = RawServer::start("200 OK", "content-type: text/html\r\n", "<html>hello").await;
-    let limits = CallLimits { retries: 0, ..patient() };
-    let at = format!("http://{}", html.address);
-    let told = failure(&events(&client_at(&at, Wire::Chat, limits)).await).to_string();
-    assert!(told.contains("no stream of events"), "{told}");
+async fn an_answer_that_is_no_stream_is_refused_in_words_and_not_asked_for_again() {
+    let json = r#"{"choices":[{"message":{"role":"assistant","content":"hi"}}]}"#;
+    let cases = [
+        ("content-type: text/html\r\n", "<html>hello", "but `text/html`;"),
+        ("content-type: application/json; charset=utf-8\r\n", json, "but `application/json`;"),
+        ("content-type: text/plain\r\n", "hello there\n", "but `text/plain`;"),
+        ("", "hello there\n", "no stream of events;"),
+    ];
+    for (headers, body, words) in cases {
+        let server = RawServer::start("200 OK", headers, body).await;
+        let at = format!("http://{}", server.address);
+        let told = failure(&events(&client_at(&at, Wire::Chat, patient())).await).to_string();
+        assert!(told.contains("no stream of events") && told.contains(words), "{told}");
+        assert_eq!(server.requests().len(), 1, "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_is_read_whatever_its_server_calls_it() {
+    let body =
+        "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\n";
+    for headers in ["", "content-type: text/plain\r\n", "content-type: TEXT/EVENT-STREAM\r\n"] {
+        let server = RawServer::start("200 OK", headers, body).await;
+        let client = client_at(&format!("http://{}", server.address), Wire::Chat, patient());
+        assert_eq!(said(answer(&events(&client).await)), "Hi");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_change_is_asked_for_once() {
+    let stream = "content-type: text/event-stream\r\n";
+    let index =
+        "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":18446744073709551615}]}}]}\n\n";
+    let moved = "location: https://me:hunter2@else.example/v1/responses?key=hunter2\r\n";
+    let cases = [
+        ("200 OK", stream, "data: {\"choices\":\"none\"}\n\n", "an event has another form"),
+        ("200 OK", stream, index, "a call has the number 18446744073709551615"),
+        ("400 Bad", "", r#"{"error":{"message":"hm","type":"server_error"}}"#, "hm (status 400)"),
+        ("404 None", "", "404 page not found", "is `base-url` right? 404 page not found (status"),
+        ("307 Moved", moved, "", "leads to https://else.example/v1/responses, and"),
+        ("429 Slow", "retry-after: 3600\r\n", "", "it asks to wait 3600 s"),
+    ];
+    for (status, headers, body, words) in cases {
+        let server = RawServer::start(status, headers, body).await;
+        let at = format!("http://{}", server.address);
+        let told = failure(&events(&client_at(&at, Wire::Chat, patient())).await).to_string();
+        assert!(told.contains(words) && !told.contains("hunter2"), "{told}");
+        assert_eq!(server.requests().len(), 1, "{told}");
+    }
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod compaction;
 mod continued;
 mod lab;
 mod member;
+mod odd_servers;
 mod raw_server;
 mod retried;
 mod stored;

@@ -236,7 +236,8 @@ async fn an_answer_of_nothing_is_no_answer() {
         let nothing = || Answer::from(Reply::default());
         let lab = Lab::new(wire, Script::new([nothing()])).await;
         let taken = lab.say("Hello", None).await;
-        assert_eq!(reason(&taken.outcome.verdict), Some(Reason::Incomplete), "{wire:?}");
+        let told = taken.outcome.verdict.to_string();
+        assert_eq!(told, "failed: ended early: the model answered with nothing", "{wire:?}");
     }
 }
 

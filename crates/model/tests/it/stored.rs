@@ -2,8 +2,8 @@
 
 use convoke_model::store::{KeptRequest, NewRequest, StoreError, Stored};
 use convoke_model::{ThreadId, ThreadStore};
-use convoke_session::store::sqlite::{self, Predecessor, RequestTexts};
-use convoke_session::{SqliteStore, Store as _, StoreError as SessionStoreError};
+use convoke_session::request::{self, Predecessor, RequestTexts, RequestTurn};
+use convoke_session::{SqliteStore, Store as _, StoreError as SessionStoreError, TurnId};
 
 pub struct StoredThreads(pub SqliteStore);
 
@@ -47,8 +47,12 @@ impl ThreadStore for StoredThreads {
         request: NewRequest<'s>,
     ) -> Stored<'s, u64> {
         let NewRequest { turn, about, body, ledger, before } = request;
-        let new = sqlite::NewRequest {
-            turn: turn.map(|turn| (turn.number, turn.attempt)),
+        let new = request::NewRequest {
+            turn: turn.map(|turn| RequestTurn {
+                session: turn.session.parse().unwrap(),
+                turn: TurnId(turn.number),
+                attempt: turn.attempt,
+            }),
             about,
             texts: RequestTexts { body, ledger },
             before: before.map(|before| Predecessor {

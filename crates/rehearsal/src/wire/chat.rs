@@ -89,7 +89,7 @@ fn usage(facts: &Facts) -> Value {
     let usage = facts.usage;
     json!({
         "prompt_tokens": usage.input, "completion_tokens": usage.output,
-        "total_tokens": usage.input + usage.output,
+        "total_tokens": usage.input.saturating_add(usage.output),
         "prompt_tokens_details": {"cached_tokens": usage.cached},
     })
 }

@@ -108,7 +108,7 @@ fn candidate(parts: &[Value], finish_reason: Option<&str>, facts: &Facts) -> Val
         candidate["finishReason"] = json!(reason);
         metadata = json!({
             "promptTokenCount": usage.input, "candidatesTokenCount": usage.output,
-            "totalTokenCount": usage.input + usage.output, "cachedContentTokenCount": usage.cached,
+            "totalTokenCount": usage.input.saturating_add(usage.output), "cachedContentTokenCount": usage.cached,
         });
     }
     json!({

@@ -215,7 +215,7 @@ fn finished(reply: &Reply, facts: &Facts, output: &[Value]) -> Value {
     whole["usage"] = json!({
         "input_tokens": usage.input, "input_tokens_details": {"cached_tokens": usage.cached},
         "output_tokens": usage.output, "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": usage.input + usage.output,
+        "total_tokens": usage.input.saturating_add(usage.output),
     });
     whole
 }

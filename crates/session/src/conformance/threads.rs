@@ -3,13 +3,14 @@
 use super::rows::{commit, message, new_session};
 use crate::id::{Head, MessageNumber, SessionId};
 use crate::store::{Store, StoreError};
-use crate::thread::{Addition, ThreadLine};
+use crate::thread::{Addition, ThreadLine, ThreadOwner};
 
 pub(super) async fn are_kept_with_their_session(store: &impl Store) -> Result<(), StoreError> {
     lines_are_part_of_a_commit(store).await?;
     lines_added_by_hand_tell_of_no_more(store).await?;
     of_two_who_go_on_one_is_refused(store).await?;
-    removing_a_session_removes_its_threads_alone(store).await
+    removing_a_session_removes_its_threads_alone(store).await?;
+    a_thread_of_nobody_is_listed_and_removed_alone(store).await
 }
 
 fn addition(thread: &str, known: usize, as_of: u64, texts: &[&str]) -> Addition {
@@ -112,5 +113,28 @@ async fn removing_a_session_removes_its_threads_alone(
     assert_eq!(store.threads(session).await?, [""; 0], "a removed session has no threads");
     assert_eq!(store.thread(&other).await?.len(), 2, "those of other sessions stay");
     assert_eq!(store.thread(&own).await?.len(), 1, "those of no session stay");
+    Ok(())
+}
+
+async fn a_thread_of_nobody_is_listed_and_removed_alone(
+    store: &impl Store,
+) -> Result<(), StoreError> {
+    let (session, thread) = begin(store).await?;
+    let own = SessionId::generate().to_string();
+    assert_eq!(store.thread_owner(&own).await?, None, "a thread that nobody has begun");
+    store.extend_thread(&own, 0, &["é".to_owned(), "alone".to_owned()]).await?;
+    assert_eq!(store.thread_owner(&own).await?, Some(ThreadOwner::Nobody), "whose it is");
+    let owner = store.thread_owner(&thread).await?;
+    assert_eq!(owner, Some(ThreadOwner::Session(session)), "a commit's thread is its session's");
+    let listed = store.lone_threads().await?;
+    assert!(listed.iter().all(|it| it.name != thread), "a session's thread is not listed");
+    let listed = listed.iter().find(|it| it.name == own).map(|it| it.bytes);
+    assert_eq!(listed, Some(7), "a thread is listed with its bytes");
+    assert!(!store.remove_lone_thread(&thread).await?, "a session's thread is not removed");
+    assert_eq!(store.thread(&thread).await?.len(), 2, "a session's thread stays");
+    assert!(store.remove_lone_thread(&own).await?, "a thread of nobody is removed");
+    assert_eq!(store.thread(&own).await?, [], "its lines are gone");
+    assert_eq!(store.thread_owner(&own).await?, None, "it is gone");
+    assert!(!store.remove_lone_thread(&own).await?, "what is gone is not removed again");
     Ok(())
 }

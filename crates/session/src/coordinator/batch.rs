@@ -133,7 +133,11 @@ impl<S: Store> Coordinator<S> {
             }
             let team = self.crew.team();
             let mut delivery = seat.delivery(output.prompt, output.system_flag, team);
-            delivery.turn = Some(TurnName { number: turn.id.0, attempt: attempt.number });
+            delivery.turn = Some(TurnName {
+                session: self.session.to_string(),
+                number: turn.id.0,
+                attempt: attempt.number,
+            });
             delivery.keeper = Keeper::Caller { turn: name_of(&turn) };
             let drive = Drive {
                 turn: turn.id,

@@ -456,6 +456,7 @@ impl<S: Store> Coordinator<S> {
             attempts: Vec::new(),
             progress: Vec::new(),
             threads: Vec::new(),
+            requests: Vec::new(),
             state: conversation.state(),
         }
     }

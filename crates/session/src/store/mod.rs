@@ -16,8 +16,9 @@ use crate::clock::utc;
 use crate::content::{Content, ContentHash};
 use crate::id::{Head, MessageNumber, Millis, SessionId, TurnId};
 use crate::progress::Progress;
+use crate::request::{NewRequest, RequestRow, RequestTexts, SentRequest};
 use crate::session::{NewSession, NumberedMessage, Session, State, Summary};
-use crate::thread::{Addition, ThreadLine};
+use crate::thread::{Addition, LoneThread, ThreadLine, ThreadOwner};
 use crate::turn::{Attempt, Turn};
 
 /// Keeps sessions.
@@ -113,11 +114,26 @@ pub trait Store: Send + Sync + 'static {
         thread: &str,
     ) -> impl Future<Output = Result<Vec<ThreadLine>, StoreError>> + Send;
 
-    /// Returns the names of the threads that commits of a session have begun, in order.
+    /// Returns the names of the threads that commits or requests of a session have begun, in order.
     fn threads(
         &self,
         session: SessionId,
     ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send;
+
+    /// Returns whose a thread is; `None` when there is no such thread.
+    fn thread_owner(
+        &self,
+        thread: &str,
+    ) -> impl Future<Output = Result<Option<ThreadOwner>, StoreError>> + Send;
+
+    /// Returns the threads of no session, in the order of their names. Costs what they hold.
+    fn lone_threads(&self) -> impl Future<Output = Result<Vec<LoneThread>, StoreError>> + Send;
+
+    /// Removes a thread of no session with its requests. Returns whether there was one.
+    fn remove_lone_thread(
+        &self,
+        thread: &str,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
     /// Adds lines to a thread outside of any turn, all of them or none. `known` is the number of lines
     /// that the caller has read. They tell of no more than the line before them.
@@ -128,7 +144,48 @@ pub trait Store: Send + Sync + 'static {
         lines: &[String],
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Removes a session with its threads, and the contents that no other session has.
+    /// Keeps a request that is about to be sent, for good when it returns. Returns its number in the
+    /// thread, from 1. A thread that is not there yet is of the session whose turn sends it.
+    fn add_request(
+        &self,
+        thread: &str,
+        request: NewRequest<'_>,
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send;
+
+    /// Notes what came of a request, in place of what was noted before.
+    fn note_request(
+        &self,
+        thread: &str,
+        number: u64,
+        outcome: &str,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Returns the requests of a thread, oldest first, without their texts.
+    fn requests(
+        &self,
+        thread: &str,
+    ) -> impl Future<Output = Result<Vec<RequestRow>, StoreError>> + Send;
+
+    /// Returns the texts of a request, after a check of their hashes.
+    fn request_texts(
+        &self,
+        thread: &str,
+        number: u64,
+    ) -> impl Future<Output = Result<RequestTexts, StoreError>> + Send;
+
+    /// Returns the number of a thread's last request, and its texts.
+    fn last_request(
+        &self,
+        thread: &str,
+    ) -> impl Future<Output = Result<Option<(u64, RequestTexts)>, StoreError>> + Send;
+
+    /// Returns the requests of a thread with their texts, oldest first, as they are at one moment.
+    fn sent_requests(
+        &self,
+        thread: &str,
+    ) -> impl Future<Output = Result<Vec<SentRequest>, StoreError>> + Send;
+
+    /// Removes a session with its threads and their requests, and the contents that no other session has.
     fn remove(&self, session: SessionId) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
@@ -151,6 +208,9 @@ pub struct Commit {
     pub progress: Vec<Progress>,
     /// What members remember. A thread that somebody else has gone on with refuses the whole commit.
     pub threads: Vec<Addition>,
+    /// What models were sent, the requests of each thread together. One that does not follow the last
+    /// one of its thread is refused.
+    pub requests: Vec<SentRequest>,
     /// Where the conversation stands after it.
     pub state: State,
 }

@@ -8,8 +8,9 @@ use convoke_team::Team;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::TransferError;
-use super::threads::{self, ArchivedThread, FileLine, ThreadCheck};
+use super::requests::{self, FileRequest};
+use super::threads::{self, ArchivedThread, FileLine};
+use super::{Checks, TransferError};
 use crate::content::{Content, ContentHash};
 use crate::id::{Head, MessageNumber, Millis, SessionId, TurnId};
 use crate::progress::interrupt;
@@ -19,8 +20,8 @@ use crate::turn::{Attempt, Turn, TurnState};
 
 /// Says in the first line what the file is.
 const FORMAT: &str = "convoke-session";
-/// Version 2 added the threads of models.
-const VERSION: u64 = 2;
+/// Version 2 added the threads of models, version 3 what they were sent.
+const VERSION: u64 = 3;
 /// How many rows are read at once.
 const PAGE: usize = 512;
 /// How often a session is read that changes while it is read.
@@ -103,6 +104,7 @@ pub(super) fn contents_of(attempt: &Attempt) -> impl Iterator<Item = ContentHash
 enum Added {
     Row,
     ThreadLine,
+    Request,
 }
 
 /// The largest number that an id may carry: beyond it, other readers lose digits.
@@ -205,14 +207,19 @@ impl Archive {
                 line(out, &json!({"attempt": attempt}))?;
             }
         }
-        for thread_line in self.threads.iter().flat_map(ArchivedThread::file_lines) {
-            line(out, &json!({"threadLine": thread_line}))?;
+        for thread in &self.threads {
+            for thread_line in thread.file_lines() {
+                line(out, &json!({"threadLine": thread_line}))?;
+            }
+            for request in requests::file_lines(thread) {
+                line(out, &json!({"request": request}))?;
+            }
         }
         Ok(())
     }
 
     /// Reads the lines of a file, and checks that they make one session.
-    pub(super) fn read(text: &str, check: ThreadCheck<'_>) -> Result<Self, TransferError> {
+    pub(super) fn read(text: &str, checks: Checks<'_>) -> Result<Self, TransferError> {
         let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let invalid = |index: usize, problem| TransferError::Invalid { line: index + 1, problem };
         let (first, header) = lines.next().unwrap_or_default();
@@ -239,16 +246,20 @@ impl Archive {
         let mut archive = Self::begin(session, header.state);
         let mut last = first;
         let mut ids = HashSet::new();
-        let mut thread_places = Vec::new();
+        let (mut thread_places, mut request_places) = (Vec::new(), Vec::new());
         for (index, line) in lines {
             let added = archive.add(line, &mut ids).map_err(|problem| invalid(index, problem))?;
-            if added == Added::ThreadLine {
-                thread_places.push(index);
+            match added {
+                Added::Row => {}
+                Added::ThreadLine => thread_places.push(index),
+                Added::Request => request_places.push(index),
             }
             last = index;
         }
         archive.check().map_err(|problem| invalid(last, problem))?;
-        threads::check(&archive.threads, archive.state.last_message, &thread_places, check)
+        let Self { threads, turns, state, .. } = &archive;
+        threads::check(threads, state.last_message, &thread_places, checks.thread)
+            .and_then(|()| requests::check(threads, turns, &request_places, checks.request))
             .map_err(|(index, problem)| invalid(index, problem))?;
         Ok(archive)
     }
@@ -297,8 +308,14 @@ impl Archive {
                 serde_json::from_value(line).map_err(|error| json_problem(&error))?;
             threads::add(&mut self.threads, line)?;
             return Ok(Added::ThreadLine);
+        } else if let Some(request) = value.get_mut("request").map(Value::take) {
+            let request: FileRequest =
+                serde_json::from_value(request).map_err(|error| json_problem(&error))?;
+            requests::add(&mut self.threads, request)?;
+            return Ok(Added::Request);
         } else {
-            let what = "the line is no message, turn, attempt, content or line of a thread";
+            let what =
+                "the line is no message, turn, attempt, content, line of a thread or request";
             return broken(what.to_owned());
         }
         Ok(Added::Row)
@@ -356,6 +373,8 @@ impl Archive {
     /// Stores the session in one commit; what cannot be stored leaves nothing behind.
     pub(super) async fn store(self, store: &impl Store) -> Result<(), TransferError> {
         let id = self.session.id;
+        let threads = self.threads.into_iter().map(|thread| thread.into_rows(id));
+        let (threads, requests): (Vec<_>, Vec<_>) = threads.unzip();
         let commit = Commit {
             on: Head::default(),
             at: self.session.created_at,
@@ -364,7 +383,8 @@ impl Archive {
             turns: self.turns.into_iter().map(at_rest).collect(),
             attempts: self.attempts,
             progress: Vec::new(),
-            threads: self.threads.into_iter().map(|thread| thread.into_addition(id)).collect(),
+            threads,
+            requests: requests.into_iter().flatten().collect(),
             state: self.state,
         };
         store.create(self.session).await?;

@@ -1,12 +1,15 @@
-//! The threads of a session's models, outside of a store.
+//! The threads of a session's models, outside of a store: what they remember and what they were sent.
 
 use convoke_core::{Code, Diagnostic};
 use serde::{Deserialize, Serialize};
 
 use super::archive::ArchiveProblem;
+use super::requests;
 use crate::id::{MessageNumber, SessionId};
+use crate::request::SentRequest;
 use crate::store::{Store, StoreError};
 use crate::thread::{Addition, ThreadLine};
+use crate::turn::Turn;
 
 /// What a model remembers of a session.
 #[derive(Debug)]
@@ -14,6 +17,8 @@ pub(super) struct ArchivedThread {
     /// The end of its name; the beginning is the session's id and a hyphen.
     pub(super) name: String,
     pub(super) lines: Vec<ThreadLine>,
+    /// What it was sent.
+    pub(super) requests: Vec<SentRequest>,
 }
 
 /// What is wrong with the lines of a thread.
@@ -47,9 +52,10 @@ pub(super) async fn of(
     let mut threads = Vec::new();
     for whole in store.threads(session).await? {
         let lines = store.thread(&whole).await?;
+        let requests = store.sent_requests(&whole).await?;
         // A thread of another name is nobody's to go on with. It is kept under its whole name.
         let end = whole.strip_prefix(&format!("{session}-")).unwrap_or(&whole);
-        threads.push(ArchivedThread { name: end.to_owned(), lines });
+        threads.push(ArchivedThread { name: end.to_owned(), lines, requests });
     }
     Ok(threads)
 }
@@ -65,8 +71,13 @@ impl ArchivedThread {
     }
 
     /// Makes it the thread of a session that has none of that name.
-    pub(super) fn into_addition(self, session: SessionId) -> Addition {
-        Addition { thread: format!("{session}-{}", self.name), known: 0, lines: self.lines }
+    pub(super) fn into_rows(self, session: SessionId) -> (Addition, Vec<SentRequest>) {
+        let Self { name, lines, mut requests } = self;
+        let thread = format!("{session}-{name}");
+        for request in &mut requests {
+            request.row.thread.clone_from(&thread);
+        }
+        (Addition { thread, known: 0, lines }, requests)
     }
 
     /// Forgets what it learned after a message. False when nobody knows what that is.
@@ -79,44 +90,65 @@ impl ArchivedThread {
     }
 }
 
-/// Forgets what threads learned after a message. One of which nobody knows that is begun anew.
-pub(super) fn cut_after(threads: &mut Vec<ArchivedThread>, last: MessageNumber) -> Vec<Diagnostic> {
+/// Forgets what threads learned after a message, and what was sent in turns that are not there any more.
+/// A thread of which nobody knows what it learned then is begun anew.
+pub(super) fn cut_after(
+    threads: &mut Vec<ArchivedThread>,
+    last: MessageNumber,
+    turns: &[Turn],
+) -> Result<Vec<Diagnostic>, StoreError> {
     let mut diagnostics = Vec::new();
-    threads.retain_mut(|thread| {
+    for thread in threads.iter_mut() {
+        requests::cut(&mut thread.requests, turns)?;
         if thread.cut_after(last) {
-            return !thread.lines.is_empty();
+            continue;
         }
+        thread.lines.clear();
         let message = format!(
             "the thread `{}` begins anew in the copy: an earlier version stored it, and did not note \
              what belongs to message {last}",
             thread.name
         );
         diagnostics.push(Diagnostic::new(Code::ThreadForgotten, message));
-        false
-    });
-    diagnostics
+    }
+    threads.retain(|thread| !thread.lines.is_empty() || !thread.requests.is_empty());
+    Ok(diagnostics)
 }
 
 /// Takes a line of a file to the thread that it belongs to.
 pub(super) fn add(threads: &mut Vec<ArchivedThread>, line: FileLine) -> Result<(), ArchiveProblem> {
     let FileLine { thread: name, as_of, line: text } = line;
+    let thread = named(threads, &name)?;
+    if thread.lines.last().is_some_and(|before| before.as_of > as_of) {
+        let what = format!("a line of the thread `{name}` is out of order");
+        return Err(ArchiveProblem::Broken(what));
+    }
+    thread.lines.push(ThreadLine { as_of, text });
+    Ok(())
+}
+
+/// Returns the thread that a line of a file belongs to: the last one, or a new one.
+pub(super) fn named<'t>(
+    threads: &'t mut Vec<ArchivedThread>,
+    name: &str,
+) -> Result<&'t mut ArchivedThread, ArchiveProblem> {
     let broken = |what: String| Err(ArchiveProblem::Broken(what));
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if !(1..=MOST_NAME_BYTES).contains(&name.len()) || !name.bytes().all(fits) {
         return broken(format!("`{name}` is no name of a member's thread"));
     }
-    if threads.last().is_none_or(|last| last.name != name) {
-        if threads.iter().any(|other| other.name == name) {
+    let index = match threads.iter().position(|thread| thread.name == name) {
+        Some(index) if index + 1 < threads.len() => {
             return broken(format!("the lines of the thread `{name}` do not stand together"));
         }
-        threads.push(ArchivedThread { name, lines: Vec::new() });
-    }
-    let Some(thread) = threads.last_mut() else { return Ok(()) };
-    if thread.lines.last().is_some_and(|before| before.as_of > as_of) {
-        return broken(format!("a line of the thread `{}` is out of order", thread.name));
-    }
-    thread.lines.push(ThreadLine { as_of, text });
-    Ok(())
+        Some(index) => index,
+        None => {
+            let (lines, requests) = (Vec::new(), Vec::new());
+            threads.push(ArchivedThread { name: name.to_owned(), lines, requests });
+            threads.len() - 1
+        }
+    };
+    Ok(&mut threads[index])
 }
 
 /// Checks what the threads say; `places` has the place in the file of each of their lines.
@@ -136,6 +168,10 @@ pub(super) fn check(
         let later = |line: &ThreadLine| line.as_of.is_some_and(|as_of| as_of > last_message);
         if let Some(line) = thread.lines.iter().position(later) {
             return wrong(line, "it tells of a message that is missing".to_owned());
+        }
+        // A thread whose first turn failed was sent something and remembers nothing.
+        if thread.lines.is_empty() && !thread.requests.is_empty() {
+            continue;
         }
         let texts: Vec<&str> = thread.lines.iter().map(|line| &*line.text).collect();
         if let Err(bad) = read(&texts) {

@@ -8,6 +8,8 @@ mod hostile;
 mod memory;
 mod progress;
 mod requests;
+mod room;
+mod sent;
 mod stage;
 mod store;
 mod threads;

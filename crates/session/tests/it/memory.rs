@@ -1,138 +1,12 @@
 //! What members remember: stored with their turns, copied, cut, exported and imported with their session.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
-use convoke_agent::delivery::Keeper;
-use convoke_agent::event::{Event as AgentEvent, EventKind};
-use convoke_agent::redact::Redactor;
 use convoke_agent::turn::Memory;
-use convoke_agent::verdict::{Failure, Reason};
-use convoke_agent::{Agent, Delivery, Outcome, Turn, Verdict};
 use convoke_session::thread::{Addition, ThreadLine};
-use convoke_session::transfer::{BadThread, TransferError, export, fork, import};
-use convoke_session::{
-    Coordinator, Crew, MemberName, MessageNumber, NewSession, Saying, Seat, SessionId, SqliteStore,
-    Stop, Store, StoreError, TurnId,
-};
-use convoke_team::Team;
-use tempfile::TempDir;
+use convoke_session::transfer::{BadThread, Checks, TransferError, export, import};
+use convoke_session::{MessageNumber, Saying, SessionId, Stop, Store, StoreError, TurnId};
 
-const TEAM: &str = "[[member]]\nname = \"kim\"\nhuman = true\n\n\
-    [[member]]\nname = \"ada\"\nagent = \"plain\"\n\n[[member]]\nname = \"bob b\"\nagent = \"plain\"\n";
-
-/// Remembers the name of every turn, answers with how many it remembers, and fails when told to.
-struct Rememberer {
-    store: SqliteStore,
-    thread: String,
-}
-
-impl Agent for Rememberer {
-    fn start(&self, delivery: Delivery) -> Turn {
-        let (turn, side, sender) = Turn::open(Redactor::default());
-        let (store, thread) = (self.store.clone(), self.thread.clone());
-        tokio::spawn(async move {
-            let known = store.thread(&thread).await.unwrap().len();
-            let Keeper::Caller { turn } = &delivery.keeper else { panic!("who keeps it?") };
-            let mut outcome = Outcome::failed(Failure::new(Reason::OutputFull, "too much"));
-            outcome.reply = format!("{known} remembered");
-            if !delivery.prompt.contains("fail") {
-                outcome.verdict = Verdict::Done;
-            }
-            if delivery.prompt.contains("meddle") {
-                store
-                    .extend_thread(&thread, known, &["by somebody else".to_owned()])
-                    .await
-                    .unwrap();
-            }
-            outcome.memory = Some(Memory { thread, known, lines: vec![turn.clone()] });
-            side.send(AgentEvent::own(EventKind::Finished { verdict: outcome.verdict.clone() }))
-                .await;
-            drop(side);
-            sender.send(outcome).unwrap();
-        });
-        turn
-    }
-}
-
-struct Room {
-    _directory: TempDir,
-    store: SqliteStore,
-    session: SessionId,
-}
-
-impl Room {
-    async fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(directory.path()).await.unwrap();
-        Self { _directory: directory, store, session: SessionId::generate() }
-    }
-
-    /// Holds a conversation of three answered sayings: ada, bob and ada remember a turn each.
-    async fn talked() -> Self {
-        let room = Self::new().await;
-        let mut coordinator = room.begin().await;
-        for (says, to) in [("one", "ada"), ("two", "bob b"), ("three", "ada")] {
-            coordinator.accept(Saying::new("kim", says).to([to])).await.unwrap();
-            coordinator.run().await.unwrap();
-        }
-        room
-    }
-
-    fn crew(&self, session: SessionId) -> Crew {
-        let seats = ["ada", "bob b"].map(|name| {
-            let thread = thread(session, name);
-            let agent = Rememberer { store: self.store.clone(), thread };
-            (MemberName::from(name), Seat::new(Arc::new(agent), "/"))
-        });
-        Crew::new(Team::parse(TEAM).unwrap(), HashMap::from(seats))
-    }
-
-    async fn begin(&self) -> Coordinator<SqliteStore> {
-        let new = new_session(self.session);
-        let crew = self.crew(self.session);
-        Coordinator::create(self.store.clone(), new, crew, Box::new(|_| {})).await.unwrap()
-    }
-
-    async fn open(&self, session: SessionId) -> Coordinator<SqliteStore> {
-        let crew = self.crew(session);
-        Coordinator::open(self.store.clone(), session, crew, Box::new(|_| {})).await.unwrap()
-    }
-
-    async fn lines(&self, session: SessionId, member: &str) -> Vec<(Option<u64>, String)> {
-        let lines = self.store.thread(&thread(session, member)).await.unwrap();
-        lines.into_iter().map(|line| (line.as_of.map(|number| number.0), line.text)).collect()
-    }
-
-    async fn fork(&self, after: Option<u64>) -> (SessionId, Vec<&'static str>) {
-        let copy = SessionId::generate();
-        let after = after.map(MessageNumber);
-        let told = fork(&self.store, self.session, after, copy, 7).await.unwrap();
-        (copy, told.iter().map(|diagnostic| diagnostic.code.name()).collect())
-    }
-
-    async fn exported(&self) -> String {
-        let mut out = Vec::new();
-        export(&self.store, self.session, &mut out).await.unwrap();
-        String::from_utf8(out).unwrap()
-    }
-}
-
-fn thread(session: SessionId, member: &str) -> String {
-    format!("{session}-{}", member.replace(' ', "_20"))
-}
-
-fn new_session(id: SessionId) -> NewSession {
-    NewSession {
-        id,
-        created_at: 1,
-        name: None,
-        directory: "/work".to_owned(),
-        team: TEAM.to_owned(),
-        task: None,
-        rehearsal: None,
-    }
-}
+use crate::room::{Room, new_session, thread};
+use crate::stage::unchecked;
 
 fn line(as_of: u64, text: &str) -> (Option<u64>, String) {
     (Some(as_of), text.to_owned())
@@ -223,7 +97,7 @@ async fn a_thread_of_which_nobody_knows_what_belongs_to_the_copy_begins_anew_and
     // A session whose threads an earlier version stored comes with lines of which nothing is known.
     let old = room.exported().await.replace("\"asOf\":2", "\"asOf\":null");
     room.store.remove(room.session).await.unwrap();
-    import(&room.store, &old, new_session(SessionId::generate()), &|_| Ok(())).await.unwrap();
+    import(&room.store, &old, new_session(SessionId::generate()), unchecked()).await.unwrap();
     let unknown = (None, "1/1".to_owned());
     assert_eq!(room.lines(room.session, "bob b").await, std::slice::from_ref(&unknown));
 
@@ -275,7 +149,10 @@ async fn everything_is_exported_and_comes_back_to_the_byte() {
         Ok(())
     };
     let mut new = new_session(SessionId::generate());
-    let imported = import(&other.store, &text, new.clone(), &check).await.unwrap();
+    let imported =
+        import(&other.store, &text, new.clone(), Checks { thread: &check, ..unchecked() })
+            .await
+            .unwrap();
     assert_eq!(imported.session, room.session);
     assert_eq!(seen.into_inner().unwrap(), [format!("1/1|3/5|{odd}"), "2/3".to_owned()]);
     let mut out = Vec::new();
@@ -283,7 +160,7 @@ async fn everything_is_exported_and_comes_back_to_the_byte() {
     assert_eq!(String::from_utf8(out).unwrap(), text);
     // Where the id is taken, the threads go with the new one.
     new.id = SessionId::generate();
-    let again = import(&room.store, &text, new.clone(), &|_| Ok(())).await.unwrap();
+    let again = import(&room.store, &text, new.clone(), unchecked()).await.unwrap();
     assert_eq!(again.session, new.id);
     for member in ["ada", "bob b"] {
         assert_eq!(room.lines(new.id, member).await, room.lines(room.session, member).await);
@@ -314,7 +191,9 @@ async fn threads_that_do_not_fit_are_refused_with_their_line_and_nothing_is_left
     };
     let room = Room::new().await;
     for (text, why) in cases {
-        let refused = import(&room.store, &text, new_session(SessionId::generate()), &check).await;
+        let new = new_session(SessionId::generate());
+        let checks = Checks { thread: &check, ..unchecked() };
+        let refused = import(&room.store, &text, new, checks).await;
         let Err(error @ TransferError::Invalid { .. }) = refused else { panic!("{why}") };
         assert!(error.to_string().contains(&why), "{error} is not {why}");
         assert_eq!(room.store.sessions().await.unwrap(), []);
@@ -331,7 +210,7 @@ async fn an_import_that_the_store_refuses_leaves_nothing_behind() {
     let taken = format!("{id}-ada");
     room.store.extend_thread(&taken, 0, &["mine".to_owned()]).await.unwrap();
     let new = new_session(SessionId::generate());
-    let refused = import(&room.store, &text, new, &|_| Ok(())).await.unwrap_err();
+    let refused = import(&room.store, &text, new, unchecked()).await.unwrap_err();
     assert!(matches!(refused, TransferError::Store(StoreError::ThreadChanged(_))), "{refused}");
     assert_eq!(room.store.sessions().await.unwrap(), []);
     let mine = ThreadLine { as_of: None, text: "mine".to_owned() };

@@ -6,7 +6,7 @@ use convoke_agent::adapter::Step;
 use convoke_session::transfer::{export, fork, import};
 use convoke_session::{Event, Saying, SessionId, Stop, Store, TurnId, TurnState};
 
-use crate::stage::{Stage, says};
+use crate::stage::{Stage, says, unchecked};
 
 /// Holds a conversation whose agent stops in the middle of its second text, and drops it there, as if the
 /// process had died, once the store has what had come.
@@ -78,7 +78,7 @@ async fn copies_of_an_interrupted_session_hold_what_had_come_too() {
     export(&stage.store, stage.session, &mut text).await.unwrap();
     let new = convoke_session::conformance::new_session();
     let text = String::from_utf8(text).unwrap();
-    let imported = import(&stage.store, &text, new, &|_| Ok(())).await.unwrap().session;
+    let imported = import(&stage.store, &text, new, unchecked()).await.unwrap().session;
     for session in [copy, imported] {
         let turn = stage.store.open_turns(session).await.unwrap().remove(0);
         assert_eq!(turn.state, TurnState::Queued);

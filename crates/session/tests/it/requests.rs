@@ -1,7 +1,7 @@
 //! What models were sent, in the SQLite store.
 
-use convoke_session::SqliteStore;
-use convoke_session::store::sqlite::{NewRequest, Predecessor, RequestTexts};
+use convoke_session::request::{NewRequest, Predecessor, RequestTexts, RequestTurn};
+use convoke_session::{SessionId, SqliteStore, Store as _, TurnId};
 use sqlx::{ConnectOptions, Connection};
 
 fn texts(items: &[String]) -> RequestTexts {
@@ -13,18 +13,15 @@ fn texts(items: &[String]) -> RequestTexts {
     }
 }
 
-fn borrowed(texts: &RequestTexts) -> RequestTexts<&str> {
-    RequestTexts { body: &texts.body, ledger: &texts.ledger }
-}
-
 async fn add(
     store: &SqliteStore,
     thread: &str,
     texts: &RequestTexts,
     before: Option<(u64, &RequestTexts)>,
 ) -> u64 {
-    let before = before.map(|(number, texts)| Predecessor { number, texts: borrowed(texts) });
-    let request = NewRequest { turn: Some((7, 1)), about: "about", texts: borrowed(texts), before };
+    let before = before.map(|(number, texts)| Predecessor { number, texts: texts.borrowed() });
+    let turn = RequestTurn { session: SessionId::generate(), turn: TurnId(7), attempt: 1 };
+    let request = NewRequest { turn: Some(turn), about: "about", texts: texts.borrowed(), before };
     store.add_request(thread, request).await.unwrap()
 }
 

@@ -12,7 +12,7 @@ use convoke_session::{
 };
 use serde_json::Value;
 
-use crate::stage::{Stage, does, says};
+use crate::stage::{Stage, does, says, unchecked};
 
 /// Holds a conversation of eight messages with two turns of max.
 async fn talked() -> Stage {
@@ -88,13 +88,13 @@ async fn a_whole_session_comes_back_the_same() {
     let text = text_of(&stage.store, stage.session).await;
     let elsewhere = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(elsewhere.path()).await.unwrap();
-    let imported = import(&store, &text, new_session(), &|_| Ok(())).await.unwrap();
+    let imported = import(&store, &text, new_session(), unchecked()).await.unwrap();
     assert_eq!(imported.session, stage.session, "it keeps its id where that is free");
     // It comes to where it is imported: a file must not choose where agents work.
     let moved = text.replacen("\"directory\":\"/work\"", "\"directory\":\"/elsewhere\"", 1);
     assert_eq!(text_of(&store, imported.session).await, moved);
     assert_replays(&store, imported.session, 3).await;
-    let again = import(&store, &text, new_session(), &|_| Ok(())).await.unwrap();
+    let again = import(&store, &text, new_session(), unchecked()).await.unwrap();
     assert_ne!(again.session, stage.session);
     assert_replays(&store, again.session, 3).await;
 }
@@ -110,12 +110,12 @@ async fn a_snapshot_comes_back_as_a_conversation() {
     assert_eq!(snapshot["teamTask"], "Fix");
     assert_eq!(snapshot["messages"][2]["inReplyTo"], "msg-2");
     let text = String::from_utf8(out.clone()).unwrap();
-    let imported = import(&stage.store, &text, new_session(), &|_| Ok(())).await.unwrap();
+    let imported = import(&stage.store, &text, new_session(), unchecked()).await.unwrap();
     let mut again = Vec::new();
     export_snapshot(&stage.store, imported.session, 99, &mut again).await.unwrap();
     assert_eq!(again, out);
     let refused =
-        import(&stage.store, "{\"version\": 2}", new_session(), &|_| Ok(())).await.unwrap_err();
+        import(&stage.store, "{\"version\": 2}", new_session(), unchecked()).await.unwrap_err();
     assert!(refused.to_string().contains("`version` must be the number 1"), "{refused}");
 }
 
@@ -159,7 +159,7 @@ async fn a_session_that_is_under_way_is_taken_out_as_it_was_at_one_moment() {
                 exported => exported.unwrap(),
             }
             let text = String::from_utf8(text).unwrap();
-            import(&stage.store, &text, new_session(), &|_| Ok(())).await.unwrap();
+            import(&stage.store, &text, new_session(), unchecked()).await.unwrap();
             match fork(&stage.store, stage.session, None, SessionId::generate(), 7).await {
                 Ok(_) | Err(TransferError::Store(StoreError::Conflict { .. })) => taken += 1,
                 Err(error) => panic!("{error}"),
@@ -219,19 +219,19 @@ async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
         ),
         (twice(attempt), "attempt 1 of turn 1 is out of order"),
         (without(attempt), "turn 1 was begun 1 times as its `attempts` says, and 0 are there"),
-        (text.replacen("\"version\":2", "\"version\":9", 1), "line 1: the file has version 9"),
+        (text.replacen("\"version\":3", "\"version\":9", 1), "line 1: the file has version 9"),
         (without(2), "line 3: message 3 is out of order"),
         (without(4), "messages, and 4 are announced"),
         (without(content), "is missing"),
         (format!("{text}nonsense"), "expected ident"),
         (
             format!("{text}{{}}"),
-            "the line is no message, turn, attempt, content or line of a thread",
+            "the line is no message, turn, attempt, content, line of a thread or request",
         ),
     ];
     for (text, why) in cases {
         let refused =
-            import(&stage.store, &text, new_session(), &|_| Ok(())).await.unwrap_err().to_string();
+            import(&stage.store, &text, new_session(), unchecked()).await.unwrap_err().to_string();
         assert!(refused.contains(why), "{refused}");
     }
 }

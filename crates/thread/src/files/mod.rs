@@ -1,11 +1,13 @@
 //! The one way to files: everything that this crate reads, it reads through [`Files`].
 //!
-//! [`Disk`] is the real file system; [`MemoryTree`] is a tree with links, modes and unreadable
-//! entries that needs no disk. Both answer with the same errors, so that rules that depend on *why*
-//! a file could not be read hold in either.
+//! [`Disk`] is the real file system, and [`Nearby`] is the same, quicker around a deep directory;
+//! [`MemoryTree`] is a tree with links, modes and unreadable entries that needs no disk. All answer
+//! with the same errors, so that rules that depend on *why* a file could not be read hold in each.
 
 mod disk;
 mod memory;
+#[cfg(unix)]
+mod nearby;
 
 use std::ffi::OsString;
 use std::io;
@@ -13,6 +15,8 @@ use std::path::{Path, PathBuf};
 
 pub use disk::Disk;
 pub use memory::MemoryTree;
+#[cfg(unix)]
+pub use nearby::Nearby;
 
 /// What stands at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

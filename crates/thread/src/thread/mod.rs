@@ -204,7 +204,7 @@ impl<'a> Thread<'a> {
             crate::pack::Shape::Codex0_94 => 0,
             crate::pack::Shape::Codex0_98 => self.history.estimate_uncounted(),
         };
-        self.usage.last + past_reasoning + uncounted
+        self.usage.last.saturating_add(past_reasoning).saturating_add(uncounted)
     }
 
     /// Returns the tokens at which the thread is compacted, if its model has such a limit.

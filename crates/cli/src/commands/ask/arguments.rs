@@ -3,10 +3,11 @@
 use std::io::{IsTerminal, Read, stdin};
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, value_parser};
 use convoke_agent::config::{Api, ApiDeveloperRole, ApiTools, ApiWire, Kind};
 use convoke_core::name::nearest;
-use convoke_model::ThreadId;
+use convoke_core::{Code, Diagnostic};
+use convoke_model::{Endpoint, ThreadId};
 
 use crate::conversation::home::Home;
 use crate::diagnostics::Deny;
@@ -27,6 +28,16 @@ pub struct Arguments {
     /// Compact the thread instead of asking: a summary takes the place of what was said
     #[arg(long, requires = "thread", conflicts_with_all = ["prompt", "undo_compaction"])]
     pub(super) compact: bool,
+    /// List the threads of earlier questions instead of asking, the one that was last used first
+    #[arg(long, conflicts_with_all = ["prompt", "thread"])]
+    pub(super) threads: bool,
+    /// Remove the thread instead of asking, with all that was sent in it
+    #[arg(
+        long,
+        requires = "thread",
+        conflicts_with_all = ["prompt", "compact", "undo_compaction", "request"]
+    )]
+    pub(super) forget: bool,
     /// Undo the thread's last compaction instead of asking
     #[arg(long, requires = "thread", conflicts_with = "prompt")]
     pub(super) undo_compaction: bool,
@@ -61,7 +72,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME")]
     key_env: Option<String>,
     /// The tokens that the model can hold
-    #[arg(long, value_name = "TOKENS")]
+    #[arg(long, value_name = "TOKENS", value_parser = value_parser!(u64).range(1..))]
     context_window: Option<u64>,
     /// The tools that the model is offered
     #[arg(long, value_name = "TOOLS")]
@@ -112,9 +123,14 @@ fn parse_thread(name: &str) -> Result<ThreadId, String> {
 
 impl Arguments {
     /// Returns where the model is and which one it is: as given here, or else as the user's file says.
-    pub(super) fn settings(&self, home: &Home) -> Result<(Api, Option<String>), UsageError> {
+    pub(super) fn settings(
+        &self,
+        home: &Home,
+        remarks: &mut Vec<Diagnostic>,
+    ) -> Result<(Api, Option<String>), UsageError> {
         let configured = self.configured(home)?;
-        let api = configured.0;
+        let mut api = configured.0;
+        remarks.extend(self.withhold_key(&mut api));
         let api = Api {
             base_url: self.base_url.clone().or(api.base_url),
             wire: match self.wire {
@@ -144,6 +160,22 @@ impl Arguments {
             return Err(UsageError(format!("which model? Name --model MODEL, {file}")));
         }
         Ok((api, model))
+    }
+
+    /// Takes the file's key back when the question goes to another server than the file's.
+    fn withhold_key(&self, configured: &mut Api) -> Option<Diagnostic> {
+        let given = self.base_url.as_deref().filter(|_| self.key_env.is_none())?;
+        let server = |url: &str| Endpoint::new(url, convoke_thread::config::Wire::Chat).ok();
+        let (given, own) = (server(given)?, configured.base_url.as_deref().and_then(server));
+        if own.is_some_and(|own| own.is_of_same_server(&given)) {
+            return None;
+        }
+        let variable = configured.key_env.take()?;
+        let agent = &self.agent;
+        let message = format!(
+            "the key in `{variable}` was not sent: `agent.{agent}` does not name it for {given}"
+        );
+        Some(Diagnostic::new(Code::AgentKeyWithheld, message))
     }
 
     fn configured(&self, home: &Home) -> Result<(Api, Option<String>), UsageError> {

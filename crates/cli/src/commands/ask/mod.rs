@@ -2,41 +2,41 @@
 
 mod arguments;
 mod output;
+mod shown;
+mod threads;
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use convoke_agent::delivery::Trust;
 use convoke_agent::verdict::{Failure, Reason};
-use convoke_agent::{Agent, Delivery, Outcome as TurnOutcome, Turn, Verdict};
+use convoke_agent::{Agent, Delivery, Verdict};
+use convoke_core::Diagnostic;
 use convoke_model::member::Observer;
 use convoke_model::{
-    Host, Log, ModelAgent, Sent, Settings, ThreadId, ThreadStore, root_of, undo_compaction,
+    Host, ModelAgent, Sent, Settings, ThreadId, ThreadStore, root_of, undo_compaction,
 };
 use convoke_session::SqliteStore;
 use convoke_thread::files::Disk;
 use convoke_thread::pack::Pack;
 
 pub use self::arguments::Arguments;
-use self::output::{Account, Printer, SentRequest};
+use self::output::{Account, AskedThread, Printer, SentRequest, Streams, Watched};
 use crate::commands::sessions::sent::{Showing, show_thread};
 use crate::conversation::home::Home;
 use crate::conversation::trust::TrustedDirectories;
+use crate::following::{Followed, follow};
 use crate::machine;
 use crate::outcome::{Outcome, UsageError};
 use crate::requests::Wanted;
 use crate::surroundings;
-use crate::threads::StoredThreads;
+use crate::threads::{BroughtBack, StoredThreads};
 
-/// Asks, and shows the answer as it comes.
+/// Asks, and shows the answer as it comes; or does what else there is to do with threads.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let task = match arguments {
-        Arguments { request: Some(wanted), .. } => Task::Show(*wanted),
-        Arguments { undo_compaction: true, .. } => Task::Undo,
-        Arguments { compact: true, .. } => Task::Compact,
-        _ => Task::Ask(arguments.question()?),
-    };
+    let task = Task::of(arguments)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -44,58 +44,108 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     runtime.block_on(perform(arguments, task))
 }
 
+/// What is done.
 enum Task {
-    Ask(String),
-    Compact,
-    Undo,
+    /// Ask, in a thread that there is or in a new one.
+    Ask(String, Option<ThreadId>),
+    Compact(ThreadId),
+    Undo(ThreadId),
+    /// Remove a thread.
+    Forget(ThreadId),
     /// Show one request, or all.
-    Show(Wanted),
+    Show(ThreadId, Wanted),
+    /// List the threads.
+    List,
+}
+
+impl Task {
+    fn of(arguments: &Arguments) -> Result<Self, UsageError> {
+        let thread = arguments.thread.clone();
+        let named = || {
+            let thread = arguments.thread.clone();
+            thread.ok_or_else(|| UsageError("--thread is missing".to_owned()))
+        };
+        Ok(match arguments {
+            Arguments { threads: true, .. } => Self::List,
+            Arguments { request: Some(wanted), .. } => Self::Show(named()?, *wanted),
+            Arguments { forget: true, .. } => Self::Forget(named()?),
+            Arguments { undo_compaction: true, .. } => Self::Undo(named()?),
+            Arguments { compact: true, .. } => Self::Compact(named()?),
+            _ => Self::Ask(arguments.question()?, thread),
+        })
+    }
 }
 
 async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
     let home = Home::of(&surroundings::of_process()?);
     let store = SqliteStore::open(&home.data).await.context("cannot open the store of threads")?;
-    if let (Task::Show(wanted), Some(thread)) = (&task, &arguments.thread) {
-        let showing = Showing { json: arguments.json, explain: arguments.explain };
-        show_thread(&store, thread, *wanted, showing).await?;
-        return Ok(Outcome::Done);
-    }
-    let store: Arc<dyn ThreadStore> = Arc::new(StoredThreads(store));
-    if let Some(thread) = &arguments.thread {
-        let found = Log::load(&*store, thread).await?;
-        found.ok_or_else(|| UsageError(format!("--thread: there is no thread {thread}")))?;
-    }
-    let requests: Arc<Mutex<Vec<SentRequest>>> = Arc::default();
-    let turn = match (task, &arguments.thread) {
-        (Task::Undo, Some(thread)) => {
-            undo_compaction(&*store, thread).await?;
+    threads::expect_own(&store, &task).await?;
+    let (question, thread) = match task {
+        Task::List => return threads::list(&store, arguments).await,
+        Task::Show(thread, wanted) => {
+            let showing = Showing { json: arguments.json, explain: arguments.explain };
+            show_thread(&store, &thread, wanted, showing).await?;
             return Ok(Outcome::Done);
         }
-        (Task::Undo, None) | (Task::Show(_), _) => {
-            return Err(UsageError("--thread is missing".to_owned()).into());
+        Task::Forget(thread) => return threads::forget(&store, &thread, arguments).await,
+        Task::Undo(thread) => {
+            let undone = undo_compaction(&StoredThreads(store), &thread).await?;
+            output::write_undone(&thread, &BroughtBack::from(undone), arguments)?;
+            return Ok(Outcome::Done);
         }
-        (Task::Compact, thread) => {
-            let agent = agent(arguments, &home, store, observer(&requests))?;
-            agent.start_compaction(delivery(String::new(), thread.as_ref(), &home)?)
-        }
-        (Task::Ask(question), thread) => {
-            let agent = agent(arguments, &home, store, observer(&requests))?;
-            agent.start(delivery(question, thread.as_ref(), &home)?)
-        }
+        Task::Compact(thread) => (None, Some(thread)),
+        Task::Ask(question, thread) => (Some(question), thread),
     };
-    let ended = follow(turn, arguments).await?;
+    let requests: Arc<Mutex<Vec<SentRequest>>> = Arc::default();
+    let mut remarks = Vec::new();
+    let store = Arc::new(StoredThreads(store));
+    let agent = agent(arguments, &home, store, observer(&requests), &mut remarks)?;
+    let turn = match question {
+        Some(question) => agent.start(delivery(question, thread.as_ref(), &home)?),
+        None => agent.start_compaction(delivery(String::new(), thread.as_ref(), &home)?),
+    };
+    let watched = match arguments {
+        Arguments { json: true, .. } => Watched::Nothing,
+        Arguments { compact: true, .. } => Watched::Notes,
+        _ => Watched::Answer,
+    };
+    let mut printer = Printer::new(Streams::of_process(), watched, agent.redactor());
+    let mut followed = follow(turn, |event| printer.event(event)).await;
+    followed.ended.diagnostics.splice(..0, remarks);
+    followed.shown = followed.shown.and_then(|()| printer.finish());
     let requests = std::mem::take(&mut *requests.lock().unwrap_or_else(PoisonError::into_inner));
-    let account = Account { ended: &ended, requests: &requests };
-    output::write(&account, arguments)?;
+    conclude(followed, &requests, arguments)
+}
+
+/// Writes the account of a turn that has ended, and says how the command does.
+fn conclude(
+    followed: Followed,
+    requests: &[SentRequest],
+    arguments: &Arguments,
+) -> anyhow::Result<Outcome> {
+    let Followed { ended, thread, shown } = followed;
+    let thread = match &ended.resume {
+        Some(resume) => Some(AskedThread::GoesOn(resume.session.clone())),
+        None => thread.filter(|_| !requests.is_empty()).map(AskedThread::OnlySent),
+    };
+    output::write(&Account { ended: &ended, thread, requests }, arguments)?;
+    let is_unread = matches!(&shown, Err(error) if error.kind() == ErrorKind::BrokenPipe);
     match ended.verdict {
+        Verdict::Cancelled if is_unread => {
+            anyhow::bail!("nobody reads the answer any more, so the turn was cancelled")
+        }
         Verdict::Done => {
+            shown?;
             Ok(arguments.deny.outcome(ended.diagnostics.iter().map(|diagnostic| diagnostic.code)))
         }
         Verdict::Failed(Failure { reason: Reason::Usage, message }) => {
             Err(UsageError(message).into())
         }
         Verdict::Failed(failure) if !arguments.json => Err(failure.into()),
-        Verdict::Cancelled if !arguments.json => anyhow::bail!("cancelled"),
+        Verdict::Cancelled if !arguments.json => {
+            shown?;
+            anyhow::bail!("cancelled")
+        }
         Verdict::TimedOut if !arguments.json => anyhow::bail!("the answer took too long"),
         Verdict::Failed(_) | Verdict::Cancelled | Verdict::TimedOut => Ok(Outcome::Failed),
     }
@@ -106,8 +156,9 @@ fn agent(
     home: &Home,
     store: Arc<dyn ThreadStore>,
     observer: Observer,
+    remarks: &mut Vec<Diagnostic>,
 ) -> anyhow::Result<ModelAgent> {
-    let (api, model) = arguments.settings(home)?;
+    let (api, model) = arguments.settings(home, remarks)?;
     let env: Vec<_> = std::env::vars_os().collect();
     if let Some(name) = &api.key_env {
         convoke_model::Key::from_env(name, &env).map_err(|error| UsageError(error.to_string()))?;
@@ -151,31 +202,4 @@ fn observer(requests: &Arc<Mutex<Vec<SentRequest>>>) -> Observer {
         let mut requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
         requests.push(SentRequest::from(sent));
     })
-}
-
-/// Follows a turn to its end; an interrupt cancels it.
-async fn follow(mut turn: Turn, arguments: &Arguments) -> anyhow::Result<TurnOutcome> {
-    let mut printer = Printer::new(arguments);
-    let canceller = turn.canceller();
-    let on_interrupt = canceller.clone();
-    let interrupt = tokio::spawn(async move {
-        // Without the signal nothing can be cancelled, and the turn goes on.
-        if tokio::signal::ctrl_c().await.is_ok() {
-            on_interrupt.cancel();
-        }
-    });
-    let mut shown = Ok(());
-    while let Some(event) = turn.next().await {
-        shown = printer.event(&event);
-        if shown.is_err() {
-            // A reader that went away wants no more; the turn still gets to its end.
-            canceller.cancel();
-            break;
-        }
-    }
-    let ended = turn.outcome().await;
-    interrupt.abort();
-    shown?;
-    printer.finish()?;
-    Ok(ended)
 }

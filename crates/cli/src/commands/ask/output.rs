@@ -1,17 +1,24 @@
 //! Showing an answer as it comes, and the account of it.
 
-use std::io::{self, Write, stderr, stdout};
+use std::fs::File;
+use std::io::{self, IsTerminal, Stderr, Stdout, Write, stderr, stdout};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 
-use convoke_agent::Outcome;
 use convoke_agent::event::{Event, EventKind, Part};
+use convoke_agent::redact::{Pieces, Redactor};
+use convoke_agent::{Outcome, Verdict};
 use convoke_core::ledger::{Ledger, Style, Table};
-use convoke_model::Sent;
+use convoke_model::{Sent, ThreadId};
 use serde_json::json;
 
 use super::Arguments;
+use super::shown::{Fresh, Shown};
 use crate::diagnostics;
-use crate::requests::tokens;
-use crate::terminal::Paint;
+use crate::program;
+use crate::requests::{retry, tokens};
+use crate::terminal::{Paint, printable, shown_on};
+use crate::threads::{BroughtBack, compacted};
 
 /// What was sent, without its bytes.
 #[derive(Debug)]
@@ -38,102 +45,163 @@ impl From<&Sent<'_>> for SentRequest {
 /// Everything about an answer but its text.
 pub(super) struct Account<'a> {
     pub ended: &'a Outcome,
+    pub thread: Option<AskedThread>,
     pub requests: &'a [SentRequest],
 }
 
-/// Shows an answer as it comes.
-pub(super) struct Printer {
-    is_silent: bool,
-    paint: Paint,
-    /// What was shown of the message that is being written.
-    shown: String,
-    /// What has come of it since it began anew, until that is more than what was shown.
-    again: Option<String>,
-    is_first: bool,
+/// The thread of a question.
+pub(super) enum AskedThread {
+    /// It can be gone on with.
+    GoesOn(String),
+    /// Its first turn failed: there is nothing in it but what was sent.
+    OnlySent(String),
 }
 
-impl Printer {
-    pub fn new(arguments: &Arguments) -> Self {
+impl AskedThread {
+    fn name(&self) -> &str {
+        match self {
+            Self::GoesOn(name) | Self::OnlySent(name) => name,
+        }
+    }
+}
+
+/// Where an answer is shown: the text on one stream, what there is to say about it on the other.
+pub(super) struct Streams<O, E> {
+    pub out: O,
+    pub err: E,
+    /// Whether a terminal shows the text, which it must not steer. Whoever else reads it gets its bytes.
+    pub is_terminal: bool,
+    /// Whether both end up in the same place, where a note must not begin in the middle of a line.
+    pub are_one: bool,
+    pub paint: Paint,
+}
+
+impl Streams<Stdout, Stderr> {
+    pub fn of_process() -> Self {
+        let (out, err) = (stdout(), stderr());
+        let place = |stream: BorrowedFd<'_>| {
+            let file = File::from(stream.try_clone_to_owned().ok()?);
+            file.metadata().ok().map(|it| (it.dev(), it.ino()))
+        };
+        let are_one = place(out.as_fd()).is_some_and(|it| Some(it) == place(err.as_fd()));
+        let (is_terminal, paint) = (out.is_terminal(), Paint::for_stream(&err));
+        Self { out, err, is_terminal, are_one, paint }
+    }
+}
+
+/// What of a turn is shown as it comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Watched {
+    /// The answer, and what there is to say about it.
+    Answer,
+    /// What there is to say alone: a summary is no answer to anybody.
+    Notes,
+    /// Nothing: all is told at the end.
+    Nothing,
+}
+
+/// Shows an answer as it comes.
+pub(super) struct Printer<O, E> {
+    streams: Streams<O, E>,
+    watched: Watched,
+    redactor: Redactor,
+    /// Takes secrets out of the message that is being written, also those that come in two pieces.
+    pieces: Pieces,
+    shown: Shown,
+    is_first: bool,
+    is_in_line: bool,
+}
+
+impl<O: Write, E: Write> Printer<O, E> {
+    pub fn new(streams: Streams<O, E>, watched: Watched, redactor: Redactor) -> Self {
         Self {
-            // A summary is no answer to anybody.
-            is_silent: arguments.json || arguments.compact,
-            paint: Paint::for_stream(&stderr()),
-            shown: String::new(),
-            again: None,
+            streams,
+            watched,
+            pieces: redactor.pieces(),
+            redactor,
+            shown: Shown::default(),
             is_first: true,
+            is_in_line: false,
         }
     }
 
     pub fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
-        if self.is_silent {
-            return Ok(());
-        }
-        match &event.kind {
-            EventKind::Text { text, part: Part::Delta } => self.piece(text),
-            EventKind::Text { text, part: Part::Whole } => self.whole(text),
-            EventKind::Retry { attempt, max, reason, .. } => {
-                self.again = Some(String::new());
-                let of = max.map_or_else(String::new, |max| format!(" of {max}"));
-                self.note(&format!("attempt {attempt}{of} failed: {reason}; trying again"))
+        match (&event.kind, self.watched) {
+            (_, Watched::Nothing) | (EventKind::Text { .. }, Watched::Notes) => Ok(()),
+            (EventKind::Text { text, part: Part::Delta }, _) => {
+                let text = self.pieces.push(text);
+                let fresh = self.shown_piece(&text);
+                self.print(fresh)
             }
-            EventKind::ToolStarted { name, input, .. } => self.note(&format!("{name} {input}")),
+            (EventKind::Text { text, part: Part::Whole }, _) => {
+                // What was held back is a part of it.
+                self.pieces = self.redactor.pieces();
+                let text = self.redactor.redact(text).into_owned();
+                let is_begun = !self.shown.is_empty();
+                let fresh = self.shown.whole(&text);
+                self.print((fresh, is_begun))
+            }
+            (EventKind::Request { .. }, _) => {
+                // An answer of its own.
+                self.shown = Shown::default();
+                Ok(())
+            }
+            (kind @ EventKind::Retry { .. }, _) => {
+                self.show_held()?;
+                self.shown.begin_again();
+                retry(kind).map_or(Ok(()), |note| self.note(&note))
+            }
+            (EventKind::ToolStarted { name, input, .. }, _) => {
+                self.note(&printable(&format!("{name} {input}")))
+            }
             _ => Ok(()),
         }
     }
 
-    /// Ends the last line.
+    /// Shows what was held back, and ends the last line.
     pub fn finish(&mut self) -> io::Result<()> {
-        let mut out = stdout().lock();
-        if !self.is_first && !self.is_silent {
-            out.write_all(b"\n")?;
+        self.show_held()?;
+        if !self.is_first {
+            self.streams.out.write_all(b"\n")?;
         }
-        out.flush()
+        self.streams.out.flush()
     }
 
-    fn piece(&mut self, text: &str) -> io::Result<()> {
-        let Some(again) = &mut self.again else { return self.print(text) };
-        again.push_str(text);
-        // The same words once more are not shown once more.
-        if self.shown.starts_with(again.as_str()) {
-            return Ok(());
-        }
-        let fresh = self.again.take().unwrap_or_default();
-        self.set(&fresh)
+    fn show_held(&mut self) -> io::Result<()> {
+        let rest = self.pieces.finish();
+        let fresh = self.shown_piece(&rest);
+        self.print(fresh)
     }
 
-    /// The whole message is here: what was shown of it may have been of a failed attempt.
-    fn whole(&mut self, text: &str) -> io::Result<()> {
-        self.again = None;
-        self.set(text)?;
-        self.shown.clear();
-        Ok(())
+    fn shown_piece<'t>(&mut self, text: &'t str) -> (Fresh<'t>, bool) {
+        let is_begun = !self.shown.is_empty();
+        (self.shown.piece(text), is_begun)
     }
 
-    /// Makes this text the one that is shown, by adding to it where that is possible.
-    fn set(&mut self, text: &str) -> io::Result<()> {
-        if let Some(rest) = text.strip_prefix(self.shown.as_str()) {
-            let rest = rest.to_owned();
-            return self.print(&rest);
-        }
-        self.shown.clear();
-        self.print(text)
-    }
-
-    fn print(&mut self, text: &str) -> io::Result<()> {
+    fn print(&mut self, (fresh, is_begun): (Fresh<'_>, bool)) -> io::Result<()> {
+        let (text, goes_on) = match &fresh {
+            Fresh::More(text) => (*text, is_begun),
+            Fresh::Anew(text) => (text.as_str(), false),
+        };
         if text.is_empty() {
             return Ok(());
         }
-        let mut out = stdout().lock();
-        if self.shown.is_empty() && !std::mem::take(&mut self.is_first) {
+        let Streams { out, is_terminal, .. } = &mut self.streams;
+        if !goes_on && !std::mem::take(&mut self.is_first) {
             out.write_all(b"\n\n")?;
         }
-        self.shown.push_str(text);
-        out.write_all(text.as_bytes())?;
+        let shown = if *is_terminal { convoke_chat::printable(text) } else { text.into() };
+        out.write_all(shown.as_bytes())?;
+        self.is_in_line = !shown.ends_with('\n');
         out.flush()
     }
 
-    fn note(&self, text: &str) -> io::Result<()> {
-        writeln!(stderr().lock(), "{}", self.paint.faint(text))
+    fn note(&mut self, text: &str) -> io::Result<()> {
+        let Streams { err, are_one, paint, .. } = &mut self.streams;
+        if *are_one && std::mem::take(&mut self.is_in_line) {
+            err.write_all(b"\n")?;
+        }
+        writeln!(err, "{}", paint.faint(&self.redactor.redact(text)))
     }
 }
 
@@ -141,6 +209,10 @@ impl Printer {
 pub(super) fn write(account: &Account<'_>, arguments: &Arguments) -> io::Result<()> {
     if arguments.json {
         return write_json(account);
+    }
+    if arguments.compact && account.ended.verdict == Verdict::Done {
+        let text = compacted("the thread", &account.ended.reply, "--undo-compaction");
+        writeln!(stdout(), "{}", shown_on(&stdout(), &text))?;
     }
     let mut err = stderr().lock();
     let paint = Paint::for_stream(&err);
@@ -157,15 +229,34 @@ pub(super) fn write(account: &Account<'_>, arguments: &Arguments) -> io::Result<
             writeln!(err, "the provider counted {}", tokens(&usage))?;
         }
     }
-    if let Some(thread) = &account.ended.resume {
-        let hint = format!("thread {}", thread.session);
+    if let Some(thread) = &account.thread {
+        let hint = match thread {
+            AskedThread::GoesOn(name) => format!("thread {name}"),
+            AskedThread::OnlySent(name) => {
+                let program = program::name();
+                format!("what was sent is kept: {program} ask --thread {name} --request")
+            }
+        };
         writeln!(err, "{}", paint.faint(&hint))?;
     }
     diagnostics::show(&account.ended.diagnostics, paint, &mut err)
 }
 
+/// Says what came back with an undone compaction.
+pub(super) fn write_undone(
+    thread: &ThreadId,
+    undone: &BroughtBack,
+    arguments: &Arguments,
+) -> io::Result<()> {
+    if !arguments.json {
+        return writeln!(stdout(), "{}", undone.line("the thread"));
+    }
+    let value = json!({"version": 1, "thread": thread.as_str(), "undone": undone});
+    writeln!(stdout(), "{value}")
+}
+
 fn write_json(account: &Account<'_>) -> io::Result<()> {
-    let Account { ended, requests } = account;
+    let Account { ended, thread, requests } = account;
     let requests = requests.iter().map(|request| {
         json!({
             "path": request.path,
@@ -176,7 +267,8 @@ fn write_json(account: &Account<'_>) -> io::Result<()> {
     });
     let value = json!({
         "version": 1,
-        "thread": ended.resume.as_ref().map(|thread| &thread.session),
+        "thread": thread.as_ref().map(AskedThread::name),
+        "goesOn": matches!(thread, Some(AskedThread::GoesOn(_))),
         "model": ended.model,
         "reply": ended.reply,
         "outcome": ended.verdict,
@@ -187,4 +279,48 @@ fn write_json(account: &Account<'_>) -> io::Result<()> {
     let mut out = stdout().lock();
     serde_json::to_writer(&mut out, &value)?;
     out.write_all(b"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shows events, and returns what was written to either stream.
+    fn printed(is_terminal: bool, events: Vec<EventKind<'static>>) -> [String; 2] {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let paint = Paint::Plain;
+        let streams = Streams { out: &mut out, err: &mut err, is_terminal, are_one: false, paint };
+        let mut printer = Printer::new(streams, Watched::Answer, Redactor::default());
+        for kind in events {
+            printer.event(&Event::own(kind)).unwrap();
+        }
+        printer.finish().unwrap();
+        [out, err].map(|bytes| String::from_utf8(bytes).unwrap())
+    }
+
+    #[test]
+    fn nothing_that_a_server_says_steers_a_terminal() {
+        let events = || {
+            vec![
+                EventKind::Retry {
+                    attempt: 1,
+                    max: None,
+                    status: None,
+                    wait_ms: None,
+                    reason: "\u{1b}]0;title\u{7}busy\r".into(),
+                },
+                EventKind::ToolStarted {
+                    id: "1".into(),
+                    name: "read\u{9b}2J".into(),
+                    input: "{\n\u{1b}[1A}".into(),
+                },
+                EventKind::Text { text: "one\u{1b}".into(), part: Part::Delta },
+                EventKind::Text { text: "one\u{1b}[2J\ntwo".into(), part: Part::Whole },
+            ]
+        };
+        let notes = "attempt 1 failed: ]0;titlebusy; trying again\nread2J {[1A}\n";
+        assert_eq!(printed(true, events()), ["one␛[2J\ntwo\n", notes]);
+        // Another program gets the bytes of the answer.
+        assert_eq!(printed(false, events()), ["one\u{1b}[2J\ntwo\n", notes]);
+    }
 }

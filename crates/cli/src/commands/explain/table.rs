@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use convoke_explain::{AgentReport, Loaded, Report, Rule, Why};
+use foldhash::fast::RandomState;
 
 /// A file, and what each agent does with it.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ pub fn rows(report: &Report) -> Vec<Row> {
         }
     }
     let columns: Vec<_> = report.agents.iter().map(column).collect();
-    let mut loaded: HashMap<&OsStr, &Loaded> = HashMap::new();
+    let mut loaded: HashMap<&OsStr, &Loaded, RandomState> = HashMap::default();
     for file in report.agents.iter().flat_map(|agent| &agent.loaded) {
         loaded.entry(file.path.as_os_str()).or_insert(file);
     }
@@ -72,7 +73,7 @@ pub fn rows(report: &Report) -> Vec<Row> {
 /// The paths in the order in which they are shown, each with the number of imports to it.
 struct Order {
     paths: Vec<(PathBuf, usize)>,
-    known: HashSet<OsString>,
+    known: HashSet<OsString, RandomState>,
 }
 
 impl Order {
@@ -128,13 +129,21 @@ fn base_paths(report: &Report) -> Vec<PathBuf> {
 fn chain_directory<'a>(cwd: &Path, path: &'a Path) -> Option<&'a Path> {
     let mut directory = path.parent()?;
     while let Some(name) = directory.file_name().and_then(|name| name.to_str()) {
-        let belongs_above = name.starts_with('.') && !cwd.starts_with(directory) || name == "rules";
+        let belongs_above = name.starts_with('.') && !is_above(directory, cwd) || name == "rules";
         if !belongs_above {
             break;
         }
         directory = directory.parent()?;
     }
-    cwd.starts_with(directory).then_some(directory)
+    is_above(directory, cwd).then_some(directory)
+}
+
+/// Whether a directory is this one or above it. Nearly always the bytes tell, without taking both
+/// paths apart.
+fn is_above(directory: &Path, cwd: &Path) -> bool {
+    let below = cwd.as_os_str().as_encoded_bytes();
+    let below = below.strip_prefix(directory.as_os_str().as_encoded_bytes());
+    below.is_some_and(|below| matches!(below, [] | [b'/', ..])) || cwd.starts_with(directory)
 }
 
 /// The size of a file that nobody loads; a link or a directory has none worth showing.
@@ -144,8 +153,8 @@ fn size(path: &Path) -> Option<u64> {
 }
 
 /// What one agent does with each file that it has to do with.
-fn column(agent: &AgentReport) -> HashMap<&OsStr, Cell> {
-    let mut cells = HashMap::new();
+fn column(agent: &AgentReport) -> HashMap<&OsStr, Cell, RandomState> {
+    let mut cells = HashMap::default();
     for file in &agent.ignored {
         let cell = match &file.rule {
             Rule::OtherAgent(_) => Cell::NotRead,

@@ -96,7 +96,7 @@ impl View<'_> {
     fn table(&self, out: &mut String, rows: &[Row]) {
         let agents = &self.report.agents;
         let label_width = self.width - 2 - SIZE_COLUMN - COLUMN * agents.len();
-        let label_width = label_width.min(self.widest_label(rows));
+        let label_width = self.widest_label(rows, label_width);
         let room = self.width - 2 - label_width - SIZE_COLUMN - COLUMN * agents.len();
         for heading in [|it: &AgentReport| short_title(it), |it: &AgentReport| it.version] {
             let mut line = " ".repeat(2 + label_width + SIZE_COLUMN);
@@ -117,9 +117,17 @@ impl View<'_> {
         out.push('\n');
     }
 
-    fn widest_label(&self, rows: &[Row]) -> usize {
-        let widths = rows.iter().map(|row| self.label(row).width());
-        widths.max().unwrap_or_default().max(20)
+    /// The columns that the labels need, of so many; the rows after one that fills them are not
+    /// looked at.
+    fn widest_label(&self, rows: &[Row], limit: usize) -> usize {
+        let mut widest = 20.min(limit);
+        for row in rows {
+            if widest == limit {
+                break;
+            }
+            widest = self.label(row).width().clamp(widest, limit);
+        }
+        widest
     }
 
     fn label(&self, row: &Row) -> String {

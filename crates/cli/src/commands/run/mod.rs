@@ -247,6 +247,9 @@ impl Show {
     ) -> anyhow::Result<()> {
         if let Audience::Person(view) = &mut self.audience {
             summary::opening(view, conversation)?;
+            for model in conversation.models() {
+                view.knows_model(model);
+            }
             for turn in conversation.coordinator.waiting() {
                 if let Some(author) = conversation.author(turn.answers).await? {
                     view.knows(turn.answers, author);

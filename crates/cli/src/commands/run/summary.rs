@@ -4,15 +4,16 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::Duration;
 
+use convoke_core::ledger::estimate_tokens;
 use convoke_session::event::Stop;
 
 use super::reached::Arrivals;
 use super::tally::{CountedTokens, MemberTally, Tally};
-use super::view::{View, seconds};
+use super::view::View;
 use crate::commands::sessions::short;
 use crate::conversation::project::Origin;
 use crate::conversation::{Conversation, Players};
-use crate::figures::number;
+use crate::figures::{number, seconds};
 use crate::program;
 use crate::terminal::printable;
 
@@ -138,7 +139,12 @@ pub(super) fn closing<W: Write>(
     let mut advice = |what: &str, command: String| {
         view.line(&format!("{} {}", paint.faint(&format!("{what:<28}")), paint.strong(&command)))
     };
-    if tally.turns() > 0 {
+    let (models, programs): (Vec<_>, Vec<_>) =
+        tally.members.iter().partition(|member| member.requests.is_some());
+    if !models.is_empty() {
+        advice("what each model was sent", format!("{program} sessions show {id} --request"))?;
+    }
+    if programs.iter().any(|member| member.turns > 0) {
         advice("what each member was sent", format!("{program} sessions show {id} --prompt"))?;
     }
     advice(&go_on, format!("{program} run{option} --session {id}{again}"))
@@ -190,13 +196,13 @@ fn table(members: &[MemberTally]) -> Vec<String> {
         row
     };
     for member in members {
-        let MemberTally { member: name, turns, sent_bytes, .. } = member;
-        rows.push(row(name.as_str(), *turns, *sent_bytes, Tokens::of(member)));
+        let MemberTally { member: name, turns, .. } = member;
+        rows.push(row(name.as_str(), *turns, member.bytes(), Tokens::of(member)));
     }
     if members.len() > 1 {
         let sum = |of: fn(&MemberTally) -> u64| members.iter().map(of).sum::<u64>();
         let tokens = members.iter().map(Tokens::of).reduce(Tokens::plus).unwrap_or_default();
-        rows.push(row("all", sum(|it| it.turns), sum(|it| it.sent_bytes), tokens));
+        rows.push(row("all", sum(|it| it.turns), sum(MemberTally::bytes), tokens));
     }
     aligned(&rows)
 }
@@ -213,12 +219,12 @@ struct Tokens {
 
 impl Tokens {
     fn of(member: &MemberTally) -> Self {
-        match member.counted_tokens {
-            Some(CountedTokens { turns, input, cached, output }) => {
-                Self { input, cached, output, is_about: turns < member.turns }
-            }
-            None => Self { input: member.sent_tokens_estimate, is_about: true, ..Self::default() },
+        if let Some(CountedTokens { turns, input, cached, output }) = member.counted_tokens {
+            return Self { input, cached, output, is_about: turns < member.turns };
         }
+        let requests = member.requests.map(|requests| estimate_tokens(requests.bytes));
+        let input = requests.unwrap_or(member.sent_tokens_estimate);
+        Self { input, is_about: true, ..Self::default() }
     }
 
     fn plus(self, other: Self) -> Self {
@@ -259,6 +265,7 @@ fn aligned(rows: &[Vec<String>]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tally::Requests;
     use super::*;
     use convoke_session::MemberName;
 
@@ -312,6 +319,32 @@ ada         2       4,000      5,000       4,200          70
 bo          3       4,000     ~5,000      ~4,200         ~70
 cy          1       4,000     ~1,000
 all         6      12,000    ~11,000      ~8,400        ~140"
+        );
+    }
+
+    #[test]
+    fn a_model_was_sent_its_requests_and_not_its_prompts_alone() {
+        let member = |name: &str, requests| MemberTally {
+            member: MemberName::from(name),
+            turns: 2,
+            done: 2,
+            sent_bytes: 800,
+            sent_tokens_estimate: 200,
+            counted_tokens: None,
+            requests,
+            cost_usd: None,
+            elapsed_ms: 0,
+        };
+        let mut requests = Requests::default();
+        requests.add(8_000, 0);
+        requests.add(12_000, 7_000);
+        assert_eq!(
+            table(&[member("mo", Some(requests)), member("ada", None)]).join("\n"),
+            "\
+member  turns  bytes sent  tokens, about
+mo          2      20,000          5,000
+ada         2         800            200
+all         4      20,800          5,200"
         );
     }
 }

@@ -44,6 +44,14 @@ pub(super) struct MemberTally {
     pub(super) elapsed_ms: u64,
 }
 
+impl MemberTally {
+    /// Returns the bytes that it was sent: its requests where we sent them ourselves, and its prompts
+    /// where its program sent what nobody sees.
+    pub(super) fn bytes(&self) -> u64 {
+        self.requests.map_or(self.sent_bytes, |requests| requests.bytes)
+    }
+}
+
 /// Tokens as an agent counted them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(super) struct CountedTokens {
@@ -61,7 +69,7 @@ pub(super) struct CountedTokens {
 pub(super) struct Requests {
     pub(super) count: u64,
     pub(super) bytes: u64,
-    /// Of these, as in the request before: a provider can take them from its cache.
+    /// Of these, as in the request before, from the beginning: the most that a cache can serve.
     pub(super) unchanged_bytes: u64,
 }
 
@@ -118,9 +126,9 @@ impl Tally {
                 if let Some(usage) = usage {
                     let counted = tally.counted_tokens.get_or_insert_default();
                     counted.turns += 1;
-                    counted.input += usage.input;
-                    counted.cached += usage.cached;
-                    counted.output += usage.output;
+                    counted.input = counted.input.saturating_add(usage.input);
+                    counted.cached = counted.cached.saturating_add(usage.cached);
+                    counted.output = counted.output.saturating_add(usage.output);
                 }
                 if let Some(cost) = cost_usd {
                     *tally.cost_usd.get_or_insert(0.0) += cost;

@@ -15,8 +15,8 @@ use unicode_width::UnicodeWidthChar as _;
 
 use super::tally::Requests;
 use super::text::FlowingText;
-use crate::figures::{count, number};
-use crate::requests::tokens;
+use crate::figures::{count, number, seconds};
+use crate::requests::{retry, tokens};
 use crate::terminal::{Paint, printable};
 
 /// The screen that a run is shown on.
@@ -39,6 +39,8 @@ pub(super) struct View<W> {
     /// Whom the newest message calls, until the turn's end is shown.
     called: Vec<Queued>,
     speakers: HashMap<MessageNumber, MemberName>,
+    /// Whose requests we send ourselves: what they are sent is more than their prompts.
+    models: Vec<MemberName>,
 }
 
 /// An agent at work.
@@ -75,6 +77,7 @@ impl<W: Write> View<W> {
             live: false,
             called: Vec::new(),
             speakers: HashMap::new(),
+            models: Vec::new(),
         }
     }
 
@@ -86,6 +89,11 @@ impl<W: Write> View<W> {
     /// Takes note of who wrote an earlier message.
     pub(super) fn knows(&mut self, message: MessageNumber, author: MemberName) {
         self.speakers.insert(message, author);
+    }
+
+    /// Takes note that a member is a model whose requests we send ourselves.
+    pub(super) fn knows_model(&mut self, member: MemberName) {
+        self.models.push(member);
     }
 
     /// Shows a line of its own.
@@ -131,8 +139,10 @@ impl<W: Write> View<W> {
                 let bytes = prompt.bytes + system.map_or(0, |system| system.bytes);
                 let again =
                     if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+                // The requests of a model carry more, and are told of when the turn has ended.
+                let what = if self.models.contains(member) { "its prompt has" } else { "sent" };
                 let about = format!(
-                    "turn {turn}{again}, {} · sent {} bytes, about {} tokens",
+                    "turn {turn}{again}, {} · {what} {} bytes, about {} tokens",
                     self.answering(*answers),
                     number(bytes),
                     number(*tokens_estimate)
@@ -296,6 +306,9 @@ impl<W: Write> View<W> {
         if let EventKind::Warning(diagnostic) = &event.kind {
             return self.diagnostic(diagnostic);
         }
+        if let Some(retry) = retry(&event.kind) {
+            return self.retry(index, &retry);
+        }
         let EventKind::Text { text, part } = &event.kind else { return Ok(()) };
         if event.sub_agent.is_some() || self.screen.parallel {
             return Ok(());
@@ -312,6 +325,17 @@ impl<W: Write> View<W> {
                 flow.finish(&mut self.out)
             }
         }
+    }
+
+    /// Shows that a request is sent again. What was said of the answer so far counts for nothing.
+    fn retry(&mut self, index: usize, retry: &str) -> io::Result<()> {
+        self.clear_live()?;
+        let AtWork { member, text, pieces, .. } = &mut self.at_work[index];
+        *pieces = false;
+        text.finish(&mut self.out)?;
+        let name = if self.screen.parallel { format!("{member}: ") } else { String::new() };
+        let line = self.screen.paint.faint(&format!("{name}{}", printable(retry)));
+        self.line(&format!("  {line}"))
     }
 
     /// Ends what an agent says, and returns the requests that we sent for it.
@@ -369,7 +393,7 @@ impl AtWork {
             EventKind::Request { bytes, unchanged_bytes, .. } => {
                 self.requests.add(*bytes, *unchanged_bytes);
             }
-            EventKind::Usage(usage) => self.tokens = Some(usage.input + usage.output),
+            EventKind::Usage(usage) => self.tokens = Some(usage.input.saturating_add(usage.output)),
             EventKind::ToolStarted { name, .. } => self.doing = Some(format!("runs {name}")),
             EventKind::ToolFinished { .. } => self.doing = None,
             EventKind::Thinking { .. } => self.doing = Some("thinks".to_owned()),
@@ -396,14 +420,6 @@ impl AtWork {
             let _ = write!(line, " · {} tokens", number(tokens));
         }
         line
-    }
-}
-
-/// Returns a time as people say it.
-pub(super) fn seconds(time: Duration) -> String {
-    match time.as_secs() {
-        whole @ 60.. => format!("{} min {:02} s", whole / 60, whole % 60),
-        _ => format!("{:.1} s", time.as_secs_f64()),
     }
 }
 
@@ -469,6 +485,39 @@ mod tests {
             view.show(&agent(1, "max", piece("Hello"))).unwrap();
         });
         assert!(screen.ends_with("tokens\n  Hello"), "{screen}");
+    }
+
+    #[test]
+    fn a_request_that_is_sent_again_is_told_with_its_reason_and_its_wait() {
+        let again = EventKind::Retry {
+            attempt: 1,
+            max: Some(4),
+            status: Some(503),
+            wait_ms: Some(120_000),
+            reason: "busy \u{1b}[31m(status 503)".into(),
+        };
+        let screen = shown(None, |view| {
+            view.show(&started(1, "max")).unwrap();
+            view.show(&agent(1, "max", piece("Hel"))).unwrap();
+            view.show(&agent(1, "max", again)).unwrap();
+            view.show(&agent(1, "max", piece("Hello"))).unwrap();
+        });
+        let told = "attempt 1 of 4 failed: busy ";
+        let wait = "(status 503); trying again in 2 min 00 s\n  Hello";
+        assert!(screen.contains(&format!("tokens\n  Hel\n  {told}")), "{screen}");
+        assert!(screen.ends_with(wait) && !screen.contains("ESC"), "{screen}");
+    }
+
+    #[test]
+    fn tokens_that_nobody_can_have_used_do_no_harm() {
+        let usage =
+            convoke_agent::usage::Usage { input: u64::MAX, output: 1, ..Default::default() };
+        let screen = shown(Some(200), |view| {
+            view.show(&started(1, "max")).unwrap();
+            view.show(&agent(1, "max", EventKind::Usage(usage))).unwrap();
+            view.tick().unwrap();
+        });
+        assert!(screen.ends_with("18,446,744,073,709,551,615 tokens"), "{screen}");
     }
 
     #[test]

@@ -1,21 +1,25 @@
 //! `convoke sessions compact`.
 
-use std::io::{Write as _, stderr, stdout};
+use std::io::{self, Write as _, stderr, stdout};
 
 use clap::Args;
+use convoke_agent::event::Event;
 use convoke_agent::{Delivery, Verdict};
-use convoke_model::undo_compaction;
+use convoke_core::Diagnostic;
+use convoke_model::{ThreadId, undo_compaction};
 use convoke_session::store::Holder;
 use convoke_session::{SqliteStore, Store as _};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Which, write_json};
 use crate::conversation::{ModelMember, model_member, now};
-use crate::diagnostics;
+use crate::diagnostics::{self, Deny};
+use crate::following::{Followed, follow};
 use crate::outcome::Outcome;
+use crate::requests::retry;
 use crate::surroundings;
-use crate::terminal::Paint;
-use crate::threads::StoredThreads;
+use crate::terminal::{Paint, shown_on};
+use crate::threads::{BroughtBack, StoredThreads, compacted};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -30,6 +34,8 @@ pub(super) struct Arguments {
     /// Write JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    deny: Deny,
 }
 
 pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::Result<Outcome> {
@@ -40,37 +46,66 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
     let surroundings = surroundings::of_process()?;
     let ModelMember { agent, thread, directory, trust, mut diagnostics } =
         model_member(store, &session, &arguments.member, &surroundings)?;
-    let summary = if arguments.undo {
-        undo_compaction(&StoredThreads(store.clone()), &thread).await?;
-        None
+    let member = &arguments.member;
+    let (value, text) = if arguments.undo {
+        let undone = undo_compaction(&StoredThreads(store.clone()), &thread).await?;
+        let undone = BroughtBack::from(undone);
+        (json!({"summary": null, "undone": undone}), undone.line(member))
     } else {
         let mut delivery = Delivery::new(String::new(), directory);
         delivery.trust = trust;
-        let ended = agent.start_compaction(delivery).outcome().await;
+        let mut err = stderr();
+        let (paint, redactor) = (Paint::for_stream(&err), agent.redactor());
+        let note = |event: &Event<'_>| match retry(&event.kind) {
+            Some(note) if !arguments.json => {
+                writeln!(err, "{}", paint.faint(&redactor.redact(&note)))
+            }
+            _ => Ok(()),
+        };
+        let Followed { ended, shown, .. } = follow(agent.start_compaction(delivery), note).await;
+        shown?;
         diagnostics.extend(ended.diagnostics);
+        let value = json!({"summary": null, "undone": null, "outcome": ended.verdict});
         match ended.verdict {
-            Verdict::Done => Some(ended.reply),
-            Verdict::Failed(failure) => return Err(failure.into()),
-            Verdict::Cancelled => anyhow::bail!("cancelled"),
-            Verdict::TimedOut => anyhow::bail!("the summary took too long"),
+            Verdict::Done => {
+                let text = compacted(member, &ended.reply, "--undo");
+                (json!({"summary": ended.reply, "undone": null, "outcome": ended.verdict}), text)
+            }
+            _ if arguments.json => {
+                write_value(value, &thread, &diagnostics)?;
+                return Ok(Outcome::Failed);
+            }
+            verdict => {
+                show_diagnostics(&diagnostics)?;
+                return Err(failure(verdict));
+            }
         }
     };
     if arguments.json {
-        let thread = thread.as_str();
-        write_json(&json!({"thread": thread, "summary": summary, "diagnostics": diagnostics}))?;
-        return Ok(Outcome::Done);
+        write_value(value, &thread, &diagnostics)?;
+    } else {
+        writeln!(stdout(), "{}", shown_on(&stdout(), &text))?;
+        show_diagnostics(&diagnostics)?;
     }
-    let member = &arguments.member;
-    let mut out = stdout().lock();
-    match summary {
-        Some(summary) => writeln!(
-            out,
-            "{summary}\n\n{member} goes on from this summary; --undo brings the rest back"
-        )?,
-        None => writeln!(out, "{member} remembers again what the last summary had replaced")?,
+    Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code)))
+}
+
+fn failure(verdict: Verdict) -> anyhow::Error {
+    match verdict {
+        Verdict::Failed(failure) => failure.into(),
+        Verdict::TimedOut => anyhow::anyhow!("the summary took too long"),
+        Verdict::Cancelled | Verdict::Done => anyhow::anyhow!("cancelled"),
     }
+}
+
+fn show_diagnostics(diagnostics: &[Diagnostic]) -> io::Result<()> {
     let mut err = stderr().lock();
     let paint = Paint::for_stream(&err);
-    diagnostics::show(&diagnostics, paint, &mut err)?;
-    Ok(Outcome::Done)
+    diagnostics::show(diagnostics, paint, &mut err)
+}
+
+fn write_value(mut value: Value, thread: &ThreadId, diagnostics: &[Diagnostic]) -> io::Result<()> {
+    value["thread"] = json!(thread.as_str());
+    value["diagnostics"] = json!(diagnostics);
+    write_json(&value)
 }

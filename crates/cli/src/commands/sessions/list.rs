@@ -42,10 +42,7 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
 
 fn line(session: &Summary, now: Millis, paint: Paint) -> String {
     let Summary { id, name, rehearsal, messages, turns, waiting, beginning, .. } = session;
-    let beginning = beginning.as_deref().unwrap_or_default();
-    let beginning: String = printable(beginning).split_whitespace().collect::<Vec<_>>().join(" ");
-    let cut: String = beginning.chars().take(BEGINNING).collect();
-    let more = if cut.len() < beginning.len() { "…" } else { "" };
+    let beginning = beginning_of(beginning.as_deref().unwrap_or_default());
     let waiting = match waiting {
         0 => String::new(),
         waiting => format!(", {} waiting", number(*waiting)),
@@ -61,12 +58,22 @@ fn line(session: &Summary, now: Millis, paint: Paint) -> String {
             count(*messages, "message"),
             count(*turns, "turn")
         )),
-        format_args!("{cut}{more}")
+        beginning
     )
 }
 
+/// Returns the beginning of a text, as a part of a line.
+pub(in crate::commands) fn beginning_of(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    let line = printable(&line);
+    let cut: String = line.chars().take(BEGINNING).collect();
+    let more = if cut.len() < line.len() { "…" } else { "" };
+    format!("{cut}{more}")
+}
+
 /// Returns how long ago something was.
-fn age(millis: Millis) -> String {
+pub(in crate::commands) fn age(millis: Millis) -> String {
     match millis / 1000 {
         ..60 => "just now".to_owned(),
         seconds @ 60..3600 => format!("{} min ago", seconds / 60),

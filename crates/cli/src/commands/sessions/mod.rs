@@ -2,7 +2,7 @@
 
 mod compact;
 mod diff;
-mod list;
+pub(in crate::commands) mod list;
 mod remove;
 mod replay;
 mod resume;
@@ -112,7 +112,7 @@ fn parse_turn(written: &str) -> Result<TurnId, String> {
 }
 
 /// Writes one JSON value and a line break.
-fn write_json(value: &impl Serialize) -> io::Result<()> {
+pub(in crate::commands) fn write_json(value: &impl Serialize) -> io::Result<()> {
     let mut out = stdout().lock();
     serde_json::to_writer(&mut out, value)?;
     writeln!(out)

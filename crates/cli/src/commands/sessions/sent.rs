@@ -130,6 +130,8 @@ async fn show(
         write_exactly(&texts.body)?;
         if showing.explain {
             explain(request, &texts)?;
+        } else {
+            remark(request, &mut stderr().lock())?;
         }
         return Ok(());
     }
@@ -174,6 +176,10 @@ fn explain(request: &StoredRequest, texts: &crate::requests::RequestTexts) -> st
     };
     writeln!(err, "POST {}: {}", request.about.path, request.title())?;
     write!(err, "{}", texts.table(style))?;
+    remark(request, &mut err)
+}
+
+fn remark(request: &StoredRequest, err: &mut impl Write) -> std::io::Result<()> {
     for remark in request.remarks() {
         writeln!(err, "{remark}")?;
     }

@@ -56,7 +56,8 @@ pub(super) async fn fork(arguments: &Fork, store: &SqliteStore) -> anyhow::Resul
 pub(super) struct Export {
     #[command(flatten)]
     which: Which,
-    /// Everything: turns, what was sent, what came back, what models remember; one JSON object a line
+    /// Everything: turns, what was sent, what came back, what models remember and every request; one JSON
+    /// object a line
     #[arg(long)]
     all: bool,
     /// Where to write it, for your eyes only; by default standard output
@@ -119,7 +120,7 @@ pub(super) async fn import(arguments: &Import, store: &SqliteStore) -> anyhow::R
     let text = text.map_err(|error| UsageError(format!("cannot read {shown}: {error}")))?;
     let explain = |error| explain_file(&arguments.file, error);
     let new = new_session(arguments, &text)?;
-    let imported = transfer::import(store, &text, new, &threads::check).await.map_err(explain)?;
+    let imported = transfer::import(store, &text, new, threads::CHECKS).await.map_err(explain)?;
     if arguments.json {
         write_json(&json!({"session": imported.session, "diagnostics": imported.diagnostics}))?;
     } else {

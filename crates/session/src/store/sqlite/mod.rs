@@ -17,13 +17,13 @@ use sqlx::sqlite::{
 };
 
 pub use self::lock::SessionLock;
-pub use self::requests::{NewRequest, Predecessor, RequestRow, RequestTexts};
 use super::failpoint::Failpoint;
 use super::{Commit, Holder, Store, StoreError, Window};
 use crate::content::ContentHash;
 use crate::id::{Head, MessageNumber, SessionId, TurnId};
+use crate::request::{NewRequest, RequestRow, RequestTexts, SentRequest};
 use crate::session::{NewSession, NumberedMessage, Session, Summary};
-use crate::thread::ThreadLine;
+use crate::thread::{LoneThread, ThreadLine, ThreadOwner};
 use crate::turn::{Attempt, Turn};
 
 /// Sessions in one SQLite file. Clones share it.
@@ -189,6 +189,18 @@ impl Store for SqliteStore {
         threads::of_session(&self.pool, session).await
     }
 
+    async fn thread_owner(&self, thread: &str) -> Result<Option<ThreadOwner>, StoreError> {
+        threads::owner(&self.pool, thread).await
+    }
+
+    async fn lone_threads(&self) -> Result<Vec<LoneThread>, StoreError> {
+        threads::of_nobody(&self.pool).await
+    }
+
+    async fn remove_lone_thread(&self, thread: &str) -> Result<bool, StoreError> {
+        threads::remove_lone(&self.pool, &self.failpoint, thread).await
+    }
+
     async fn extend_thread(
         &self,
         thread: &str,
@@ -196,6 +208,35 @@ impl Store for SqliteStore {
         lines: &[String],
     ) -> Result<(), StoreError> {
         threads::extend(&self.pool, &self.failpoint, thread, known, lines).await
+    }
+
+    async fn add_request(&self, thread: &str, request: NewRequest<'_>) -> Result<u64, StoreError> {
+        requests::add(&self.pool, &self.failpoint, thread, request).await
+    }
+
+    async fn note_request(
+        &self,
+        thread: &str,
+        number: u64,
+        outcome: &str,
+    ) -> Result<(), StoreError> {
+        requests::note(&self.pool, &self.failpoint, thread, number, outcome).await
+    }
+
+    async fn requests(&self, thread: &str) -> Result<Vec<RequestRow>, StoreError> {
+        requests::rows(&self.pool, thread).await
+    }
+
+    async fn request_texts(&self, thread: &str, number: u64) -> Result<RequestTexts, StoreError> {
+        requests::texts(&mut *self.pool.acquire().await?, thread, number).await
+    }
+
+    async fn last_request(&self, thread: &str) -> Result<Option<(u64, RequestTexts)>, StoreError> {
+        requests::last(&self.pool, thread).await
+    }
+
+    async fn sent_requests(&self, thread: &str) -> Result<Vec<SentRequest>, StoreError> {
+        requests::sent(&self.pool, thread).await
     }
 
     async fn remove(&self, session: SessionId) -> Result<(), StoreError> {

@@ -4,161 +4,207 @@
 //! said since, and little else. A thread of many turns then costs about as much as its last request
 //! does, and not as much as all of them together.
 
-use sqlx::Row;
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
+use sqlx::{Row, SqliteExecutor};
 
 use super::difference::Difference;
-use super::{SqliteStore, sql};
+use super::write::BEGIN;
+use super::{sql, threads};
 use crate::content::ContentHash;
+use crate::id::SessionId;
+use crate::request::{NewRequest, RequestRow, RequestTexts, SentRequest, TextChange};
 use crate::store::StoreError;
+use crate::store::failpoint::Failpoint;
 
 /// After this many differences a text is kept whole, which bounds what reading one costs.
 const MOST_STEPS: i64 = 63;
-/// Takes the write lock at once: a transaction that reads first could not get it later.
-const BEGIN: &str = "BEGIN IMMEDIATE";
-
-/// The texts of a request, owned or borrowed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RequestTexts<T = String> {
-    /// What was sent.
-    pub body: T,
-    /// Where it came from.
-    pub ledger: T,
+/// Keeps a request in a transaction of its own.
+pub(super) async fn add(
+    pool: &SqlitePool,
+    failpoint: &Failpoint,
+    thread: &str,
+    request: NewRequest<'_>,
+) -> Result<u64, StoreError> {
+    failpoint.reach();
+    let mut transaction = pool.begin_with(BEGIN).await?;
+    let number = last_number(&mut transaction, thread).await? + 1;
+    // The thread of a member's first turn has no line before the turn has ended, and this may be all
+    // that is ever heard of it.
+    threads::name(&mut transaction, thread, request.turn.map(|turn| turn.session)).await?;
+    let row = RequestRow {
+        thread: thread.to_owned(),
+        number,
+        turn: request.turn.map(|turn| turn.turn.0),
+        attempt: request.turn.map(|turn| turn.attempt),
+        about: request.about.to_owned(),
+        outcome: None,
+    };
+    // Another program may have added one in between: then this one stands for itself.
+    let before = request.before.filter(|before| before.number + 1 == number);
+    write(&mut transaction, &row, before.map(|before| before.texts), request.texts).await?;
+    failpoint.reach();
+    transaction.commit().await?;
+    failpoint.reach();
+    Ok(number)
 }
 
-/// A request that is about to be sent.
-#[derive(Debug, Clone, Copy)]
-pub struct NewRequest<'r> {
-    /// The turn of a session that it belongs to, and the attempt of that turn.
-    pub turn: Option<(u64, u32)>,
-    /// What its sender says of it.
-    pub about: &'r str,
-    /// Its texts.
-    pub texts: RequestTexts<&'r str>,
-    /// The last request of the thread, as far as the sender knows.
-    pub before: Option<Predecessor<'r>>,
-}
-
-/// The request before another.
-#[derive(Debug, Clone, Copy)]
-pub struct Predecessor<'r> {
-    /// Its number.
-    pub number: u64,
-    /// Its texts.
-    pub texts: RequestTexts<&'r str>,
-}
-
-/// A request as it is stored, without its texts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestRow {
-    /// The thread.
-    pub thread: String,
-    /// The request's number in it, from 1.
-    pub number: u64,
-    /// The turn of a session that it belongs to.
-    pub turn: Option<u64>,
-    /// The attempt of that turn.
-    pub attempt: Option<u32>,
-    /// What its sender said of it.
-    pub about: String,
-    /// What came of it, as far as that is known.
-    pub outcome: Option<String>,
-}
-
-impl SqliteStore {
-    /// Keeps a request, for good when it returns. Returns its number in the thread.
-    pub async fn add_request(
-        &self,
-        thread: &str,
-        request: NewRequest<'_>,
-    ) -> Result<u64, StoreError> {
-        let mut transaction = self.pool.begin_with(BEGIN).await?;
-        let last: (Option<i64>,) =
-            sqlx::query_as("SELECT MAX(number) FROM request WHERE thread = $1")
-                .bind(thread)
-                .fetch_one(&mut *transaction)
-                .await?;
-        let number = last.0.unwrap_or(0) + 1;
-        sqlx::query(
-            "INSERT INTO request (thread, number, turn, attempt, about) VALUES ($1, $2, $3, $4, $5)",
-        )
-        .bind(thread)
-        .bind(number)
-        .bind(request.turn.map(|(turn, _)| sql(turn)))
-        .bind(request.turn.map(|(_, attempt)| i64::from(attempt)))
-        .bind(request.about)
-        .execute(&mut *transaction)
-        .await?;
-        // Another program may have added one in between: then this one stands for itself.
-        let before = request.before.filter(|before| sql(before.number) + 1 == number);
-        let texts = [Text::Body, Text::Ledger];
-        for text in texts {
-            let before = before.map(|before| text.of(before.texts));
-            let place = Place { thread, text, number };
-            place.write(&mut transaction, before, text.of(request.texts)).await?;
+/// Adds requests as a part of a session's commit.
+pub(super) async fn add_sent(
+    connection: &mut SqliteConnection,
+    failpoint: &Failpoint,
+    session: SessionId,
+    requests: Vec<SentRequest>,
+) -> Result<(), StoreError> {
+    let mut before: Option<(String, RequestTexts)> = None;
+    for request in requests {
+        failpoint.reach();
+        let RequestRow { thread, number, .. } = &request.row;
+        if last_number(connection, thread).await? + 1 != *number {
+            let what = format!("request {number} of the thread {thread}");
+            return Err(StoreError::Recorded { session, what });
         }
-        transaction.commit().await?;
-        u64::try_from(number).map_err(|_| StoreError::Damaged(format!("request {number}")))
+        let last = before.as_ref().filter(|(of, _)| of == thread).map(|(_, it)| it.borrowed());
+        let texts = request.texts_after(last.unwrap_or_default()).map_err(|(text, error)| {
+            StoreError::Damaged(format!("the {text} of request {number} of {thread}: {error}"))
+        })?;
+        threads::name(connection, thread, Some(session)).await?;
+        write(connection, &request.row, last, texts.borrowed()).await?;
+        before = Some((request.row.thread, texts));
     }
+    Ok(())
+}
 
-    /// Notes what came of a request, in place of what was noted before.
-    pub async fn note_request(
-        &self,
-        thread: &str,
-        number: u64,
-        outcome: &str,
-    ) -> Result<(), StoreError> {
-        sqlx::query("UPDATE request SET outcome = $1 WHERE thread = $2 AND number = $3")
-            .bind(outcome)
-            .bind(thread)
-            .bind(sql(number))
-            .execute(&self.pool)
-            .await?;
-        Ok(())
-    }
-
-    /// Returns the requests of a thread, oldest first, without their texts.
-    pub async fn requests(&self, thread: &str) -> Result<Vec<RequestRow>, StoreError> {
-        let rows = sqlx::query(
-            "SELECT thread, number, turn, attempt, about, outcome FROM request WHERE thread = $1 \
-             ORDER BY number",
-        )
+pub(super) async fn note(
+    pool: &SqlitePool,
+    failpoint: &Failpoint,
+    thread: &str,
+    number: u64,
+    outcome: &str,
+) -> Result<(), StoreError> {
+    failpoint.reach();
+    sqlx::query("UPDATE request SET outcome = $1 WHERE thread = $2 AND number = $3")
+        .bind(outcome)
         .bind(thread)
-        .fetch_all(&self.pool)
+        .bind(sql(number))
+        .execute(pool)
         .await?;
-        rows.iter().map(row).collect()
-    }
+    failpoint.reach();
+    Ok(())
+}
 
-    /// Returns the last request of a thread with its texts.
-    pub async fn last_request(
-        &self,
-        thread: &str,
-    ) -> Result<Option<(u64, RequestTexts)>, StoreError> {
-        let last: (Option<i64>,) =
-            sqlx::query_as("SELECT MAX(number) FROM request WHERE thread = $1")
-                .bind(thread)
-                .fetch_one(&self.pool)
-                .await?;
-        let Some(number) = last.0.and_then(|number| u64::try_from(number).ok()) else {
-            return Ok(None);
-        };
-        Ok(Some((number, self.request_texts(thread, number).await?)))
-    }
+pub(super) async fn rows(
+    connection: impl SqliteExecutor<'_>,
+    thread: &str,
+) -> Result<Vec<RequestRow>, StoreError> {
+    let rows = sqlx::query(
+        "SELECT thread, number, turn, attempt, about, outcome FROM request WHERE thread = $1 \
+         ORDER BY number",
+    )
+    .bind(thread)
+    .fetch_all(connection)
+    .await?;
+    rows.iter().map(row).collect()
+}
 
-    /// Returns the texts of a request. Costs at most 64 differences, of which none is more than half of
-    /// its text.
-    pub async fn request_texts(
-        &self,
-        thread: &str,
-        number: u64,
-    ) -> Result<RequestTexts, StoreError> {
-        let mut connection = self.pool.acquire().await?;
-        let place = |text| Place { thread, text, number: sql(number) };
-        Ok(RequestTexts {
-            body: place(Text::Body).read(&mut connection).await?,
-            ledger: place(Text::Ledger).read(&mut connection).await?,
-        })
+/// Returns the requests of a thread with their texts, as they are at one moment. Costs one pass over all
+/// that was sent, and holds two requests and what each of them added.
+pub(super) async fn sent(pool: &SqlitePool, thread: &str) -> Result<Vec<SentRequest>, StoreError> {
+    let mut transaction = pool.begin().await?;
+    let rows = rows(&mut *transaction, thread).await?;
+    let bodies = changes(&mut transaction, thread, Text::Body).await?;
+    let ledgers = changes(&mut transaction, thread, Text::Ledger).await?;
+    if bodies.len() != rows.len() || ledgers.len() != rows.len() {
+        return Err(StoreError::Damaged(format!("a request of the thread {thread} has no text")));
     }
+    let texts = bodies.into_iter().zip(ledgers);
+    let sent = rows
+        .into_iter()
+        .zip(texts)
+        .map(|(row, (body, ledger))| SentRequest { row, texts: RequestTexts { body, ledger } });
+    Ok(sent.collect())
+}
+
+async fn changes(
+    connection: &mut SqliteConnection,
+    thread: &str,
+    text: Text,
+) -> Result<Vec<TextChange>, StoreError> {
+    let rows = sqlx::query(
+        "SELECT from_start, from_end, bytes, hash, packed FROM request_text WHERE thread = $1 \
+         AND text = $2 ORDER BY number",
+    )
+    .bind(thread)
+    .bind(text.name())
+    .fetch_all(connection)
+    .await?;
+    let mut before = String::new();
+    let mut changes = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let difference = difference(row)?;
+        let mut text = before.clone().into_bytes();
+        difference.apply(&mut text)?;
+        let text = difference.checked(text)?;
+        changes.push(TextChange::of(&before, &text));
+        before = text;
+    }
+    Ok(changes)
+}
+
+pub(super) async fn last(
+    pool: &SqlitePool,
+    thread: &str,
+) -> Result<Option<(u64, RequestTexts)>, StoreError> {
+    let mut connection = pool.acquire().await?;
+    match last_number(&mut connection, thread).await? {
+        0 => Ok(None),
+        number => Ok(Some((number, texts(&mut connection, thread, number).await?))),
+    }
+}
+
+/// Returns the texts of a request. Costs at most 64 differences, of which none is more than half of its
+/// text.
+pub(super) async fn texts(
+    connection: &mut SqliteConnection,
+    thread: &str,
+    number: u64,
+) -> Result<RequestTexts, StoreError> {
+    let place = |text| Place { thread, text, number: sql(number) };
+    Ok(RequestTexts {
+        body: place(Text::Body).read(connection).await?,
+        ledger: place(Text::Ledger).read(connection).await?,
+    })
+}
+
+/// Returns the number of a thread's last request; 0 when it has none.
+async fn last_number(connection: &mut SqliteConnection, thread: &str) -> Result<u64, StoreError> {
+    let last = "SELECT COALESCE(MAX(number), 0) AS number FROM request WHERE thread = $1";
+    unsigned(&sqlx::query(last).bind(thread).fetch_one(connection).await?, "number")
+}
+
+async fn write(
+    connection: &mut SqliteConnection,
+    row: &RequestRow,
+    before: Option<RequestTexts<&str>>,
+    texts: RequestTexts<&str>,
+) -> Result<(), StoreError> {
+    let (thread, number) = (&*row.thread, sql(row.number));
+    sqlx::query(
+        "INSERT INTO request (thread, number, turn, attempt, about, outcome) \
+         VALUES ($1, $2, $3, $4, $5, $6)",
+    )
+    .bind(thread)
+    .bind(number)
+    .bind(row.turn.map(sql))
+    .bind(row.attempt.map(i64::from))
+    .bind(&row.about)
+    .bind(&row.outcome)
+    .execute(&mut *connection)
+    .await?;
+    for text in [Text::Body, Text::Ledger] {
+        let before = before.map(|before| text.of(before));
+        Place { thread, text, number }.write(connection, before, text.of(texts)).await?;
+    }
+    Ok(())
 }
 
 /// A text of a request.

@@ -7,7 +7,7 @@ use super::write::BEGIN;
 use crate::id::{MessageNumber, SessionId};
 use crate::store::StoreError;
 use crate::store::failpoint::Failpoint;
-use crate::thread::{Addition, ThreadLine};
+use crate::thread::{Addition, LoneThread, ThreadLine, ThreadOwner};
 
 pub(super) async fn lines(pool: &SqlitePool, thread: &str) -> Result<Vec<ThreadLine>, StoreError> {
     let rows: Vec<(String, Option<i64>)> =
@@ -32,6 +32,63 @@ pub(super) async fn of_session(
             .fetch_all(pool)
             .await?;
     Ok(rows.into_iter().map(|(name,)| name).collect())
+}
+
+pub(super) async fn owner(
+    pool: &SqlitePool,
+    thread: &str,
+) -> Result<Option<ThreadOwner>, StoreError> {
+    let found: Option<(Option<String>,)> =
+        sqlx::query_as("SELECT session FROM thread WHERE name = $1")
+            .bind(thread)
+            .fetch_optional(pool)
+            .await?;
+    let Some((session,)) = found else { return Ok(None) };
+    let Some(session) = session else { return Ok(Some(ThreadOwner::Nobody)) };
+    let session = session.parse().map_err(|_| {
+        StoreError::Damaged(format!("the thread {thread} is of `{session}`, which is no session"))
+    })?;
+    Ok(Some(ThreadOwner::Session(session)))
+}
+
+pub(super) async fn of_nobody(pool: &SqlitePool) -> Result<Vec<LoneThread>, StoreError> {
+    let rows: Vec<(String, i64)> = sqlx::query_as(
+        "SELECT name, \
+         (SELECT COALESCE(SUM(LENGTH(CAST(line AS BLOB))), 0) FROM thread_line WHERE thread = name) + \
+         (SELECT COALESCE(SUM(LENGTH(packed)), 0) FROM request_text WHERE thread = name) \
+         FROM thread WHERE session IS NULL ORDER BY name",
+    )
+    .fetch_all(pool)
+    .await?;
+    let thread = |(name, bytes)| LoneThread { name, bytes: u64::try_from(bytes).unwrap_or(0) };
+    Ok(rows.into_iter().map(thread).collect())
+}
+
+pub(super) async fn remove_lone(
+    pool: &SqlitePool,
+    failpoint: &Failpoint,
+    thread: &str,
+) -> Result<bool, StoreError> {
+    failpoint.reach();
+    let mut transaction = pool.begin_with(BEGIN).await?;
+    let removed = sqlx::query("DELETE FROM thread WHERE name = $1 AND session IS NULL")
+        .bind(thread)
+        .execute(&mut *transaction)
+        .await?;
+    if removed.rows_affected() == 0 {
+        return Ok(false);
+    }
+    for statement in [
+        "DELETE FROM request WHERE thread = $1",
+        "DELETE FROM request_text WHERE thread = $1",
+        "DELETE FROM thread_line WHERE thread = $1",
+    ] {
+        sqlx::query(statement).bind(thread).execute(&mut *transaction).await?;
+    }
+    failpoint.reach();
+    transaction.commit().await?;
+    failpoint.reach();
+    Ok(true)
 }
 
 /// Adds lines as a part of a session's commit; a thread that is not there yet is the session's.
@@ -91,7 +148,8 @@ async fn expect_lines(
     Err(StoreError::ThreadChanged(thread.to_owned()))
 }
 
-async fn name(
+/// Notes whose a thread is, if nobody has yet.
+pub(super) async fn name(
     connection: &mut SqliteConnection,
     thread: &str,
     session: Option<SessionId>,

@@ -5,7 +5,7 @@ use convoke_core::name::NameKey;
 use sqlx::sqlite::{SqliteConnection, SqlitePool};
 
 use super::packed::pack;
-use super::{sql, threads as thread_rows};
+use super::{requests as request_rows, sql, threads as thread_rows};
 use crate::content::Content;
 use crate::id::{Head, SessionId};
 use crate::progress::Progress;
@@ -47,7 +47,8 @@ pub(super) async fn commit(
     session: SessionId,
     commit: Commit,
 ) -> Result<Head, StoreError> {
-    let Commit { on, at, contents, messages, turns, attempts, progress, threads, state } = commit;
+    let Commit { on, at, contents, messages, turns, attempts, progress, threads, requests, state } =
+        commit;
     failpoint.reach();
     let mut transaction = pool.begin_with(BEGIN).await?;
     let id = session.to_string();
@@ -105,6 +106,7 @@ pub(super) async fn commit(
     for addition in threads {
         thread_rows::add(&mut transaction, failpoint, session, addition).await?;
     }
+    request_rows::add_sent(&mut transaction, failpoint, session, requests).await?;
     failpoint.reach();
     transaction.commit().await?;
     failpoint.reach();
@@ -282,11 +284,10 @@ pub(super) async fn remove(pool: &SqlitePool, session: SessionId) -> Result<(), 
         "DELETE FROM content WHERE hash IN (SELECT hash FROM content_use WHERE session = $1) AND NOT \
          EXISTS (SELECT 1 FROM content_use WHERE content_use.hash = content.hash AND session <> $1)",
         "DELETE FROM content_use WHERE session = $1",
+        "DELETE FROM request WHERE thread IN (SELECT name FROM thread WHERE session = $1)",
+        "DELETE FROM request_text WHERE thread IN (SELECT name FROM thread WHERE session = $1)",
         "DELETE FROM thread_line WHERE thread IN (SELECT name FROM thread WHERE session = $1)",
         "DELETE FROM thread WHERE session = $1",
-        // The threads of its models begin with its name, those that never came to a turn too.
-        "DELETE FROM request WHERE thread LIKE $1 || '-%'",
-        "DELETE FROM request_text WHERE thread LIKE $1 || '-%'",
     ] {
         sqlx::query(statement).bind(&id).execute(&mut *transaction).await?;
     }

@@ -1,0 +1,161 @@
+//! What is to be seen of a message while it is being written, attempt by attempt.
+
+/// The beginning of a message that is kept to compare with. A longer one that comes again is taken for
+/// the same after it.
+const MOST_KEPT: usize = 4 << 20;
+
+/// What was shown of the message that is being written.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    /// Its beginning.
+    start: String,
+    bytes: usize,
+    /// How much of it has come again since it began anew.
+    again: Option<usize>,
+}
+
+/// What is left to show.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fresh<'t> {
+    /// After what was shown.
+    More(&'t str),
+    /// As a text of its own: what was shown was of an attempt that failed.
+    Anew(String),
+}
+
+impl Shown {
+    /// Another attempt begins.
+    pub fn begin_again(&mut self) {
+        self.again = Some(0);
+    }
+
+    /// Returns whether nothing of the message was shown yet.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Takes in a piece. What comes once more is not shown once more.
+    pub fn piece<'t>(&mut self, text: &'t str) -> Fresh<'t> {
+        let Some(come) = self.again else {
+            self.add(text);
+            return Fresh::More(text);
+        };
+        let known = self.start.as_bytes().get(come..).unwrap_or_default();
+        let compared = known.len().min(text.len());
+        if text.as_bytes()[..compared] != known[..compared] {
+            // Where the attempts part lies between characters, or in one that then is a part of the text.
+            let same = self.start.get(..come).unwrap_or_default();
+            return self.anew(format!("{same}{text}"));
+        }
+        if come + text.len() <= self.bytes {
+            self.again = Some(come + text.len());
+            return Fresh::More("");
+        }
+        self.again = None;
+        let rest = text.get(self.bytes - come..).unwrap_or(text);
+        self.add(rest);
+        Fresh::More(rest)
+    }
+
+    /// Takes in the whole message, of which all that was shown may be a part.
+    pub fn whole<'t>(&mut self, text: &'t str) -> Fresh<'t> {
+        // An attempt that ended before it said as much as the one that failed.
+        let is_shorter = self.again.is_some() && text.len() < self.bytes;
+        let fresh = if is_shorter {
+            self.anew(text.to_owned())
+        } else {
+            self.begin_again();
+            self.piece(text)
+        };
+        // What was shown after it is of the message that follows, or was over the limit.
+        self.again = None;
+        self.bytes = self.bytes.saturating_sub(text.len());
+        self.start = self.start.get(text.len()..).unwrap_or_default().to_owned();
+        fresh
+    }
+
+    fn anew(&mut self, text: String) -> Fresh<'static> {
+        *self = Self::default();
+        self.add(&text);
+        Fresh::Anew(text)
+    }
+
+    fn add(&mut self, text: &str) {
+        let room = MOST_KEPT.saturating_sub(self.start.len());
+        // Nothing is kept after a gap.
+        if self.start.len() == self.bytes {
+            self.start.push_str(&text[..text.floor_char_boundary(room)]);
+        }
+        self.bytes += text.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shows pieces, attempts (`None` begins another) and the whole message at the end.
+    fn shown(pieces: &[Option<&str>], whole: &str) -> String {
+        let mut shown = Shown::default();
+        let mut text = String::new();
+        let mut print = |fresh: Fresh<'_>| match fresh {
+            Fresh::More(more) => text.push_str(more),
+            Fresh::Anew(anew) => text = format!("{text}\n\n{anew}"),
+        };
+        for piece in pieces {
+            match piece {
+                Some(piece) => print(shown.piece(piece)),
+                None => shown.begin_again(),
+            }
+        }
+        print(shown.whole(whole));
+        text
+    }
+
+    #[test]
+    fn a_message_is_shown_once_however_it_comes() {
+        let cases: &[(&[Option<&str>], &str, &str)] = &[
+            (&[], "one two", "one two"),
+            (&[Some("one "), Some("two")], "one two", "one two"),
+            (&[Some("one ")], "one two", "one two"),
+            // The same words again, in other pieces.
+            (&[Some("one tw"), None, Some("o"), Some("ne two")], "one two", "one two"),
+            (&[Some("one"), None, Some("o"), None, Some("one two")], "one two", "one two"),
+            // Other words.
+            (&[Some("one"), None, Some("o"), Some("ther")], "other", "one\n\nother"),
+            (&[Some("é"), None, Some("è")], "è", "é\n\nè"),
+            (&[Some("one two"), None, Some("one")], "one", "one two\n\none"),
+            (&[Some("one")], "two", "one\n\ntwo"),
+            // What was over the limit was shown, and is not of the message.
+            (&[Some("one "), Some("two")], "one", "one two"),
+        ];
+        for (pieces, whole, expected) in cases {
+            assert_eq!(shown(pieces, whole), *expected, "{pieces:?}");
+        }
+    }
+
+    #[test]
+    fn two_messages_of_one_answer_are_shown_once() {
+        let mut shown = Shown::default();
+        assert_eq!(shown.piece("one two"), Fresh::More("one two"));
+        assert_eq!(shown.whole("one "), Fresh::More(""));
+        assert_eq!(shown.whole("two!"), Fresh::More("!"));
+        assert!(shown.is_empty());
+    }
+
+    #[test]
+    fn of_a_message_without_end_a_bounded_beginning_is_kept() {
+        let piece = "é".repeat(1 << 20);
+        let mut shown = Shown::default();
+        for _ in 0..5 {
+            assert_eq!(shown.piece(&piece), Fresh::More(&piece));
+        }
+        assert_eq!(shown.start.len(), MOST_KEPT);
+        shown.begin_again();
+        for _ in 0..5 {
+            assert_eq!(shown.piece(&piece), Fresh::More(""));
+        }
+        assert_eq!(shown.piece("more"), Fresh::More("more"));
+        assert_eq!(shown.whole(&piece), Fresh::More(""));
+    }
+}

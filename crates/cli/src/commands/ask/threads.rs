@@ -1,0 +1,164 @@
+//! The threads that `convoke ask` can be told of: which are its own, and what is done with them.
+
+use std::cmp::Reverse;
+use std::io::{Write as _, stdout};
+
+use convoke_agent::event::Purpose;
+use convoke_model::{Log, ThreadId};
+use convoke_session::thread::{LoneThread, ThreadOwner};
+use convoke_session::{Millis, SqliteStore, Store as _};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{Arguments, Task};
+use crate::commands::sessions::list::{age, beginning_of};
+use crate::commands::sessions::{short, write_json};
+use crate::conversation::now;
+use crate::figures::count;
+use crate::outcome::{Outcome, UsageError};
+use crate::program;
+use crate::requests::StoredRequest;
+use crate::terminal::Paint;
+use crate::threads::StoredThreads;
+
+/// Refuses to change a thread of a session, which only who holds the session does, and one that is not
+/// there or in which nothing was said.
+pub(super) async fn expect_own(store: &SqliteStore, task: &Task) -> anyhow::Result<()> {
+    let (thread, command) = match task {
+        Task::Ask(_, None) | Task::Show(..) | Task::List => return Ok(()),
+        Task::Ask(_, Some(thread)) => (thread, "run --session ID --to MEMBER \"…\""),
+        Task::Compact(thread) => (thread, "sessions compact ID MEMBER"),
+        Task::Undo(thread) => (thread, "sessions compact ID MEMBER --undo"),
+        Task::Forget(thread) => (thread, "sessions rm ID"),
+    };
+    let refused = |why: String| Err(UsageError(format!("--thread: {why}")).into());
+    match store.thread_owner(thread.as_str()).await? {
+        None => refused(format!("there is no thread {thread}")),
+        Some(ThreadOwner::Session(session)) => {
+            let (program, id) = (program::name(), short(session));
+            let member = thread.member_of(&session.to_string());
+            let member = member.map_or("MEMBER".to_owned(), |member| quoted(&member));
+            let command = command.replace("ID", &id).replace("MEMBER", &member);
+            let whose = format!("{thread} is a thread of session {id}, and changes with it");
+            refused(format!("{whose}; use `{program} {command}`"))
+        }
+        Some(ThreadOwner::Nobody) if matches!(task, Task::Forget(_)) => Ok(()),
+        Some(ThreadOwner::Nobody) => {
+            match Log::load(&StoredThreads(store.clone()), thread).await? {
+                Some(_) => Ok(()),
+                None => refused(format!(
+                    "{thread}: there is nothing to go on with: its first turn was not done; ask anew"
+                )),
+            }
+        }
+    }
+}
+
+/// Returns a name as a shell takes it for one word.
+fn quoted(name: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+    if name.chars().all(is_plain) {
+        name.to_owned()
+    } else {
+        format!("'{}'", name.replace('\'', r"'\''"))
+    }
+}
+
+/// A thread as it is listed.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed {
+    thread: String,
+    /// Nobody knows it of a thread whose requests an earlier version did not keep.
+    first_question: Option<String>,
+    requests: u64,
+    /// The bytes that it takes in the store.
+    bytes: u64,
+    last_request_at: Option<Millis>,
+}
+
+/// Lists the threads of no session, the one that was last used first.
+pub(super) async fn list(store: &SqliteStore, arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let mut threads = Vec::new();
+    for thread in store.lone_threads().await? {
+        threads.push(Listed::read(store, thread).await?);
+    }
+    // Names sort by the time at which their threads were begun.
+    threads.sort_by_cached_key(|it| Reverse((it.last_request_at, it.thread.clone())));
+    if arguments.json {
+        write_json(&json!({"version": 1, "threads": threads}))?;
+        return Ok(Outcome::Done);
+    }
+    let mut out = stdout().lock();
+    let paint = Paint::for_stream(&out);
+    if threads.is_empty() {
+        writeln!(out, "There are no threads yet; `convoke ask` begins one.")?;
+    }
+    let now = now();
+    for thread in &threads {
+        writeln!(out, "{}", thread.line(now, paint))?;
+    }
+    Ok(Outcome::Done)
+}
+
+impl Listed {
+    async fn read(store: &SqliteStore, thread: LoneThread) -> anyhow::Result<Self> {
+        let LoneThread { name, bytes } = thread;
+        let requests = StoredRequest::of_thread(store, &name).await?;
+        let first = requests.iter().find(|it| it.about.purpose == Purpose::Answer);
+        let first_question = match first {
+            Some(first) => question_in(&first.texts(store).await?.body),
+            None => None,
+        };
+        Ok(Self {
+            thread: name,
+            first_question,
+            requests: requests.len() as u64,
+            bytes,
+            last_request_at: requests.last().and_then(|it| Millis::try_from(it.about.at).ok()),
+        })
+    }
+
+    fn line(&self, now: Millis, paint: Paint) -> String {
+        let (requests, bytes) = (count(self.requests, "request"), count(self.bytes, "byte"));
+        format!(
+            "{}  {:>10}  {}  {}",
+            paint.strong(&self.thread),
+            self.last_request_at.map_or_else(|| "-".to_owned(), |at| age(now - at)),
+            paint.faint(&format!("{requests}, {bytes}")),
+            self.first_question.as_deref().map_or_else(|| "-".to_owned(), beginning_of)
+        )
+    }
+}
+
+/// Returns the question that a thread's first request ends with, on either wire.
+fn question_in(body: &str) -> Option<String> {
+    let body: Value = serde_json::from_str(body).ok()?;
+    let items = body.get("input").or_else(|| body.get("messages"))?.as_array()?;
+    let asked = items.iter().rev().find(|item| item["role"] == "user")?;
+    match &asked["content"] {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(parts) => {
+            let texts = parts.iter().filter_map(|part| part["text"].as_str());
+            Some(texts.collect::<Vec<_>>().join("\n"))
+        }
+        _ => None,
+    }
+}
+
+/// Removes a thread with its requests.
+pub(super) async fn forget(
+    store: &SqliteStore,
+    thread: &ThreadId,
+    arguments: &Arguments,
+) -> anyhow::Result<Outcome> {
+    if !store.remove_lone_thread(thread.as_str()).await? {
+        return Err(UsageError(format!("--thread: there is no thread {thread}")).into());
+    }
+    if arguments.json {
+        write_json(&json!({"version": 1, "removed": thread.as_str()}))?;
+    } else {
+        writeln!(stdout(), "removed thread {thread}")?;
+    }
+    Ok(Outcome::Done)
+}

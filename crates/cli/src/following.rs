@@ -1,0 +1,47 @@
+//! Following the turn of a model to its end.
+
+use std::io;
+
+use convoke_agent::event::{Event, EventKind};
+use convoke_agent::{Outcome, Turn};
+
+/// A turn that has ended.
+pub struct Followed {
+    /// How it ended.
+    pub ended: Outcome,
+    /// The thread that it was taken with.
+    pub thread: Option<String>,
+    /// Whether all of it could be shown.
+    pub shown: io::Result<()>,
+}
+
+/// Follows a turn to its end. An interrupt cancels it, and so does a reader that went away.
+pub async fn follow(
+    mut turn: Turn,
+    mut show: impl FnMut(&Event<'_>) -> io::Result<()>,
+) -> Followed {
+    let canceller = turn.canceller();
+    let on_interrupt = canceller.clone();
+    let interrupt = tokio::spawn(async move {
+        // Without the signal nothing can be cancelled, and the turn goes on.
+        if tokio::signal::ctrl_c().await.is_ok() {
+            on_interrupt.cancel();
+        }
+    });
+    let mut thread = None;
+    let mut shown = Ok(());
+    while let Some(event) = turn.next().await {
+        if let EventKind::Started { session: Some(session), .. } = &event.kind {
+            thread = Some(session.to_string());
+        }
+        shown = show(&event);
+        if shown.is_err() {
+            // A reader that went away wants no more; the turn still gets to its end.
+            canceller.cancel();
+            break;
+        }
+    }
+    let ended = turn.outcome().await;
+    interrupt.abort();
+    Followed { ended, thread, shown }
+}

@@ -1,0 +1,54 @@
+//! `convoke ask` and the key: who gets it, and where it is not repeated.
+
+use convoke_rehearsal::Answer;
+
+use crate::model::{Model, answer, repository};
+
+#[test]
+fn the_key_of_the_file_goes_to_the_server_of_the_file_alone() {
+    let (own, other) = (Model::new([]), Model::new([Answer::say("Hi."), Answer::say("Hi.")]));
+    let context = repository(&own);
+    let url = |model: &Model| format!("{}/another/v1", model.server().base_url());
+    let (own_url, other_url) = (url(&own), url(&other));
+    let has_key = |model: &Model| {
+        let calls = model.server().model_calls();
+        calls.last().expect("a call").header("authorization").is_some()
+    };
+
+    let value = answer(&context, &["--base-url", &other_url, "--wire", "chat", "Hello"]);
+    assert!(!has_key(&other));
+    let remark = &value["diagnostics"][0];
+    assert_eq!(remark["code"], "agent.key-withheld", "{value}");
+    let told = remark["message"].as_str().expect("a message");
+    assert!(told.contains("`THE_KEY`") && told.contains(&other_url), "{told}");
+    let denied = ["ask", "--base-url", &other_url, "--deny", "agent.key-withheld", "Hello"];
+    assert_eq!(context.output(&denied, b"").status.code(), Some(3));
+
+    answer(&context, &["--base-url", &other_url, "--key-env", "THE_KEY", "Hello"]);
+    assert!(has_key(&other));
+    let value = answer(&context, &["--base-url", &own_url, "Hello"]);
+    assert!(has_key(&own));
+    assert_eq!(value["diagnostics"].as_array().map(Vec::len), Some(0), "{value}");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_and_a_key_is_not_repeated() {
+    let model = Model::new([]);
+    let context = repository(&model);
+    let refused = |arguments: &[&str]| {
+        let output = context.output(arguments, b"");
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).expect("UTF-8")
+    };
+    assert_eq!(
+        refused(&["ask", "--key-env", "sk-0123-secret", "Hello"]),
+        "convoke: `key-env` must be the name of a variable, not the key itself\n"
+    );
+    let told = refused(&["ask", "--context-window", "0", "Hello"]);
+    assert!(told.contains("0 is not in 1.."), "{told}");
+    let agents = context.home().join("config/agents.toml");
+    std::fs::write(&agents, "[agent.api]\nkey = \"sk-0123-secret\"\n").expect("a file");
+    let told = refused(&["ask", "Hello"]);
+    assert!(told.contains("line 2: unknown field `key`") && !told.contains("sk-0123"), "{told}");
+    assert!(model.bodies().is_empty());
+}

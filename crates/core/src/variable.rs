@@ -1,0 +1,32 @@
+//! Names of environment variables, as settings give them.
+
+/// The most characters of a name; a key that was put in its place is often longer.
+const LONGEST: usize = 64;
+
+/// Tells whether this can be the name of a variable. A setting that wants one and holds something else
+/// may hold a secret by mistake, and is not to be repeated.
+///
+/// ```
+/// use convoke_core::variable::is_variable_name;
+/// assert!(is_variable_name("MODEL_KEY_2") && is_variable_name("_key"));
+/// assert!(!is_variable_name("sk-0123") && !is_variable_name("2nd") && !is_variable_name(""));
+/// ```
+pub fn is_variable_name(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    name.len() <= LONGEST
+        && name.bytes().all(fits)
+        && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
+}
+
+/// Tells whether a name reads like a key: long, and of letters and digits without a system.
+///
+/// ```
+/// use convoke_core::variable::looks_like_a_key;
+/// assert!(looks_like_a_key("hf_aB3dE5fG7hJ9kLmNoPqR"));
+/// assert!(!looks_like_a_key("OPENAI_API_KEY_NUMBER_2") && !looks_like_a_key("my_key_2"));
+/// ```
+pub fn looks_like_a_key(name: &str) -> bool {
+    name.len() >= 20
+        && name.bytes().any(|byte| byte.is_ascii_digit())
+        && name.bytes().any(|byte| byte.is_ascii_lowercase())
+}

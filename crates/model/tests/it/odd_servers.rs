@@ -1,0 +1,37 @@
+//! Turns with servers that say what nobody would expect.
+
+use convoke_agent::config::ApiWire;
+use convoke_agent::event::EventKind;
+use convoke_rehearsal::script::{Content, HttpError};
+use convoke_rehearsal::{Answer, Reply, Script, Usage};
+
+use crate::lab::Lab;
+
+#[tokio::test]
+async fn counts_that_no_server_can_mean_do_no_harm() {
+    let usage = Usage { input: u64::MAX, output: u64::MAX, cached: u64::MAX };
+    let counted = |text: &str| Answer::from(Reply::default().say(text).with_usage(usage));
+    let script = Script::new([counted("One."), counted("SUMMARY"), counted("Two.")]);
+    let lab = Lab::new(ApiWire::Responses, script).await.with_window(100_000);
+    let first = lab.say("First", None).await;
+    assert_eq!(first.reply(), "One.");
+    // Whatever it means, the thread counts as full; and the turn uses it all twice.
+    assert_eq!(lab.say("Second", Some(&first)).await.reply(), "Two.");
+}
+
+#[tokio::test]
+async fn a_rate_limit_is_no_full_context_whatever_its_words() {
+    let mut limited = HttpError::new(429, "Too many tokens, please wait before trying again.");
+    limited.headers.push(("retry-after".to_owned(), "0".to_owned()));
+    let limited = Content::Error(limited).into();
+    let script = Script::new([Answer::say("One."), limited, Answer::say("Two.")]);
+    let lab = Lab::new(ApiWire::Chat, script).await;
+    let first = lab.say("First", None).await;
+    let second = lab.say("Second", Some(&first)).await;
+    assert_eq!(second.story(), ["started", "retry 1 Some(429)", "text Two.", "finished done"]);
+    let wait = second.events.iter().find_map(|event| match &event.kind {
+        EventKind::Retry { wait_ms, .. } => *wait_ms,
+        _ => None,
+    });
+    assert!(wait.is_some_and(|wait| wait < 2_000), "{wait:?}");
+}

@@ -1,0 +1,197 @@
+//! A room with members that remember, and that say what they would send to a model.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use convoke_agent::delivery::Keeper;
+use convoke_agent::event::{Event as AgentEvent, EventKind};
+use convoke_agent::redact::Redactor;
+use convoke_agent::turn::Memory;
+use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::{Agent, Delivery, Outcome, Turn, Verdict};
+use convoke_session::request::{NewRequest, Predecessor, RequestRow, RequestTexts, RequestTurn};
+use convoke_session::transfer::{export, fork};
+use convoke_session::{
+    Coordinator, Crew, MemberName, MessageNumber, NewSession, Saying, Seat, SessionId, SqliteStore,
+    Store, TurnId,
+};
+use convoke_team::Team;
+use tempfile::TempDir;
+
+const TEAM: &str = "[[member]]\nname = \"kim\"\nhuman = true\n\n\
+    [[member]]\nname = \"ada\"\nagent = \"plain\"\n\n[[member]]\nname = \"bob b\"\nagent = \"plain\"\n";
+
+/// Remembers the name of every turn unless it is told to forget it, and answers with how many it
+/// remembers; sends a request and fails when told to.
+struct Rememberer {
+    store: SqliteStore,
+    thread: String,
+}
+
+impl Agent for Rememberer {
+    fn start(&self, delivery: Delivery) -> Turn {
+        let (turn, side, sender) = Turn::open(Redactor::default());
+        let (store, thread) = (self.store.clone(), self.thread.clone());
+        tokio::spawn(async move {
+            let known = store.thread(&thread).await.unwrap().len();
+            let Keeper::Caller { turn } = &delivery.keeper else { panic!("who keeps it?") };
+            let mut outcome = Outcome::failed(Failure::new(Reason::OutputFull, "too much"));
+            outcome.reply = format!("{known} remembered");
+            if !delivery.prompt.contains("fail") {
+                outcome.verdict = Verdict::Done;
+            }
+            if delivery.prompt.contains("meddle") {
+                store
+                    .extend_thread(&thread, known, &["by somebody else".to_owned()])
+                    .await
+                    .unwrap();
+            }
+            if delivery.prompt.contains("send") {
+                let name = delivery.turn.as_ref().unwrap();
+                let of = RequestTurn {
+                    session: name.session.parse().unwrap(),
+                    turn: TurnId(name.number),
+                    attempt: name.attempt,
+                };
+                send(&store, &thread, Some(of), turn).await;
+            }
+            if !delivery.prompt.contains("forget") {
+                outcome.memory = Some(Memory { thread, known, lines: vec![turn.clone()] });
+            }
+            side.send(AgentEvent::own(EventKind::Finished { verdict: outcome.verdict.clone() }))
+                .await;
+            drop(side);
+            sender.send(outcome).unwrap();
+        });
+        turn
+    }
+}
+
+/// Keeps a request that has all of the one before and a little more.
+pub async fn send(store: &SqliteStore, thread: &str, turn: Option<RequestTurn>, what: &str) {
+    let last = store.last_request(thread).await.unwrap();
+    let (body, ledger) =
+        last.as_ref().map_or(("", ""), |(_, texts)| (&*texts.body, &*texts.ledger));
+    let body = format!("{}{what} \u{FEFF}\0\r\n\u{2028}é漢🦀\\\"]", body.trim_end_matches(']'));
+    let ledger = format!("{ledger}{what}\n");
+    let before = last
+        .as_ref()
+        .map(|(number, texts)| Predecessor { number: *number, texts: texts.borrowed() });
+    let texts = RequestTexts { body: &*body, ledger: &*ledger };
+    let about = format!("about {what}");
+    let number =
+        store.add_request(thread, NewRequest { turn, about: &about, texts, before }).await.unwrap();
+    store.note_request(thread, number, &format!("end of {what}")).await.unwrap();
+}
+
+/// A request with its whole texts.
+pub type Whole = (RequestRow, RequestTexts);
+
+pub struct Room {
+    _directory: TempDir,
+    pub store: SqliteStore,
+    pub session: SessionId,
+}
+
+impl Room {
+    pub async fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(directory.path()).await.unwrap();
+        Self { _directory: directory, store, session: SessionId::generate() }
+    }
+
+    /// Holds a conversation of three answered sayings: ada, bob and ada remember a turn each.
+    pub async fn talked() -> Self {
+        let room = Self::new().await;
+        let mut coordinator = room.begin().await;
+        for (says, to) in [("one", "ada"), ("two", "bob b"), ("three", "ada")] {
+            coordinator.accept(Saying::new("kim", says).to([to])).await.unwrap();
+            coordinator.run().await.unwrap();
+        }
+        room
+    }
+
+    /// Holds a conversation in which ada is sent a request, another by hand and a third, and bob fails
+    /// with one; he is asked again, and that waits.
+    pub async fn sent() -> Self {
+        let room = Self::new().await;
+        let mut coordinator = room.begin().await;
+        for says in ["send one", "send two"] {
+            coordinator.accept(Saying::new("kim", says).to(["ada"])).await.unwrap();
+            coordinator.run().await.unwrap();
+            if says == "send one" {
+                send(&room.store, &thread(room.session, "ada"), None, "by hand").await;
+            }
+        }
+        coordinator.accept(Saying::new("kim", "send, forget, fail").to(["bob b"])).await.unwrap();
+        coordinator.run().await.unwrap();
+        coordinator.accept(Saying::new("kim", "again").to(["bob b"])).await.unwrap();
+        room
+    }
+
+    /// Returns what a member was sent, without the name of its thread.
+    pub async fn requests(&self, session: SessionId, member: &str) -> Vec<Whole> {
+        let thread = thread(session, member);
+        let mut whole = Vec::new();
+        for mut row in self.store.requests(&thread).await.unwrap() {
+            let texts = self.store.request_texts(&thread, row.number).await.unwrap();
+            row.thread.clear();
+            whole.push((row, texts));
+        }
+        whole
+    }
+
+    fn crew(&self, session: SessionId) -> Crew {
+        let seats = ["ada", "bob b"].map(|name| {
+            let thread = thread(session, name);
+            let agent = Rememberer { store: self.store.clone(), thread };
+            (MemberName::from(name), Seat::new(Arc::new(agent), "/"))
+        });
+        Crew::new(Team::parse(TEAM).unwrap(), HashMap::from(seats))
+    }
+
+    pub async fn begin(&self) -> Coordinator<SqliteStore> {
+        let new = new_session(self.session);
+        let crew = self.crew(self.session);
+        Coordinator::create(self.store.clone(), new, crew, Box::new(|_| {})).await.unwrap()
+    }
+
+    pub async fn open(&self, session: SessionId) -> Coordinator<SqliteStore> {
+        let crew = self.crew(session);
+        Coordinator::open(self.store.clone(), session, crew, Box::new(|_| {})).await.unwrap()
+    }
+
+    pub async fn lines(&self, session: SessionId, member: &str) -> Vec<(Option<u64>, String)> {
+        let lines = self.store.thread(&thread(session, member)).await.unwrap();
+        lines.into_iter().map(|line| (line.as_of.map(|number| number.0), line.text)).collect()
+    }
+
+    pub async fn fork(&self, after: Option<u64>) -> (SessionId, Vec<&'static str>) {
+        let copy = SessionId::generate();
+        let after = after.map(MessageNumber);
+        let told = fork(&self.store, self.session, after, copy, 7).await.unwrap();
+        (copy, told.iter().map(|diagnostic| diagnostic.code.name()).collect())
+    }
+
+    pub async fn exported(&self) -> String {
+        let mut out = Vec::new();
+        export(&self.store, self.session, &mut out).await.unwrap();
+        String::from_utf8(out).unwrap()
+    }
+}
+
+pub fn thread(session: SessionId, member: &str) -> String {
+    format!("{session}-{}", member.replace(' ', "_20"))
+}
+
+pub fn new_session(id: SessionId) -> NewSession {
+    NewSession {
+        id,
+        created_at: 1,
+        name: None,
+        directory: "/work".to_owned(),
+        team: TEAM.to_owned(),
+        task: None,
+        rehearsal: None,
+    }
+}

@@ -1,0 +1,155 @@
+//! What models were sent goes with their session: copied, cut, exported, imported and removed.
+
+use convoke_session::transfer::{
+    BadRequest, BroughtRequest, Checks, TransferError, export, import,
+};
+use convoke_session::{SessionId, Store as _};
+
+use crate::room::{Room, new_session, thread};
+use crate::stage::unchecked;
+
+#[tokio::test]
+async fn a_copy_has_what_was_sent_in_its_turns_and_no_more() {
+    let room = Room::sent().await;
+    let (ada, bob) =
+        (room.requests(room.session, "ada").await, room.requests(room.session, "bob b").await);
+    assert_eq!((ada.len(), bob.len()), (3, 1));
+    // Ada answers with messages 2 and 4; bob was asked in the fifth, and again in the sixth.
+    let cases = [
+        (None, 3, 1),
+        (Some(6), 3, 1),
+        (Some(5), 3, 1),
+        (Some(4), 3, 0),
+        (Some(3), 2, 0),
+        (Some(2), 2, 0),
+        (Some(1), 0, 0),
+    ];
+    for (after, hers, his) in cases {
+        let (copy, told) = room.fork(after).await;
+        assert_eq!(told, [""; 0], "after {after:?}");
+        assert_eq!(room.requests(copy, "ada").await, ada[..hers], "after {after:?}");
+        assert_eq!(room.requests(copy, "bob b").await, bob[..his], "after {after:?}");
+        let threads = room.store.threads(copy).await.unwrap();
+        assert_eq!(threads.len(), usize::from(hers > 0) + usize::from(his > 0), "{threads:?}");
+    }
+    assert_eq!(room.requests(room.session, "ada").await, ada, "the original is as it was");
+}
+
+#[tokio::test]
+async fn what_was_sent_by_hand_goes_with_the_turn_before_it() {
+    let room = Room::sent().await;
+    let hers = thread(room.session, "ada");
+    crate::room::send(&room.store, &hers, None, "by hand at last").await;
+    let ada = room.requests(room.session, "ada").await;
+    let (copy, _) = room.fork(Some(3)).await;
+    assert_eq!(room.requests(copy, "ada").await, ada[..2]);
+    let (copy, _) = room.fork(Some(4)).await;
+    assert_eq!(room.requests(copy, "ada").await, ada);
+}
+
+#[tokio::test]
+async fn removing_a_session_removes_what_was_sent_alone() {
+    let room = Room::sent().await;
+    let (copy, _) = room.fork(None).await;
+    let ada = room.requests(copy, "ada").await;
+    room.store.remove(room.session).await.unwrap();
+    for member in ["ada", "bob b"] {
+        assert_eq!(room.requests(room.session, member).await, []);
+    }
+    assert_eq!(room.requests(copy, "ada").await, ada);
+}
+
+#[tokio::test]
+async fn every_request_is_exported_and_comes_back_to_the_byte() {
+    let room = Room::sent().await;
+    let text = room.exported().await;
+    let other = Room::new().await;
+    let seen = std::sync::Mutex::new(Vec::new());
+    let check = |request: BroughtRequest<'_>| {
+        seen.lock().unwrap().push((request.about.to_owned(), request.texts.ledger.to_owned()));
+        Ok(())
+    };
+    let checks = Checks { request: &check, ..unchecked() };
+    let mut new = new_session(SessionId::generate());
+    import(&other.store, &text, new.clone(), checks).await.unwrap();
+    let expected = [
+        ("about 1/1", "1/1\n"),
+        ("about by hand", "1/1\nby hand\n"),
+        ("about 2/3", "1/1\nby hand\n2/3\n"),
+        ("about 3/5", "3/5\n"),
+    ];
+    let expected = expected.map(|(about, ledger)| (about.to_owned(), ledger.to_owned()));
+    assert_eq!(seen.into_inner().unwrap(), expected);
+    for member in ["ada", "bob b"] {
+        let sent = room.requests(room.session, member).await;
+        assert_eq!(other.requests(room.session, member).await, sent);
+    }
+    let mut out = Vec::new();
+    export(&other.store, room.session, &mut out).await.unwrap();
+    assert_eq!(String::from_utf8(out).unwrap(), text);
+    // Where the id is taken, the requests go with the new one.
+    new.id = SessionId::generate();
+    import(&room.store, &text, new.clone(), unchecked()).await.unwrap();
+    assert_eq!(room.requests(new.id, "ada").await, room.requests(room.session, "ada").await);
+}
+
+#[tokio::test]
+async fn requests_that_do_not_fit_are_refused_with_their_line_and_field_and_nothing_is_left_behind()
+{
+    let text = Room::sent().await.exported().await;
+    let lines: Vec<&str> = text.lines().collect();
+    let first = lines.iter().position(|line| line.starts_with("{\"request\"")).unwrap();
+    let of_ada = lines[first];
+    let at = |offset: usize, problem: &str| format!("line {}: {problem}", first + 1 + offset);
+    let ada = |offset: usize, problem: &str| {
+        at(offset, &format!("request {} of the thread `ada`: {problem}", offset + 1))
+    };
+    let changed = |from: &str, to: &str| {
+        let (before, requests) = text.split_at(text.find(of_ada).unwrap());
+        assert!(requests.contains(from), "{from}");
+        format!("{before}{}", requests.replacen(from, to, 1))
+    };
+    let cases = [
+        (changed("\"thread\":\"ada\"", "\"thread\":\"a/d\""), at(0, "`a/d` is no name")),
+        (
+            changed("\"number\":1", "\"number\":2"),
+            at(0, "request 2 of the thread `ada`: the field `number`"),
+        ),
+        (changed("\"about\":\"about 1/1\"", "\"about\":1"), at(0, "invalid type")),
+        (changed("\"fromStart\":0", "\"fromStart\":-1"), at(0, "invalid value")),
+        (
+            changed("\"attempt\":1,", ""),
+            ada(0, "of the fields `turn` and `attempt` one is missing"),
+        ),
+        (changed("\"turn\":1", "\"turn\":9"), ada(0, "the field `turn`: there is no turn 9")),
+        (
+            changed("\"attempt\":1", "\"attempt\":2"),
+            ada(0, "the field `attempt`: turn 1 has no attempt 2"),
+        ),
+        (changed("\"fromStart\":0", "\"fromStart\":1"), ada(0, "the field `body`: it takes what")),
+        (
+            changed("\"between\":\"by hand\\n\"", "\"between\":\"by band\\n\""),
+            ada(1, "the field `ledger`: the text has another hash"),
+        ),
+        (changed("about 2/3", "about three"), ada(2, "the field `about`: three is no number")),
+        (
+            format!("{text}{of_ada}\n"),
+            "the lines of the thread `ada` do not stand together".to_owned(),
+        ),
+    ];
+    let check = |request: BroughtRequest<'_>| match request.about {
+        "about three" => {
+            Err(BadRequest { field: "about", reason: "three is no number".to_owned() })
+        }
+        _ => Ok(()),
+    };
+    let checks = Checks { request: &check, ..unchecked() };
+    let room = Room::new().await;
+    for (text, why) in cases {
+        let new = new_session(SessionId::generate());
+        let refused = import(&room.store, &text, new, checks).await;
+        let Err(error @ TransferError::Invalid { .. }) = refused else { panic!("{why}") };
+        assert!(error.to_string().contains(&why), "{error} is not {why}");
+        assert_eq!(room.store.sessions().await.unwrap(), []);
+    }
+}
