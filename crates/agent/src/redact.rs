@@ -3,6 +3,7 @@
 //! Two nets: the values of secrets that we know, because they stand in an agent's environment, and
 //! forms that only secrets have.
 
+mod pem;
 mod pieces;
 
 use std::borrow::Cow;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use convoke_core::Diagnostic;
 use memchr::memmem;
 
+use self::pem::Reach;
 pub use self::pieces::Pieces;
 use crate::event::{Event, EventKind};
 use crate::verdict::{Failure, Verdict};
@@ -65,10 +67,6 @@ const FORMS: &[(&str, usize)] = &[
     ("eyJ", 60),
 ];
 
-/// How a private key begins, and how much of its first line says that it is one.
-const KEY_BEGINS: &str = "-----BEGIN ";
-const KEY_TITLE: usize = 80;
-
 /// Words in a variable's name that say its value is a secret.
 const SECRET_NAMES: &[&str] =
     &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "COOKIE"];
@@ -90,12 +88,10 @@ impl Redactor {
     /// Creates a redactor that knows the secrets of an environment.
     pub fn for_env(env: &[(OsString, OsString)]) -> Self {
         let secrets = env.iter().filter_map(|(name, value)| {
-            let name = name.to_str()?.to_ascii_uppercase();
             let value = value.to_str()?;
-            let secret = SECRET_NAMES.iter().any(|word| name.contains(word));
-            (secret && value.len() >= SHORTEST).then(|| value.to_owned())
+            (is_secret_name(name.to_str()?) && value.len() >= SHORTEST).then_some(value)
         });
-        Self::knowing(secrets.collect())
+        Self::knowing(secrets.flat_map(spellings).collect())
     }
 
     /// Returns a redactor that knows a key, too.
@@ -109,9 +105,7 @@ impl Redactor {
             return self.clone();
         }
         let mut known = self.known.to_vec();
-        // In JSON it may be spelt in another way.
-        let escaped = serde_json::to_string(key).unwrap_or_default();
-        known.extend([key.to_owned(), escaped.trim_matches('"').to_owned()]);
+        known.extend(spellings(key));
         Self::knowing(known)
     }
 
@@ -126,6 +120,21 @@ impl Redactor {
     /// Costs one pass over the text for each known secret and each form.
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         masked(text, &self.spans(text, None))
+    }
+
+    /// Takes the secrets out of a text, and returns in how many places there were any.
+    pub fn redact_in_place(&self, text: &mut String) -> u64 {
+        let spans = self.spans(text, None);
+        let mut places = 0;
+        let mut from = 0;
+        for &(start, end) in &spans {
+            places += u64::from(start >= from);
+            from = from.max(end);
+        }
+        if let Cow::Owned(clean) = masked(text, &spans) {
+            *text = clean;
+        }
+        places
     }
 
     /// Returns the text without the secrets that are known; everything else stays as it is.
@@ -144,18 +153,18 @@ impl Redactor {
             for start in memmem::find_iter(text.as_bytes(), beginning.as_bytes()) {
                 if begins_a_word(text, start, before) {
                     let body = start + beginning.len();
-                    let length = text[body..].bytes().take_while(|&b| is_body(b)).count();
-                    // A full stop ends the sentence, not the secret.
-                    let length = text[body..body + length].trim_end_matches('.').len();
+                    let length = form_body(&text[body..]).1;
                     if length >= fewest {
                         spans.push((start, body + length));
                     }
                 }
             }
         }
-        for start in memmem::find_iter(text.as_bytes(), KEY_BEGINS.as_bytes()) {
-            if let Some(span) = private_key(text, start) {
-                spans.push(span);
+        for start in memmem::find_iter(text.as_bytes(), pem::BEGINS.as_bytes()) {
+            match pem::key(&text[start..]) {
+                Reach::Nothing | Reach::Undecided => {}
+                Reach::To(length) => spans.push((start, start + length)),
+                Reach::AtLeast(_) => spans.push((start, text.len())),
             }
         }
         spans.sort_unstable();
@@ -173,6 +182,19 @@ impl Redactor {
         }
         spans
     }
+}
+
+/// Tells whether the name of a variable says that its value is a secret.
+pub fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    SECRET_NAMES.iter().any(|word| name.contains(word))
+}
+
+/// Returns how a secret may be spelt: as it is, and in JSON.
+fn spellings(secret: &str) -> [String; 2] {
+    let quoted = serde_json::to_string(secret).unwrap_or_default();
+    let escaped = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    [secret.to_owned(), escaped.unwrap_or(secret).to_owned()]
 }
 
 /// Returns a text with a mark in the place of each span.
@@ -272,19 +294,11 @@ fn is_body(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
 
-fn private_key(text: &str, start: usize) -> Option<(usize, usize)> {
-    let rest = &text[start..];
-    let title = rest.find('\n').unwrap_or(rest.len()).min(KEY_TITLE);
-    // Anything may follow, and the title's length may lie inside a character.
-    let title = &rest[..rest.floor_char_boundary(title)];
-    if !title.contains("PRIVATE KEY") {
-        return None;
-    }
-    let end = match rest.find("-----END ") {
-        Some(end) => rest[end..].find('\n').map_or(rest.len(), |line| end + line),
-        None => rest.len(),
-    };
-    Some((start, start + end))
+/// Returns how much of a text's beginning may be the body of a form, and how much of that is: a full stop
+/// ends the sentence, not the secret.
+fn form_body(text: &str) -> (usize, usize) {
+    let length = text.bytes().take_while(|&b| is_body(b)).count();
+    (length, text[..length].trim_end_matches('.').len())
 }
 
 #[cfg(test)]
@@ -344,6 +358,53 @@ mod tests {
         ] {
             assert_eq!(redactor.redact(&text), clean);
         }
+    }
+
+    #[test]
+    fn a_private_key_is_taken_out_to_its_end_and_its_title_alone_is_none() {
+        let redactor = Redactor::default();
+        let line = "a1B2+/c3".repeat(8);
+        let title = "-----BEGIN RSA PRIVATE KEY-----";
+        let end = "-----END RSA PRIVATE KEY-----";
+        for (text, clean) in [
+            (format!("it looks for `{title}`.\n\nIt misses EC keys\n[NEXT: you]"), None),
+            (format!("{title}\n\nThe title stands alone.\n"), None),
+            (format!("between {title} and {end} there is base64"), None),
+            (format!("{title}\n{end}"), None),
+            (format!("{title}\n...\n{end}\n"), None),
+            (format!("{title}\n{line}\n{line}\nAb1=\n{end}\nover"), Some("[redacted]\nover")),
+            (format!("{title}\r\n{line}\r\nAb1=\r\n{end}\r\nover"), Some("[redacted]\r\nover")),
+            (format!("{title}\nMIIEabc\n{end} over"), Some("[redacted] over")),
+            (
+                format!(
+                    "{title}\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0A1B\n\n{line}\n{end}"
+                ),
+                Some("[redacted]"),
+            ),
+            (
+                format!("{title}\n{line}\n{line}\n\nNo end. [NEXT: you]"),
+                Some("[redacted]\n\nNo end. [NEXT: you]"),
+            ),
+            (format!("{title}\n{line}\n[NEXT: you]"), Some("[redacted]\n[NEXT: you]")),
+            (format!("> {title}\n> {line}\n> {end}\nover"), Some("> [redacted]\nover")),
+            (format!(" 1\t{title}\n 2\t{line}\n 3\t{line}\n"), Some(" 1\t[redacted]")),
+            (
+                format!("{{\"k\":\"{title}\\n{line}\\n{end}\\n\",\"a\":1}}"),
+                Some("{\"k\":\"[redacted]\\n\",\"a\":1}"),
+            ),
+            (format!("K='{title} {line} {line} {end}'"), Some("K='[redacted]'")),
+        ] {
+            assert_eq!(redactor.redact(&text), clean.unwrap_or(&text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_known_secret_is_found_in_its_json_spelling_too() {
+        let redactor = Redactor::for_env(&env(&[("A_TOKEN", "corr\"ect\\horse\"")]));
+        assert_eq!(
+            redactor.redact(r#"{"k":"corr\"ect\\horse\""} corr"ect\horse""#),
+            r#"{"k":"[redacted]"} [redacted]"#
+        );
     }
 
     #[test]

@@ -2,6 +2,10 @@
 
 use std::process::ExitCode;
 
+use convoke_session::StoreError;
+
+use crate::conversation::home::Home;
+use crate::surroundings;
 use crate::terminal::shown_on;
 
 /// How a command ended.
@@ -33,7 +37,52 @@ pub struct UsageError(pub String);
 /// Explains an error to a person and returns its exit code.
 #[expect(clippy::print_stderr, reason = "this is where errors reach the person")]
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    let text = format!("{error:#}");
+    let text = format!("{}{}", explained(error), where_it_failed(error));
     eprintln!("convoke: {}", shown_on(&std::io::stderr(), &text));
     ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
+}
+
+/// Returns what an error says, and its causes as far as they say more.
+fn explained(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+/// Names the file of a database that failed, which its own errors do not.
+fn where_it_failed(error: &anyhow::Error) -> String {
+    let is_store = |error: &StoreError| matches!(error, StoreError::Database(_));
+    let failed = error.chain().any(|cause| cause.downcast_ref().is_some_and(is_store));
+    match surroundings::of_process() {
+        Ok(surroundings) if failed => {
+            let file = Home::of(&surroundings).data.join("sessions.db");
+            format!(
+                "; the sessions are in {}: if the file is damaged, move it away and begin anew, or put \
+                 an earlier copy in its place",
+                file.display()
+            )
+        }
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_that_an_error_names_itself_is_not_said_twice() {
+        let error = std::io::Error::other("the disk is full");
+        let error = StoreError::Io { path: "/x/y".into(), source: error };
+        let error = anyhow::Error::from(error).context("cannot begin");
+        assert_eq!(explained(&error), "cannot begin: /x/y: the disk is full");
+        let error = anyhow::anyhow!("no such file").context("cannot read a");
+        assert_eq!(explained(&error), "cannot read a: no such file");
+    }
 }

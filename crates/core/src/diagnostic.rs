@@ -72,6 +72,9 @@ codes! {
     EventsTruncated = "events.truncated",
         "A turn had more events than are kept; the later ones were shown and not stored.",
         "Nothing of the reply is missing; look into the agent's own log for the rest.";
+    ReplyRedacted = "reply.redacted",
+        "A part of a reply is a secret, or has the form of one, and `[redacted]` was stored in its place.",
+        "Nothing, if it was a secret: change it, since an agent has read it; else have it spelt another way.";
     SnapshotDuplicateId = "snapshot.duplicate-id",
         "Two messages of an imported snapshot have the same id; both were kept.",
         "Give each message its own id.";

@@ -40,14 +40,17 @@ pub(crate) struct EventLog {
     said: String,
     /// Pieces of a text that is not whole yet.
     pieces: String,
-    /// How much of the lines and of the pieces was handed on for storing.
-    stored_lines: usize,
+    /// The lines that were not handed on for storing yet. Whole texts are among them also when there is
+    /// no room for their events: they replace the pieces that were handed on.
+    unstored_lines: String,
+    /// How much of the pieces was handed on for storing.
     stored_pieces: usize,
 }
 
 impl EventLog {
     /// Adds an event.
     pub(crate) fn add(&mut self, event: &Event<'static>) {
+        let mut is_said = false;
         if event.sub_agent.is_none()
             && let EventKind::Text { text, part } = &event.kind
         {
@@ -57,6 +60,7 @@ impl EventLog {
                     self.pieces.clear();
                     self.stored_pieces = 0;
                     add_paragraph(&mut self.said, text);
+                    is_said = true;
                 }
             }
         }
@@ -68,31 +72,30 @@ impl EventLog {
         if is_piece {
             return;
         }
-        match serde_json::to_string(event) {
-            Ok(line) if self.lines.len() + line.len() < MOST_EVENT_BYTES => {
-                self.lines.push_str(&line);
-                self.lines.push('\n');
-            }
-            _ => self.left_out += 1,
+        // An event is strings and numbers: it cannot fail to be JSON.
+        let line = serde_json::to_string(event).unwrap_or_default();
+        let is_kept = keep_line(&mut self.lines, &line);
+        if is_kept || is_said {
+            self.unstored_lines.push_str(&line);
+            self.unstored_lines.push('\n');
         }
+        self.left_out += u64::from(!is_kept);
     }
 
     /// Returns how many bytes were not handed on for storing yet.
     pub(crate) fn unstored(&self) -> usize {
-        self.lines.len() - self.stored_lines + self.pieces.len() - self.stored_pieces
+        self.unstored_lines.len() + self.pieces.len() - self.stored_pieces
     }
 
     /// Returns what was not handed on for storing yet.
     pub(crate) fn next_batch(&mut self) -> String {
-        let mut batch = self.lines[self.stored_lines..].to_owned();
+        let mut batch = std::mem::take(&mut self.unstored_lines);
         let pieces = &self.pieces[self.stored_pieces..];
         if !pieces.is_empty() {
             let kind = EventKind::Text { text: Cow::Borrowed(pieces), part: Part::Delta };
-            // An event is strings and numbers: it cannot fail to be JSON.
             batch.push_str(&serde_json::to_string(&Event::own(kind)).unwrap_or_default());
             batch.push('\n');
         }
-        self.stored_lines = self.lines.len();
         self.stored_pieces = self.pieces.len();
         batch
     }
@@ -149,8 +152,7 @@ impl SoFar {
                 pieces.clear();
                 add_paragraph(&mut so_far.said, text);
             }
-            so_far.events.push_str(line);
-            so_far.events.push('\n');
+            keep_line(&mut so_far.events, line);
         }
         add_paragraph(&mut so_far.said, &pieces);
         so_far
@@ -192,6 +194,16 @@ pub(crate) async fn interrupt(
         diagnostics: Value::Array(Vec::new()),
     });
     Ok(())
+}
+
+/// Adds an event's line to the others if there is room for it, and tells whether there was.
+fn keep_line(lines: &mut String, line: &str) -> bool {
+    let has_room = lines.len() + line.len() < MOST_EVENT_BYTES;
+    if has_room {
+        lines.push_str(line);
+        lines.push('\n');
+    }
+    has_room
 }
 
 /// Adds a text as a paragraph of its own.
@@ -243,5 +255,27 @@ mod tests {
             assert_eq!(SoFar::read(&batches), SoFar { said, events }, "{pattern:b}");
         }
         assert_eq!(SoFar::read(""), SoFar::default());
+    }
+
+    #[test]
+    fn a_text_whose_event_has_no_room_is_in_the_batches_once_and_whole() {
+        let long = |letter: &str, part| {
+            Event::own(EventKind::Text { text: letter.repeat(6 << 20).into(), part })
+        };
+        let mut log = EventLog::default();
+        let mut batches = String::new();
+        for letter in ["a", "b", "c"] {
+            log.add(&long(letter, Part::Delta));
+            batches += &log.next_batch();
+            log.add(&long(letter, Part::Whole));
+            log.add(&tool());
+            batches += &log.next_batch();
+        }
+        let said = log.outcome(Verdict::Cancelled).reply;
+        assert_eq!(said.len(), 3 * (6 << 20) + 4);
+        let (events, cut) = log.finish();
+        assert_eq!(cut.unwrap().count, Some(1));
+        let so_far = SoFar::read(&batches);
+        assert!(so_far == SoFar { said, events }, "they differ");
     }
 }

@@ -118,6 +118,11 @@ pub async fn import(
     Ok(Imported { session, diagnostics: Vec::new() })
 }
 
+/// Says what is wrong with a snapshot, whatever team it will get.
+pub fn check_snapshot(text: &str, new: NewSession) -> Result<(), TransferError> {
+    snapshot::read(text, new).map(drop)
+}
+
 /// Says whether a file brings its own team: [`export`] writes it, [`export_snapshot`] does not.
 pub fn brings_its_team(text: &str) -> bool {
     archive::is_archive(text)

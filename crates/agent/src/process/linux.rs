@@ -27,9 +27,16 @@ pub fn widen(pipe: impl AsFd) {
     let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(1 << 20));
 }
 
-/// Does something with a short path to a file, however long its own is: the address of a socket holds
-/// 107 bytes, and a temporary directory may lie deeper than that.
+/// The most bytes of a path in the address of a socket.
+const SOCKET_PATH: usize = 107;
+
+/// Does something with a short path to a file, however long its own is: a temporary directory may lie
+/// deeper than the address of a socket can say.
 pub fn at_short_path<T>(path: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+    // Not every sandbox has a /proc, so that only what needs it goes that way.
+    if path.as_os_str().len() <= SOCKET_PATH {
+        return act(path);
+    }
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return act(path);
     };

@@ -7,37 +7,40 @@ use std::borrow::Cow;
 
 use memchr::memmem;
 
-use super::{FORMS, KEY_BEGINS, KEY_TITLE, Redactor, SHORTEST, begins_a_word, is_body, masked};
+use super::pem::{self, Reach};
+use super::{FORMS, MARK, Redactor, SHORTEST, begins_a_word, form_body, is_body, masked};
 
-/// How much is held back at the most, beside what could be a known secret; what is longer is a secret
-/// whose middle nobody needs.
+/// How much is held back at the most, beside what could be a known secret. What is longer and shows no
+/// secret is none.
 const MOST_HELD: usize = 8 << 10;
-/// How much of a long secret's beginning is needed to know it for one.
-const HEAD: usize = 128;
 
 /// Takes secrets out of one text that arrives in pieces.
 #[derive(Debug, Clone)]
 pub struct Pieces {
     redactor: Redactor,
-    /// What may be the beginning of a secret.
+    /// What may be the beginning of a secret, or still belong to the one whose beginning is past.
     held: String,
     /// The byte before it.
     before: Option<u8>,
+    /// The secret whose mark was handed on, and whose end has not come.
+    inside: Option<Inside>,
+}
+
+/// A secret that goes on for as long as the text looks like it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Inside {
+    Form,
+    Key,
 }
 
 impl Redactor {
     /// Begins to redact a text that arrives in pieces.
     pub fn pieces(&self) -> Pieces {
-        Pieces { redactor: self.clone(), held: String::new(), before: None }
+        Pieces { redactor: self.clone(), held: String::new(), before: None, inside: None }
     }
 
     /// Returns how much of a text is settled: no text after it can make a secret of it, or a secret longer.
     fn settled(&self, text: &str, before: Option<u8>) -> usize {
-        let known = self.known.iter().filter_map(|secret| {
-            // A short one is a secret only when no letter follows.
-            let is_open = secret.len() < SHORTEST && text.ends_with(&**secret);
-            if is_open { Some(text.len() - secret.len()) } else { overlap(text, secret) }
-        });
         // A form is made of nothing but the characters of a secret's body, and so is what it may become.
         let run = text.bytes().rev().take_while(|&byte| is_body(byte)).count();
         let run = text.len() - run;
@@ -47,10 +50,48 @@ impl Redactor {
             let found = found.map(|start| run + start).find(begins);
             found.or_else(|| overlap(text, beginning).filter(begins))
         });
-        let key = text.match_indices(KEY_BEGINS).map(|(start, _)| start);
-        let key = key.into_iter().find(|&start| !is_key_settled(&text[start..]));
-        let starts = known.chain(forms).chain(key).chain(overlap(text, KEY_BEGINS));
-        starts.min().unwrap_or(text.len())
+        let keys = text.match_indices(pem::BEGINS).map(|(start, _)| start);
+        let key = keys.into_iter().find(|&start| {
+            matches!(pem::key(&text[start..]), Reach::Undecided | Reach::AtLeast(_))
+        });
+        let starts = forms.chain(key).chain(overlap(text, pem::BEGINS));
+        starts.min().unwrap_or(text.len()).min(self.known_settled(text))
+    }
+
+    /// Returns how much of a text is settled as far as known secrets go.
+    fn known_settled(&self, text: &str) -> usize {
+        let known = self.known.iter().filter_map(|secret| {
+            // A short one is a secret only when no letter follows.
+            let is_open = secret.len() < SHORTEST && text.ends_with(&**secret);
+            if is_open { Some(text.len() - secret.len()) } else { overlap(text, secret) }
+        });
+        known.min().unwrap_or(text.len())
+    }
+}
+
+impl Inside {
+    /// Returns the secret that a text begins with and that is not over, and how much of it is there.
+    fn enter(text: &str) -> Option<(Self, usize)> {
+        if let Reach::AtLeast(length) = pem::key(text) {
+            return Some((Self::Key, length));
+        }
+        FORMS.iter().find_map(|(beginning, fewest)| {
+            let body = text.strip_prefix(beginning)?;
+            let (length, sure) = form_body(body);
+            let is_open = length == body.len() && sure >= *fewest;
+            is_open.then_some((Self::Form, beginning.len() + sure))
+        })
+    }
+
+    /// Returns how far a secret goes on in a text.
+    fn reach(self, text: &str) -> Reach {
+        match self {
+            Self::Key => pem::rest_of_key(text),
+            Self::Form => {
+                let (length, sure) = form_body(text);
+                if length == text.len() { Reach::AtLeast(sure) } else { Reach::To(sure) }
+            }
+        }
     }
 }
 
@@ -58,59 +99,87 @@ impl Pieces {
     /// Takes in a piece and returns what can be shown now.
     ///
     /// Costs one pass over the piece, and over what is held back, for each known secret and each form.
+    /// Nothing is held back of a secret whose mark was handed on but what shows where it ends.
     pub fn push<'p>(&mut self, piece: &'p str) -> Cow<'p, str> {
         let held = std::mem::take(&mut self.held);
         let text = if held.is_empty() { Cow::Borrowed(piece) } else { Cow::Owned(held + piece) };
-        let spans = self.redactor.spans(&text, self.before);
-        let mut settled = self.redactor.settled(&text, self.before);
-        // A secret that is there already is not cut where another may begin in it.
-        while let Some((start, _)) =
-            spans.iter().find(|(start, end)| *start < settled && settled < *end)
-        {
-            settled = *start;
-        }
-        if text.len() - settled > self.most_held() {
-            let is_secret = spans.iter().any(|(start, _)| *start == settled);
-            if !is_secret {
-                settled = text.len();
-            }
-        }
-        self.hold(&text[settled..]);
-        let spans: Vec<_> = spans.into_iter().filter(|(_, end)| *end <= settled).collect();
-        if settled > 0 {
-            self.before = text.as_bytes().get(settled - 1).copied();
-        }
+        let Some(from) = self.leave(&text) else { return Cow::Borrowed("") };
         match text {
-            Cow::Borrowed(text) => masked(&text[..settled], &spans),
-            Cow::Owned(text) => Cow::Owned(masked(&text[..settled], &spans).into_owned()),
+            Cow::Borrowed(text) => self.show(&text[from..]),
+            Cow::Owned(text) => Cow::Owned(self.show(&text[from..]).into_owned()),
         }
     }
 
     /// Returns what was held back, when no more pieces will come.
     pub fn finish(&mut self) -> String {
         let held = std::mem::take(&mut self.held);
-        let spans = self.redactor.spans(&held, self.before);
+        let from = match self.inside.take() {
+            None => 0,
+            Some(Inside::Key) => held.len(),
+            Some(Inside::Form) => form_body(&held).1,
+        };
+        let spans = self.redactor.spans(&held[from..], self.before);
         self.before = None;
-        masked(&held, &spans).into_owned()
+        masked(&held[from..], &spans).into_owned()
+    }
+
+    /// Returns where the secret is over whose mark was handed on; none, and holds back what decides it,
+    /// where it may go on.
+    fn leave(&mut self, text: &str) -> Option<usize> {
+        let Some(inside) = self.inside else { return Some(0) };
+        let end = match inside.reach(text) {
+            Reach::AtLeast(sure) => {
+                let kept = sure.min(self.redactor.known_settled(text));
+                text[kept..].clone_into(&mut self.held);
+                return None;
+            }
+            Reach::To(end) => end,
+            Reach::Nothing | Reach::Undecided => 0,
+        };
+        // A known secret that begins in this one is no less secret where this one is over.
+        let known = self.redactor.known_in(text, self.before);
+        let ends = known.iter().filter(|(start, _)| *start < end).map(|(_, end)| *end);
+        let end = ends.max().map_or(end, |known| known.max(end));
+        let unsettled = self.redactor.known_settled(text);
+        if unsettled < end {
+            text[unsettled..].clone_into(&mut self.held);
+            return None;
+        }
+        self.inside = None;
+        self.before = text.as_bytes()[..end].last().copied().or(self.before);
+        Some(end)
+    }
+
+    /// Returns what can be shown of a text now, and holds back the rest.
+    fn show<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
+        let mut spans = self.redactor.spans(text, self.before);
+        let mut settled = self.redactor.settled(text, self.before);
+        // A secret that is there already is not cut where another may begin in it.
+        while let Some((start, _)) =
+            spans.iter().find(|(start, end)| *start < settled && settled < *end)
+        {
+            settled = *start;
+        }
+        let entered = Inside::enter(&text[settled..]);
+        let is_long = text.len() - settled > MOST_HELD + self.longest_known();
+        if entered.is_none() && is_long {
+            settled = text.len();
+        }
+        let sure = entered.map_or(0, |(_, length)| length);
+        self.inside = entered.map(|(inside, _)| inside);
+        let mut rest = settled + sure;
+        if entered.is_some() {
+            rest = rest.min(self.redactor.known_settled(text).max(settled));
+        }
+        text[rest..].clone_into(&mut self.held);
+        self.before = text.as_bytes()[..rest].last().copied().or(self.before);
+        spans.retain(|(_, end)| *end <= settled);
+        let shown = masked(&text[..settled], &spans);
+        if entered.is_some() { shown + MARK } else { shown }
     }
 
     fn longest_known(&self) -> usize {
         self.redactor.known.first().map_or(0, String::len)
-    }
-
-    fn most_held(&self) -> usize {
-        MOST_HELD + self.longest_known()
-    }
-
-    /// Holds a text back; of a long secret only what is needed to know it, and to see its end.
-    fn hold(&mut self, text: &str) {
-        if text.len() <= self.most_held() {
-            text.clone_into(&mut self.held);
-            return;
-        }
-        let head = text.ceil_char_boundary(HEAD);
-        let tail = text.floor_char_boundary(text.len() - HEAD - self.longest_known());
-        self.held = format!("{}{}", &text[..head], &text[tail..]);
     }
 }
 
@@ -120,18 +189,6 @@ fn overlap(text: &str, word: &str) -> Option<usize> {
     let mut lengths = (1..=longest).rev();
     let length = lengths.find(|&length| text.as_bytes().ends_with(&word.as_bytes()[..length]))?;
     Some(text.len() - length)
-}
-
-/// Tells whether a text that begins like a private key is none, or whether its end is there.
-fn is_key_settled(text: &str) -> bool {
-    let line = text.find('\n');
-    if line.is_none() && text.len() < KEY_TITLE {
-        return false;
-    }
-    match super::private_key(text, 0) {
-        None => true,
-        Some((_, end)) => end < text.len(),
-    }
 }
 
 #[cfg(test)]
@@ -165,6 +222,14 @@ mod tests {
             format!("ya29.{body} ----- -----BEGIN nothing -----BEGIN {}", "é".repeat(60)),
             format!("a -----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----\nb"),
             format!("-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIV"),
+            format!(
+                "-----BEGIN PRIVATE KEY-----\n{body}\n{body}\nAb1=\n-----END PRIVATE KEY-----."
+            ),
+            format!("-----BEGIN PRIVATE KEY-----\n{body}\n\nIt misses EC keys.\n[NEXT: you]"),
+            format!("{{\"k\":\"-----BEGIN PRIVATE KEY-----\\n{body}\\n{body}\\n\",\"a\":1}}"),
+            "`-----BEGIN RSA PRIVATE KEY-----`.\n\nIt misses EC keys\n[NEXT: you]".to_owned(),
+            "-----BEGIN RSA PRIVATE KEY-----\nYes\n\nIt misses EC keys".to_owned(),
+            format!("sk-{body}horse-battery/staple, sk-{body}horse-battery/stapler"),
             "-----BEGIN PRIVATE K".to_owned(),
         ];
         let redactor = redactor();
@@ -212,7 +277,7 @@ mod tests {
             let piece = "x".repeat(10_000);
             for _ in 0..100 {
                 shown += &stream.push(&piece);
-                assert!(stream.held.len() <= stream.most_held());
+                assert!(stream.held.len() <= 64, "{}", stream.held.len());
             }
             shown += &stream.push(end);
             shown += &stream.finish();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use convoke_agent::delivery::Trust;
+use convoke_agent::redact::is_secret_name;
 use serde_json::json;
 
 use crate::conversation::home::Home;
@@ -131,7 +132,9 @@ fn what_it_chooses(
             chooses("args", format!("{:?}", settings.args));
         }
         for (variable, value) in &settings.env {
-            chooses(&format!("env.{variable}"), format!("{value:?}"));
+            let is_secret = is_secret_name(variable);
+            let shown = if is_secret { "[redacted]".to_owned() } else { format!("{value:?}") };
+            chooses(&format!("env.{variable}"), shown);
         }
         if let Some(cwd) = &settings.cwd {
             chooses("cwd", format!("{cwd:?}"));

@@ -64,29 +64,22 @@ impl Casting<'_> {
             let Some(settings) = member.agent() else { continue };
             let name = MemberName::new(&*member.name);
             let engaged = engage(self.project, &catalog, &member.name, settings, &mut diagnostics);
-            let engaged = match (engaged, self.players) {
-                // A stand-in speaks for agents that Convoke cannot run, too.
-                (Err(_), Players::StandIns) => None,
-                (engaged, _) => Some(engaged?),
-            };
-            if let Some(engaged) = &engaged {
-                let own = engaged.definition.env.iter();
-                secrets.extend(own.map(|(name, value)| (name.into(), value.into())));
-                set_format(&mut team, &member.name, engaged);
-            }
-            let agent: Arc<dyn Agent> = match (self.players, &engaged) {
-                (Players::Agents, Some(engaged)) if engaged.definition.kind == Kind::Api => {
-                    let model = self.model(&name, settings, engaged, &mut diagnostics)?;
+            // A rehearsal refuses what the real run would.
+            let engaged = engaged?;
+            let own = engaged.definition.env.iter();
+            secrets.extend(own.map(|(name, value)| (name.into(), value.into())));
+            set_format(&mut team, &member.name, &engaged);
+            let agent: Arc<dyn Agent> = match self.players {
+                Players::Agents if engaged.definition.kind == Kind::Api => {
+                    let model = self.model(&name, settings, &engaged, &mut diagnostics)?;
                     keys.extend(model.key());
                     Arc::new(model)
                 }
-                (Players::Agents, Some(engaged)) => {
-                    agent(engaged.definition.clone(), self.host()?).into()
+                Players::Agents => agent(engaged.definition.clone(), self.host()?).into(),
+                Players::Clis => {
+                    self.rehearse(&name, &engaged, &mut stage, &mut diagnostics).await?
                 }
-                (Players::Clis, Some(engaged)) => {
-                    self.rehearse(&name, engaged, &mut stage, &mut diagnostics).await?
-                }
-                _ => self.stand_in(&name),
+                Players::StandIns => self.stand_in(&name),
             };
             seats.insert(name, self.seat(agent, settings, engaged)?);
         }
@@ -100,7 +93,7 @@ impl Casting<'_> {
         &self,
         agent: Arc<dyn Agent>,
         settings: &AgentSettings,
-        engaged: Option<Engagement>,
+        engaged: Engagement,
     ) -> Result<Seat, UsageError> {
         let text = self.project.read_instructions(settings)?;
         let file = settings.instructions_file.clone().zip(text);
@@ -108,11 +101,9 @@ impl Casting<'_> {
         seat.instruction_file = file.map(|(path, text)| InstructionFile { path, text });
         seat.model.clone_from(&settings.model);
         seat.trust = self.project.trust;
-        if let Some(engaged) = engaged {
-            seat.permissions = engaged.permissions;
-            if let Some(cwd) = engaged.cwd {
-                seat.cwd = self.project.directory.join(cwd);
-            }
+        seat.permissions = engaged.permissions;
+        if let Some(cwd) = engaged.cwd {
+            seat.cwd = self.project.directory.join(cwd);
         }
         Ok(seat)
     }

@@ -6,6 +6,7 @@
 mod cast;
 mod engagement;
 pub mod home;
+pub mod kept;
 pub mod project;
 pub mod sample;
 pub mod sessions;
@@ -30,6 +31,7 @@ use convoke_team::AgentSettings;
 
 use self::cast::{Cast, Casting};
 use self::home::Home;
+use self::kept::without_secrets;
 use self::project::{Origin, Project, TEAM_FILE, find_team_file};
 use self::stage::Stage;
 use self::trust::TrustedDirectories;
@@ -91,7 +93,7 @@ impl Players {
     }
 
     /// Returns how a session is rehearsed that they play from the beginning.
-    const fn rehearsal(self) -> Option<Rehearsal> {
+    pub const fn rehearsal(self) -> Option<Rehearsal> {
         match self {
             Self::Agents => None,
             Self::StandIns => Some(Rehearsal::StandIn),
@@ -173,12 +175,18 @@ impl Conversation {
             .map(|member| MemberName::new(&*member.name))
     }
 
-    /// Takes back a session that was begun just now and in which nothing was said.
+    /// Tells whether there is something to keep: a session that was begun earlier, or in which something
+    /// was said.
+    pub async fn is_kept(&self) -> anyhow::Result<bool> {
+        let session = self.coordinator.store().session(self.coordinator.session()).await?;
+        Ok(!self.is_new || session.state.last_message != MessageNumber::default())
+    }
+
+    /// Takes back a session in which there is nothing to keep.
     pub async fn discard(self) -> anyhow::Result<()> {
-        let (store, session) = (self.coordinator.store().clone(), self.coordinator.session());
-        let is_new = self.is_new;
-        drop(self);
-        if is_new && store.session(session).await?.state.last_message == MessageNumber::default() {
+        if !self.is_kept().await? {
+            let (store, session) = (self.coordinator.store().clone(), self.coordinator.session());
+            drop(self);
             store.remove(session).await?;
         }
         Ok(())
@@ -313,11 +321,13 @@ pub fn project_of(
     }
     let NewSession { id, directory, team, .. } = &session.began;
     let directory = PathBuf::from(directory);
-    let stands_there =
-        std::fs::read_to_string(directory.join(TEAM_FILE)).is_ok_and(|text| text == *team);
-    let trust = if stands_there { trusted.trust_of(&directory) } else { Trust::Untrusted };
+    // A session keeps no secrets of the file, so that they come from where it stands.
+    let there = std::fs::read_to_string(directory.join(TEAM_FILE)).ok();
+    let there = there.filter(|text| without_secrets(text) == without_secrets(team));
+    let trust = if there.is_some() { trusted.trust_of(&directory) } else { Trust::Untrusted };
     let name = format!("the team file of session {id}");
-    let mut project = Project::of(name, team.clone(), directory, trust)?;
+    let text = there.unwrap_or_else(|| team.clone());
+    let mut project = Project::of(name, text, directory, trust)?;
     project.origin = Origin::Session;
     if !project.directory.is_dir() {
         let gone = project.directory.display();
@@ -335,7 +345,7 @@ fn begin(project: &Project, players: Players) -> NewSession {
         created_at: now(),
         name: project.team.name.clone(),
         directory: project.directory.display().to_string(),
-        team: project.text.clone(),
+        team: without_secrets(&project.text),
         task: project.team.task.clone(),
         rehearsal: players.rehearsal(),
     }

@@ -266,9 +266,31 @@ fn without_a_terminal_each_line_is_a_message_or_a_command() {
 }
 
 #[test]
-fn a_line_that_is_no_command_is_bad_usage() {
+fn a_line_that_cannot_be_understood_is_named_and_the_next_one_is_said() {
     let context = TestContext::new().env("CONVOKE_DATA_DIR", "data");
-    let output = context.run_with_input(&["chat", "--rehearse"], b"/too lin\n");
+    let lines = b"/too lin\n/to nobody\n/retry\nhello\n";
+    let output = context.run_with_input(&["chat", "--rehearse"], lines);
     assert!(output.contains("`/too lin`: there is no command /too; did you mean /to?"), "{output}");
+    assert!(output.contains("`/retry`: there is nothing to try again"), "{output}");
+    assert!(output.contains("3 lines could not be understood"), "{output}");
     assert!(output.contains("exit code: 2"), "{output}");
+    assert!(context.run(&["sessions", "show", "last"]).contains("hello"));
+    let output = context.run_with_input(&["chat", "--rehearse", "--json"], b"/too lin\nhello\n");
+    assert!(output.contains("\"type\":\"misunderstood\""), "{output}");
+    assert!(output.contains("\"rehearsal\":\"stand-in\""), "{output}");
+}
+
+#[test]
+fn a_chat_without_a_screen_in_which_nothing_was_said_is_not_kept() {
+    let context = TestContext::new().env("CONVOKE_DATA_DIR", "data");
+    for (arguments, lines) in [
+        (&["chat", "--rehearse"][..], &b""[..]),
+        (&["chat", "--rehearse"], b"/nope\n/to nobody\n"),
+        (&["chat", "--rehearse", "--json"], b"/help\n"),
+        (&["chat", "--rehearse", "--to", "nobody"], b"hello\n"),
+    ] {
+        let output = context.run_with_input(arguments, lines);
+        let sessions = context.run(&["sessions", "list"]);
+        assert!(sessions.contains("There are no sessions yet"), "{output}\n{sessions}");
+    }
 }

@@ -273,3 +273,45 @@ fn bad_input_is_named_and_explained() {
     let cases = cases.map(|(name, said)| format!("## {name}\n{said}"));
     insta::assert_snapshot!(cases.join("\n\n"));
 }
+
+#[test]
+fn a_file_that_is_no_snapshot_is_refused_for_what_it_is() {
+    let context = TestContext::new();
+    for (text, problem) in [
+        ("", "EOF while parsing"),
+        ("garbage", "expected value"),
+        ("{\"version\":2,\"messages\":[]}", "version"),
+    ] {
+        let output = context.run_with_input(&["sessions", "import", "-"], text.as_bytes());
+        assert!(output.contains(problem) && !output.contains("names no team"), "{output}");
+        assert!(output.contains("exit code: 2"), "{output}");
+    }
+}
+
+#[test]
+fn a_turn_that_was_under_way_when_convoke_was_killed_says_how_to_go_on() {
+    let team = "[[member]]\nname = \"kim\"\nhuman = true\n\n\
+                [[member]]\nname = \"ada\"\nagent = \"busy\"\n";
+    let busy = "[agent.busy]\nkind = \"plain\"\ncommand = \"/bin/sh\"\n\
+                args = [\"-c\", \"exec sleep 1000\"]\n";
+    let context = TestContext::new()
+        .env("CONVOKE_DATA_DIR", "data")
+        .env("CONVOKE_CONFIG_DIR", "configuration")
+        .file("convoke.toml", team)
+        .file("configuration/agents.toml", busy);
+    let mut command = context.command(&["run", "--json", "Hello"]);
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().expect("it starts");
+    let lines = std::io::BufReader::new(child.stdout.take().expect("its output"));
+    let started = std::io::BufRead::lines(lines)
+        .map_while(Result::ok)
+        .any(|line| line.contains("\"type\":\"turn-started\""));
+    assert!(started);
+    let shown = context.run(&["sessions", "show", "last"]);
+    assert!(shown.contains("turn 1, ada: running\n"), "{shown}");
+    child.kill().expect("it is killed");
+    child.wait().expect("it has ended");
+    let shown = context.run(&["sessions", "show", "last"]);
+    assert!(shown.contains("turn 1, ada: interrupted; `convoke run --session "), "{shown}");
+    let beyond = context.run(&["sessions", "diff", "last", "1", "99"]);
+    assert!(beyond.contains("there is no turn 99; the last one is turn 1"), "{beyond}");
+}

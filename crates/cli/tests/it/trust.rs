@@ -55,6 +55,43 @@ fn a_team_file_chooses_what_runs_only_when_it_is_trusted() {
 }
 
 #[test]
+fn a_secret_in_a_team_file_is_neither_shown_nor_kept_and_the_agent_gets_it() {
+    let secret = "supersecretvalue1";
+    let project = project();
+    let team = std::fs::read_to_string(project.path().join("convoke.toml")).unwrap();
+    let team = team.replace("env = { ", &format!("env = {{ MY_API_KEY = \"{secret}\", "));
+    let project = project.file("convoke.toml", team).file(
+        "agent.sh",
+        "#!/bin/sh\necho \"$GREETING, ${#MY_API_KEY} characters: $MY_API_KEY\"\n",
+    );
+    let trusted = project.run(&["trust"]);
+    assert!(trusted.contains("max may use env.MY_API_KEY = [redacted]"), "{trusted}");
+    let run = project.run(&["run"]);
+    // The copy that the session keeps has no secret, and yet the agent gets it.
+    let again = project.run(&["run", "--session", "last", "Again"]);
+    let export = project.run(&["sessions", "export", "last", "--all"]);
+    for text in [&run, &again] {
+        assert!(text.contains("hello, 17 characters: [redacted]"), "{text}");
+        assert!(text.contains("reply.redacted"), "{text}");
+    }
+    assert!(export.contains("MY_API_KEY"), "{export}");
+    for text in [trusted, run, again, export] {
+        assert!(!text.contains(secret), "{text}");
+    }
+}
+
+#[test]
+fn a_rehearsal_refuses_an_agent_that_nobody_knows() {
+    let team = TEAM.replace("\"plain\"", "\"claud\"");
+    let project = TestContext::new().file("convoke.toml", team);
+    for arguments in [&["run", "Hello"][..], &["run", "--rehearse", "Hello"]] {
+        let output = project.run(arguments);
+        assert!(output.contains("no agent is called `claud`; did you mean `claude`?"), "{output}");
+        assert!(output.contains("exit code: 2"), "{output}");
+    }
+}
+
+#[test]
 fn trust_is_for_the_directory_and_not_for_what_lies_below() {
     let project = project();
     project.output(&["trust"], b"");

@@ -7,6 +7,7 @@ use convoke_agent::delivery::{Keeper, TurnName};
 use convoke_agent::turn::Memory;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Outcome, Verdict};
+use convoke_core::Diagnostic;
 use convoke_core::ledger::estimate_tokens;
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
@@ -14,7 +15,7 @@ use tokio::task::{Id, JoinSet};
 use super::controls::Wish;
 use super::drive::{Drive, Driven, Report};
 use super::prepare::{Prepared, Unprepared};
-use super::redacted::redact_text;
+use super::redacted::redact_reply;
 use super::{Coordinator, CoordinatorError};
 use crate::event::{Event, FailedTurn, Stop};
 use crate::id::TurnId;
@@ -205,6 +206,8 @@ impl<S: Store> Coordinator<S> {
         mut driven: Driven,
     ) -> Result<End, CoordinatorError> {
         let memory = driven.outcome.memory.take();
+        driven.remarks.extend(redact_reply(&mut driven.outcome.reply, &self.crew.redactor));
+        driven.outcome.diagnostics.extend(driven.remarks.iter().cloned());
         let stored = match driven.outcome.verdict {
             Verdict::Done => self.finish(under_way, &driven, memory).await.map(End::Finished),
             _ => self.fail(under_way, &driven, memory).await.map(End::Failed),
@@ -251,9 +254,8 @@ impl<S: Store> Coordinator<S> {
         memory: Option<Memory>,
     ) -> Result<Option<Stop>, CoordinatorError> {
         let UnderWay { mut turn, mut attempt } = under_way.clone();
-        let Driven { outcome, events, elapsed } = driven;
-        let mut reply = outcome.reply.clone();
-        redact_text(&mut reply, &self.crew.redactor);
+        let Driven { outcome, events, remarks, elapsed } = driven;
+        let reply = outcome.reply.clone();
         let routed = route(self.crew.roster(), &turn.member, &reply, self.crew.team().context.text);
         let answered = self.store.message(self.session, turn.answers).await?.message.id;
         let mut next = self.conversation.clone();
@@ -288,6 +290,7 @@ impl<S: Store> Coordinator<S> {
         commit.turns.push(turn.clone());
         commit.attempts.push(attempt);
         self.write(next, commit, &routed, consequences).await?;
+        self.emit_remarks(turn.id, remarks);
         self.emit(shown);
         let repeated = self.guard.said(&turn.member, &routed.text);
         let person = self.asker();
@@ -304,7 +307,7 @@ impl<S: Store> Coordinator<S> {
         memory: Option<Memory>,
     ) -> Result<FailedTurn, CoordinatorError> {
         let UnderWay { mut turn, mut attempt } = under_way.clone();
-        let Driven { outcome, events, elapsed } = driven;
+        let Driven { outcome, events, remarks, elapsed } = driven;
         let mut commit = self.commit_of(&self.conversation);
         let newest = commit.state.last_message;
         commit.threads.extend(memory.map(|memory| Addition::of_turn(memory, newest)));
@@ -327,8 +330,15 @@ impl<S: Store> Coordinator<S> {
         commit.turns.push(turn.clone());
         commit.attempts.push(attempt);
         self.commit(commit).await?;
+        self.emit_remarks(turn.id, remarks);
         self.emit(shown);
         Ok(FailedTurn { turn: turn.id, member: turn.member, asker: turn.asker, outcome })
+    }
+
+    fn emit_remarks(&mut self, turn: TurnId, remarks: &[Diagnostic]) {
+        for diagnostic in remarks.iter().cloned() {
+            self.emit(Event::Diagnostic { turn: Some(turn), diagnostic });
+        }
     }
 }
 

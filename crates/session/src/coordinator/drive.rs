@@ -5,6 +5,7 @@ use std::time::Duration;
 use convoke_agent::event::Event;
 use convoke_agent::redact::Redactor;
 use convoke_agent::{Outcome, Turn as AgentTurn, Verdict};
+use convoke_core::Diagnostic;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -27,13 +28,15 @@ pub(super) struct Driven {
     pub(super) outcome: Outcome,
     /// One JSON object a line.
     pub(super) events: String,
+    /// What there is to say about what was stored of it.
+    pub(super) remarks: Vec<Diagnostic>,
     pub(super) elapsed: Duration,
 }
 
 impl Driven {
     /// Creates what comes of a turn of which nothing was seen.
     pub(super) fn nothing(outcome: Outcome) -> Self {
-        Self { outcome, events: String::new(), elapsed: Duration::ZERO }
+        Self { outcome, events: String::new(), remarks: Vec::new(), elapsed: Duration::ZERO }
     }
 }
 
@@ -102,7 +105,7 @@ impl Drive {
             log.add(&event);
             self.report(Report::Event(event)).await;
         }
-        let mut outcome = if let Some(verdict) = given_up {
+        let outcome = if let Some(verdict) = given_up {
             log.outcome(verdict)
         } else {
             tokio::select! {
@@ -111,8 +114,7 @@ impl Drive {
             }
         };
         let (events, cut) = log.finish();
-        outcome.diagnostics.extend(cut);
-        Driven { outcome, events, elapsed: began.elapsed() }
+        Driven { outcome, events, remarks: cut.into_iter().collect(), elapsed: began.elapsed() }
     }
 
     async fn report(&self, report: Report) {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use convoke_agent::Verdict;
 use convoke_agent::event::{Event, EventKind, Part};
 use convoke_agent::redact::{Pieces, Redactor};
+use convoke_core::{Code, Diagnostic};
 
 /// Takes the secrets out of the events of one turn. A secret may be cut over several pieces of a text, so
 /// that what could be its beginning waits for the next one.
@@ -126,9 +127,17 @@ fn clean(text: &mut Cow<'static, str>, redactor: &Redactor) {
     }
 }
 
+/// Takes the secrets out of a reply, and returns what there is to say about it.
+pub(super) fn redact_reply(reply: &mut String, redactor: &Redactor) -> Option<Diagnostic> {
+    let places = redactor.redact_in_place(reply);
+    (places > 0).then(|| {
+        let places_in = if places == 1 { "one place" } else { "several places" };
+        let message = format!("what looks like a secret was taken out of the reply in {places_in}");
+        Diagnostic::new(Code::ReplyRedacted, message).with_count(places)
+    })
+}
+
 /// Takes the secrets out of a text.
 pub(super) fn redact_text(text: &mut String, redactor: &Redactor) {
-    if let Cow::Owned(clean) = redactor.redact(text) {
-        *text = clean;
-    }
+    redactor.redact_in_place(text);
 }

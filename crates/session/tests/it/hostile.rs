@@ -179,3 +179,19 @@ async fn a_budget_that_is_too_small_is_a_failed_turn_with_its_figures() {
     let turn = &stage.store.turns_after(stage.session, TurnId(0), 1).await.unwrap()[0];
     assert!(turn.problem.as_ref().unwrap().contains("budget of 100 bytes"));
 }
+
+#[tokio::test]
+async fn a_reply_that_names_the_title_of_a_key_routes_on_and_a_key_is_reported() {
+    let named = "it looks for `-----BEGIN RSA PRIVATE KEY-----`.\n\nIt misses EC keys\n[NEXT: you]";
+    let (stage, _) = after_reply("", named).await;
+    assert_eq!(
+        stage.transcript()[1],
+        "max: it looks for `-----BEGIN RSA PRIVATE KEY-----`.\n\nIt misses EC keys"
+    );
+    assert_eq!(stage.codes(), ["marker.unresolved"]);
+    let line = "a1B2".repeat(16);
+    let key = format!("-----BEGIN RSA PRIVATE KEY-----\n{line}\n\nThat is it. [NEXT: sarah]");
+    let (stage, _) = after_reply("", &key).await;
+    assert_eq!(stage.transcript()[1], "max: [redacted]\n\nThat is it.");
+    assert_eq!(stage.codes(), ["reply.redacted"]);
+}

@@ -14,6 +14,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use super::company;
 use crate::commands::run::{self, Finale, Reached, Show, conclude, drive};
 use crate::conversation::{self, Conversation};
+use crate::figures::count;
 use crate::outcome::{Outcome, UsageError};
 use crate::surroundings;
 
@@ -27,22 +28,47 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
         let _ = sender.send(event);
     });
     let conversation = conversation::open(&arguments.order, &surroundings, observer).await?;
+    let to = match run::addressees(&arguments.to, &conversation).await {
+        Ok(to) => to,
+        Err(error) => {
+            conversation.discard().await?;
+            return Err(error);
+        }
+    };
     let mut chat = LineChat {
         speaker: conversation.speaker().await?,
-        to: run::addressees(&arguments.to, &conversation).await?,
+        to,
         show: Show::new(arguments, &conversation),
         conversation,
         events,
         reached: Vec::new(),
         form: if arguments.json { Form::Json } else { Form::Text },
         stop: None,
+        misunderstood: 0,
     };
     chat.show.opening(&chat.conversation).await?;
-    chat.listen().await?;
-    let LineChat { conversation, mut show, reached, stop, speaker, .. } = chat;
+    let listened = chat.listen().await;
+    let LineChat { conversation, mut show, reached, stop, speaker, misunderstood, form, .. } = chat;
     let stop = stop.unwrap_or(Stop::Idle { person: speaker });
     let finale = Finale { stop, reached, elapsed: began.elapsed() };
-    conclude(&conversation, &mut show, finale, &arguments.deny).await
+    let is_kept = conversation.is_kept().await?;
+    let outcome = match listened {
+        Ok(()) if !is_kept && form == Form::Text => {
+            writeln!(io::stdout(), "nothing was said, and nothing is kept")?;
+            Ok(show.denied(&arguments.deny))
+        }
+        Ok(()) => conclude(&conversation, &mut show, finale, &arguments.deny).await,
+        Err(error) => Err(error),
+    };
+    conversation.discard().await?;
+    match outcome? {
+        Outcome::Done if misunderstood > 0 => {
+            let lines = count(misunderstood, "line");
+            Err(UsageError(format!("{lines} could not be understood; the others were obeyed"))
+                .into())
+        }
+        outcome => Ok(outcome),
+    }
 }
 
 /// For whom a chat is written.
@@ -63,6 +89,8 @@ struct LineChat {
     form: Form,
     /// Why the conversation stopped last.
     stop: Option<Stop>,
+    /// The lines that could not be understood.
+    misunderstood: u64,
 }
 
 impl LineChat {
@@ -85,12 +113,25 @@ impl LineChat {
             }
             match company(&self.conversation).understand(&line, &self.to) {
                 Ok(Intention::Quit) => return Ok(()),
-                Ok(intention) => self.intend(intention).await?,
-                // A script that goes on after a mistake would say the wrong things.
-                Err(why) => return Err(UsageError(format!("`{line}`: {why}")).into()),
+                Ok(intention) => match self.intend(intention).await {
+                    Err(error) if error.is::<UsageError>() => {
+                        self.misunderstand(&line, &error.to_string())?;
+                    }
+                    done => done?,
+                },
+                // It is a typing mistake, and no reason to lose the lines that follow.
+                Err(why) => self.misunderstand(&line, &why)?,
             }
         }
         Ok(())
+    }
+
+    fn misunderstand(&mut self, line: &str, why: &str) -> anyhow::Result<()> {
+        self.misunderstood += 1;
+        match self.form {
+            Form::Text => Ok(writeln!(io::stderr(), "convoke: `{}`: {why}", printable(line))?),
+            Form::Json => write_json(&json!({"type": "misunderstood", "line": line, "why": why})),
+        }
     }
 
     async fn intend(&mut self, intention: Intention) -> anyhow::Result<()> {

@@ -60,7 +60,13 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let surroundings = surroundings::of_process()?;
     let (observer, reports) = convoke_chat::reports();
     let conversation = conversation::open(&arguments.order, &surroundings, observer).await?;
-    let setup = setup(&arguments.to, &conversation).await?;
+    let setup = match setup(&arguments.to, &conversation).await {
+        Ok(setup) => setup,
+        Err(error) => {
+            conversation.discard().await?;
+            return Err(error);
+        }
+    };
     let session = short(conversation.coordinator.session());
     let option = conversation.option;
     let (store, id) =

@@ -1,9 +1,10 @@
 //! A run for other programs: one JSON object a line.
 
+use std::borrow::Cow;
 use std::io::{self, Write, stdout};
 use std::time::Duration;
 
-use convoke_session::SessionId;
+use convoke_session::{Event, Rehearsal, SessionId};
 use serde::Serialize;
 
 use super::tally::{MemberTally, Tally};
@@ -18,11 +19,37 @@ pub(super) fn write(event: &impl Serialize) -> io::Result<()> {
     out.flush()
 }
 
+/// Returns an event without tokens that nobody counted: a stand-in has no model, and estimates them.
+pub(super) fn as_counted(event: &Event, rehearsal: Option<Rehearsal>) -> Cow<'_, Event> {
+    let is_stand_in = rehearsal == Some(Rehearsal::StandIn);
+    if !is_stand_in || !matches!(event, Event::TurnEnded { usage: Some(_), .. }) {
+        return Cow::Borrowed(event);
+    }
+    let mut event = event.clone();
+    if let Event::TurnEnded { usage, .. } = &mut event {
+        *usage = None;
+    }
+    Cow::Owned(event)
+}
+
+/// Writes an event. The one that opens a conversation says whether it is a rehearsal: who reads the
+/// lines must not take it for one that is paid for.
+pub(super) fn event(event: &Event, rehearsal: Option<Rehearsal>) -> io::Result<()> {
+    if !matches!(event, Event::Opened { .. }) {
+        return write(event);
+    }
+    let mut opened = serde_json::to_value(event)?;
+    opened["rehearsal"] = serde_json::to_value(rehearsal)?;
+    write(&opened)
+}
+
 /// The last line.
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "summary", rename_all = "camelCase")]
 struct Summary<'a> {
     session: SessionId,
+    /// How it was rehearsed; null for a run with the agents themselves.
+    rehearsal: Option<Rehearsal>,
     turns: u64,
     messages: u64,
     elapsed_ms: u128,
@@ -47,6 +74,7 @@ pub(super) fn summary(
         counts.map(|(code, tally)| DiagnosticCount { code: code.name(), count: tally.count });
     write(&Summary {
         session: conversation.coordinator.session(),
+        rehearsal: conversation.players.rehearsal(),
         turns: tally.turns(),
         messages: tally.messages,
         elapsed_ms: elapsed.as_millis(),

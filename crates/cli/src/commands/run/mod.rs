@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use convoke_session::event::Stop;
-use convoke_session::{Controls, Event, Store as _, TurnId, TurnState};
+use convoke_session::{Controls, Event, Rehearsal, Store as _, TurnId, TurnState};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -120,7 +120,7 @@ pub(in crate::commands) async fn conclude(
     // Somebody who comes back to a turn that was not done is told how to have it tried again.
     let is_undone = show.tally.turns() == 0 && undone(conversation).await?.is_some();
     show.closing(conversation, &End { stop: &stop, arrivals, elapsed, is_undone })?;
-    let denied = deny.outcome(show.tally.given());
+    let denied = show.denied(deny);
     Ok(match (denied, stop) {
         (Outcome::Done, Stop::Idle { .. } | Stop::Addressed { .. }) => Outcome::Done,
         (Outcome::Done, _) => Outcome::Failed,
@@ -212,6 +212,8 @@ impl Reader {
 pub(in crate::commands) struct Show {
     audience: Audience,
     tally: Tally,
+    /// How it is rehearsed.
+    rehearsal: Option<Rehearsal>,
 }
 
 enum Audience {
@@ -235,7 +237,8 @@ impl Show {
             };
             Audience::Person(View::new(out, screen))
         };
-        Self { audience, tally: Tally::default() }
+        let rehearsal = conversation.players.rehearsal();
+        Self { audience, tally: Tally::default(), rehearsal }
     }
 
     pub(in crate::commands) async fn opening(
@@ -260,11 +263,22 @@ impl Show {
         Ok(())
     }
 
+    /// Returns how the command ends as far as denied diagnostics go.
+    pub(in crate::commands) fn denied(&self, deny: &Deny) -> Outcome {
+        deny.outcome(self.tally.given())
+    }
+
     fn event(&mut self, event: &Event) -> io::Result<()> {
-        self.tally.note(event);
         match &mut self.audience {
-            Audience::Person(view) => view.show(event),
-            Audience::Program => json::write(event),
+            Audience::Person(view) => {
+                self.tally.note(event);
+                view.show(event)
+            }
+            Audience::Program => {
+                let event = json::as_counted(event, self.rehearsal);
+                self.tally.note(&event);
+                json::event(&event, self.rehearsal)
+            }
         }
     }
 

@@ -1,11 +1,13 @@
 //! The tally: what was sent to whom, what came back, and what there was to remark.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use convoke_agent::Verdict;
 use convoke_agent::event::EventKind;
+use convoke_agent::verdict::Reason;
 use convoke_core::{Code, Diagnostic};
-use convoke_session::{Event, MemberName, TurnState};
+use convoke_session::{Event, MemberName, TurnId, TurnState};
 use serde::Serialize;
 
 use crate::figures::{count, number, percent};
@@ -16,6 +18,8 @@ pub(super) struct Tally {
     pub(super) members: Vec<MemberTally>,
     pub(super) diagnostics: BTreeMap<Code, DiagnosticTally>,
     pub(super) messages: u64,
+    /// What was given to the turns that are under way: bytes, and tokens by estimate.
+    under_way: HashMap<TurnId, (u64, u64)>,
 }
 
 /// What one member was sent and gave back.
@@ -99,14 +103,24 @@ impl Tally {
     pub(super) fn note(&mut self, event: &Event) {
         match event {
             Event::Message { .. } => self.messages += 1,
-            Event::TurnStarted { member, prompt, system, tokens_estimate, .. } => {
+            Event::TurnStarted { turn, member, prompt, system, tokens_estimate, .. } => {
+                let bytes = prompt.bytes + system.map_or(0, |system| system.bytes);
+                self.under_way.insert(*turn, (bytes, *tokens_estimate));
                 let tally = self.of(member);
                 tally.turns += 1;
-                tally.sent_bytes += prompt.bytes + system.map_or(0, |system| system.bytes);
+                tally.sent_bytes += bytes;
                 tally.sent_tokens_estimate += tokens_estimate;
             }
-            Event::TurnEnded { member, state, usage, cost_usd, elapsed_ms, .. } => {
+            Event::TurnEnded {
+                turn, member, state, outcome, usage, cost_usd, elapsed_ms, ..
+            } => {
+                let (bytes, tokens) = self.under_way.remove(turn).unwrap_or_default();
                 let tally = self.of(member);
+                if matches!(outcome, Verdict::Failed(failure) if failure.reason == Reason::Start) {
+                    // Nobody was there to be sent anything.
+                    tally.sent_bytes -= bytes;
+                    tally.sent_tokens_estimate -= tokens;
+                }
                 tally.done += u64::from(*state == TurnState::Done);
                 tally.elapsed_ms += elapsed_ms;
                 if let Some(usage) = usage {

@@ -7,6 +7,7 @@ use convoke_session::diff::{DiffError, DiffLine, LineChange, PromptDiff, TextDif
 use convoke_session::{SqliteStore, TurnId};
 use serde_json::json;
 
+use super::turn::find_turn;
 use super::{Which, parse_turn, write_json};
 use crate::figures::{number, percent};
 use crate::outcome::{Outcome, UsageError};
@@ -33,6 +34,9 @@ pub(super) struct Arguments {
 pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::Result<Outcome> {
     let session = arguments.which.find(store).await?;
     let Arguments { earlier, later, .. } = *arguments;
+    for turn in [earlier, later] {
+        find_turn(store, session, turn).await?;
+    }
     let found = diff(store, session, earlier, later).await.map_err(|error| match error {
         DiffError::Store(error) => anyhow::Error::from(error),
         other => UsageError(other.to_string()).into(),

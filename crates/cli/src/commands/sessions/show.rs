@@ -10,16 +10,17 @@ use convoke_core::marker::strip_all_markers;
 use convoke_session::progress::SoFar;
 use convoke_session::{
     Attempt, MessageNumber, NumberedMessage, Session, SessionId, SqliteStore, Store as _, Turn,
-    TurnId,
+    TurnId, TurnState,
 };
 use convoke_team::Team;
 use serde_json::{Value, json};
 
 use super::sent::{self, Showing};
 use super::turn::{SentTurn, find_turn};
-use super::{Which, parse_turn, write_json};
+use super::{Which, parse_turn, short, write_json};
 use crate::figures::number;
 use crate::outcome::{Outcome, UsageError};
+use crate::program;
 use crate::requests::{StoredRequest, Wanted, tokens};
 use crate::terminal::{Paint, printable};
 
@@ -249,6 +250,7 @@ async fn show_conversation(
         let Session { began, updated_at, state, .. } = &session;
         write_json(&json!({
             "session": id, "name": began.name, "directory": began.directory,
+            "rehearsal": began.rehearsal, "held": store.is_held(id),
             "createdAt": began.created_at, "updatedAt": updated_at, "task": state.task,
             "messages": messages, "turns": turns,
         }))?;
@@ -276,15 +278,23 @@ async fn show_conversation(
         }
     }
     let undone = turns.iter().filter(|turn| turn.reply.is_none());
-    for (index, Turn { id, member, state, problem, .. }) in undone.enumerate() {
+    // What was under way when its process died is stored as it was then.
+    let is_abandoned = !store.is_held(id);
+    for (index, Turn { id, member, state: turn_state, problem, .. }) in undone.enumerate() {
         if index == 0 {
             writeln!(out)?;
         }
-        let state = state.word();
+        let state = turn_state.word();
         let became = match problem.as_deref().map(printable) {
             None => state.to_owned(),
             Some(problem) if problem.starts_with(state) => problem.into_owned(),
             Some(problem) => format!("{state}: {problem}"),
+        };
+        let became = if is_abandoned && *turn_state == TurnState::Running {
+            let (program, session) = (program::name(), short(session.began.id));
+            format!("interrupted; `{program} run --session {session}` goes on with it")
+        } else {
+            became
         };
         writeln!(out, "turn {id}, {member}: {became}")?;
     }

@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::{Which, write_json};
 use crate::conversation::home::Home;
+use crate::conversation::kept::without_secrets;
 use crate::conversation::now;
 use crate::conversation::project::{Project, find_team_file};
 use crate::conversation::trust::TrustedDirectories;
@@ -117,12 +118,9 @@ pub(super) async fn import(arguments: &Import, store: &SqliteStore) -> anyhow::R
         fs::read_to_string(&arguments.file)
     };
     let text = text.map_err(|error| UsageError(format!("cannot read {shown}: {error}")))?;
-    let imported =
-        transfer::import(store, &text, new_session(arguments, &text)?, threads::CHECKS).await;
-    let imported = imported.map_err(|error| match explain(error) {
-        error if error.is::<UsageError>() => UsageError(format!("{shown}: {error}")).into(),
-        error => error,
-    })?;
+    let explain = |error| explain_file(&arguments.file, error);
+    let new = new_session(arguments, &text)?;
+    let imported = transfer::import(store, &text, new, threads::CHECKS).await.map_err(explain)?;
     if arguments.json {
         write_json(&json!({"session": imported.session, "diagnostics": imported.diagnostics}))?;
     } else {
@@ -152,10 +150,13 @@ fn new_session(arguments: &Import, text: &str) -> anyhow::Result<NewSession> {
             let project = Project::read(&path, &trusted)?;
             new.name.clone_from(&project.team.name);
             new.directory = project.directory.display().to_string();
-            new.team = project.text;
+            new.team = without_secrets(&project.text);
         }
         None if transfer::brings_its_team(text) => {}
         None => {
+            // What is wrong with the file comes first: a team would not make it right.
+            transfer::check_snapshot(text, new)
+                .map_err(|error| explain_file(&arguments.file, error))?;
             let problem = "a snapshot names no team, and there is no convoke.toml here; name one with --team FILE";
             return Err(UsageError(problem.to_owned()).into());
         }
@@ -168,5 +169,15 @@ fn explain(error: TransferError) -> anyhow::Error {
     match error {
         TransferError::Store(_) | TransferError::Io(_) => error.into(),
         wrong => UsageError(wrong.to_string()).into(),
+    }
+}
+
+/// Tells bad input from what failed, and names the file.
+fn explain_file(file: &Path, error: TransferError) -> anyhow::Error {
+    match explain(error) {
+        error if error.is::<UsageError>() => {
+            UsageError(format!("{}: {error}", file.display())).into()
+        }
+        error => error,
     }
 }

@@ -108,5 +108,9 @@ pub(super) async fn find_turn(
         return Ok(turn);
     }
     let last = store.session(session).await?.state.last_turn;
-    Err(UsageError(format!("there is no turn {id}; the last one is turn {last}")).into())
+    let there_is = match last.0 {
+        0 => "the session has no turns yet".to_owned(),
+        _ => format!("the last one is turn {last}"),
+    };
+    Err(UsageError(format!("there is no turn {id}; {there_is}")).into())
 }

@@ -59,6 +59,12 @@ pub(super) fn acquire(
     Ok(SessionLock { path, _file: file })
 }
 
+/// Tells whether a process holds a session.
+pub(super) fn is_held(directory: &Path, session: SessionId) -> bool {
+    let file = File::open(directory.join("locks").join(format!("{session}.lock")));
+    file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
 /// Reads who holds a session; a holder that is just writing its name has none yet.
 fn read_holder(text: &str) -> Holder {
     let mut lines = text.lines();

@@ -83,6 +83,11 @@ impl SqliteStore {
         Ok(Self { pool, directory: directory.to_owned(), failpoint })
     }
 
+    /// Tells whether a process holds a session at this moment.
+    pub fn is_held(&self, session: SessionId) -> bool {
+        lock::is_held(&self.directory, session)
+    }
+
     /// Closes the file.
     pub async fn close(&self) {
         self.pool.close().await;
