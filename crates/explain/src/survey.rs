@@ -99,6 +99,8 @@ impl Survey {
     pub(crate) fn account(&self, session: &Session, report: &mut AgentReport) {
         let loaded = report.loaded.iter().flat_map(|file| [&file.path, &file.real_path]);
         let loaded: HashSet<&OsStr, RandomState> = loaded.map(|path| path.as_os_str()).collect();
+        // What is nothing by itself may still come as an import.
+        report.ignored.retain(|file| !loaded.contains(file.path.as_os_str()));
         let left_out = self.candidates.iter().filter(|it| !loaded.contains(it.path.as_os_str()));
         let left_out: Vec<_> =
             left_out.map(|it| (&it.path, self.rule(it, session, report))).collect();
