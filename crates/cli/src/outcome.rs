@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use convoke_session::StoreError;
+use convoke_session::{CoordinatorError, StoreError};
 
 use crate::conversation::home::Home;
 use crate::surroundings;
@@ -57,14 +57,13 @@ fn explained(error: &anyhow::Error) -> String {
 
 /// Names the file of a database that failed, which its own errors do not.
 fn where_it_failed(error: &anyhow::Error) -> String {
-    let is_store = |error: &StoreError| matches!(error, StoreError::Database(_));
-    let failed = error.chain().any(|cause| cause.downcast_ref().is_some_and(is_store));
     match surroundings::of_process() {
-        Ok(surroundings) if failed => {
+        Ok(surroundings) if is_of_database(error) => {
             let file = Home::of(&surroundings).data.join("sessions.db");
             format!(
-                "; the sessions are in {}: if the file is damaged, move it away and begin anew, or put \
-                 an earlier copy in its place",
+                "; the sessions are in {}: if the disk is full, make room and go on with the session; \
+                 if the file is damaged, move it away and begin anew, or put an earlier copy in its \
+                 place",
                 file.display()
             )
         }
@@ -72,9 +71,30 @@ fn where_it_failed(error: &anyhow::Error) -> String {
     }
 }
 
+/// Tells whether the database failed, also in the middle of a conversation.
+fn is_of_database(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let in_conversation = match cause.downcast_ref() {
+            Some(CoordinatorError::Store(error)) => Some(error),
+            _ => None,
+        };
+        let store = in_conversation.or_else(|| cause.downcast_ref());
+        matches!(store, Some(StoreError::Database(_)))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_database_that_fails_in_a_conversation_is_known_for_one() {
+        let failed = || StoreError::Database("the disk is full".into());
+        assert!(is_of_database(&failed().into()));
+        assert!(is_of_database(&CoordinatorError::Store(failed()).into()));
+        assert!(is_of_database(&anyhow::Error::from(failed()).context("cannot begin")));
+        assert!(!is_of_database(&anyhow::anyhow!("no such file")));
+    }
 
     #[test]
     fn a_cause_that_an_error_names_itself_is_not_said_twice() {
