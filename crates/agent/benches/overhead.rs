@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{Definition, Kind};
-use convoke_agent::delivery::Delivery;
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::turn_input::TurnInput;
 
 const ROUNDS: usize = 40;
 const MEBIBYTES: u32 = 128;
@@ -62,7 +62,7 @@ async fn run_by_us(script: &str) -> Duration {
     };
     let agent = agent(definition, host);
     let begin = Instant::now();
-    let outcome = agent.start(Delivery::new("", dir.path())).outcome().await;
+    let outcome = agent.start(TurnInput::new("", dir.path())).outcome().await;
     assert_eq!(outcome.verdict.word(), "done");
     begin.elapsed()
 }

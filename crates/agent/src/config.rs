@@ -11,8 +11,8 @@ use convoke_core::variable::is_variable_name;
 use convoke_core::{Code, Diagnostic};
 use serde::Deserialize;
 
-use crate::delivery::{Permissions, Trust};
 use crate::redact::Redactor;
+use crate::turn_input::{Permissions, Trust};
 
 /// A kind of agent, which decides how it is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]

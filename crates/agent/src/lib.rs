@@ -6,7 +6,7 @@
 //! use convoke_agent::adapter::{Host, agent};
 //! use convoke_agent::config::Catalog;
 //! use convoke_agent::process::guardian::Guardian;
-//! use convoke_agent::{Delivery, Verdict};
+//! use convoke_agent::{TurnInput, Verdict};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let host = Host {
@@ -16,7 +16,7 @@
 //!     state_dir: "/home/me/.local/state/convoke".into(),
 //! };
 //! let definition = Catalog::built_in().get("claude").cloned().ok_or("no such agent")?;
-//! let mut turn = agent(definition, host).start(Delivery::new("What is this?", "/home/me/project"));
+//! let mut turn = agent(definition, host).start(TurnInput::new("What is this?", "/home/me/project"));
 //! while let Some(event) = turn.next().await {
 //!     println!("{event:?}");
 //! }
@@ -32,18 +32,18 @@
 
 pub mod adapter;
 pub mod config;
-pub mod delivery;
 pub mod endpoint;
 pub mod event;
 pub mod process;
 pub mod redact;
 pub mod stream;
 pub mod turn;
+pub mod turn_input;
 pub mod usage;
 pub mod vendor;
 pub mod verdict;
 
-pub use delivery::Delivery;
 pub use turn::{Agent, Outcome, Turn};
+pub use turn_input::TurnInput;
 pub use vendor::Vendor;
 pub use verdict::Verdict;

@@ -14,7 +14,7 @@ use convoke_core::Diagnostic;
 use memchr::memmem;
 
 use self::pem::Reach;
-pub use self::pieces::Pieces;
+pub use self::pieces::StreamRedactor;
 use crate::event::{Event, EventKind};
 use crate::verdict::{Failure, Verdict};
 

@@ -7,9 +7,9 @@ use convoke_core::Diagnostic;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::delivery::{Delivery, ResumeHandle};
 use crate::event::{Event, EventKind};
 use crate::redact::Redactor;
+use crate::turn_input::{ResumeHandle, TurnInput};
 use crate::usage::Usage;
 use crate::verdict::{Failure, Reason, Verdict};
 
@@ -17,7 +17,7 @@ use crate::verdict::{Failure, Reason, Verdict};
 pub trait Agent: Send + Sync {
     /// Begins a turn. Must be called on a tokio runtime. It never fails: what cannot begin ends at once,
     /// with an outcome that says why.
-    fn start(&self, delivery: Delivery) -> Turn;
+    fn start(&self, turn_input: TurnInput) -> Turn;
 }
 
 /// A turn that is under way. Dropping it cancels it.
@@ -46,12 +46,12 @@ pub struct Outcome {
     /// What a user should know.
     pub diagnostics: Vec<Diagnostic>,
     /// What a caller that keeps the agent's memory has to store with the end of the turn.
-    pub memory: Option<Memory>,
+    pub memory: Option<ThreadAppend>,
 }
 
 /// What an agent remembers of a turn: lines that go to the end of a thread, all of them or none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Memory {
+pub struct ThreadAppend {
     /// The name of the thread.
     pub thread: String,
     /// How many lines it had when it was read; with any other number, nothing may be added.

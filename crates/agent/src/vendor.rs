@@ -86,7 +86,7 @@ impl Vendor {
 /// What a program says of its own sign-in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum SaysOfItself {
+pub enum SignInStatus {
     /// It has something to sign in with; whether the vendor takes it, only a call would tell.
     SignedIn,
     /// It has nothing.
@@ -98,7 +98,7 @@ pub enum SaysOfItself {
 impl Vendor {
     /// Reads the answer to [`SignIn::status`] by its exact form. Searching it for words is how "not
     /// logged in" comes to be read as "logged in".
-    pub fn understand_status(self, code: Option<i32>, said: &str) -> SaysOfItself {
+    pub fn understand_status(self, code: Option<i32>, said: &str) -> SignInStatus {
         let is_signed_in = match self {
             Vendor::Claude => {
                 let start = said.find('{').unwrap_or(said.len());
@@ -114,9 +114,9 @@ impl Vendor {
             Vendor::Gemini => None,
         };
         match is_signed_in {
-            Some(true) => SaysOfItself::SignedIn,
-            Some(false) => SaysOfItself::NotSignedIn,
-            None => SaysOfItself::Unclear,
+            Some(true) => SignInStatus::SignedIn,
+            Some(false) => SignInStatus::NotSignedIn,
+            None => SignInStatus::Unclear,
         }
     }
 }
@@ -216,7 +216,7 @@ static GEMINI: Facts = Facts {
 
 #[cfg(test)]
 mod tests {
-    use super::SaysOfItself::{NotSignedIn, SignedIn, Unclear};
+    use super::SignInStatus::{NotSignedIn, SignedIn, Unclear};
     use super::*;
 
     #[test]

@@ -166,17 +166,17 @@ impl fmt::Display for Exit {
 
 /// Why we ended a turn, when it was us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
+pub enum TerminationCause {
     /// The user cancelled.
     Cancelled,
     /// The time was over.
     TimedOut,
     /// The output was over its limit.
-    Flooded,
+    OutputLimit,
     /// The model's server answers that no further attempt can change.
-    Hopeless(u16),
+    PermanentError(u16),
     /// The agent repeats a request, which fails for this reason, more often than it may.
-    Retried(Reason),
+    RetryLimit(Reason),
 }
 
 /// Everything that is known about the end of a process.
@@ -185,7 +185,7 @@ pub struct Ending<'a> {
     /// How the process ended.
     pub exit: Exit,
     /// Why we ended it, if we did.
-    pub stop: Option<Stop>,
+    pub stop: Option<TerminationCause>,
     /// The end of what it wrote to standard error.
     pub stderr: &'a str,
 }
@@ -198,17 +198,17 @@ pub fn decide(
 ) -> Verdict {
     match (closing, ending.stop) {
         (Some(Verdict::Done), _) => Verdict::Done,
-        (_, Some(Stop::Cancelled)) => Verdict::Cancelled,
-        (_, Some(Stop::TimedOut)) => Verdict::TimedOut,
-        (_, Some(Stop::Flooded)) => {
+        (_, Some(TerminationCause::Cancelled)) => Verdict::Cancelled,
+        (_, Some(TerminationCause::TimedOut)) => Verdict::TimedOut,
+        (_, Some(TerminationCause::OutputLimit)) => {
             Verdict::Failed(Failure::new(Reason::Flood, "the agent wrote more than a turn may"))
         }
         (Some(Verdict::Failed(failure)), _) => Verdict::Failed(failure),
-        (_, Some(Stop::Hopeless(status))) => Verdict::Failed(Failure::new(
+        (_, Some(TerminationCause::PermanentError(status))) => Verdict::Failed(Failure::new(
             Reason::from_status(status),
             format!("the model's server answered with status {status}"),
         )),
-        (_, Some(Stop::Retried(reason))) => Verdict::Failed(Failure::new(
+        (_, Some(TerminationCause::RetryLimit(reason))) => Verdict::Failed(Failure::new(
             reason,
             "the agent repeated a request to its model more often than a turn may",
         )),
@@ -218,7 +218,7 @@ pub fn decide(
 }
 
 /// Returns the last lines of an error output, short enough for a message.
-pub fn last_words(lines: &[&str]) -> String {
+pub fn stderr_tail(lines: &[&str]) -> String {
     const LIMIT: usize = 400;
     let mut last: Vec<&str> = Vec::new();
     let mut bytes = 0;
@@ -239,7 +239,7 @@ pub fn last_words(lines: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    fn ending(stop: Option<Stop>, exit: Exit) -> Ending<'static> {
+    fn ending(stop: Option<TerminationCause>, exit: Exit) -> Ending<'static> {
         Ending { exit, stop, stderr: "" }
     }
 
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_turn_that_was_done_before_the_cancel_came_is_done() {
-        let end = ending(Some(Stop::Cancelled), Exit::Signal(9));
+        let end = ending(Some(TerminationCause::Cancelled), Exit::Signal(9));
         assert_eq!(decide(Some(Verdict::Done), &end, unexplained), Verdict::Done);
         assert_eq!(decide(None, &end, unexplained), Verdict::Cancelled);
     }
@@ -269,8 +269,8 @@ mod tests {
     #[test]
     fn the_last_words_are_few() {
         let long = "é".repeat(1000);
-        assert_eq!(last_words(&["a", "", "b  "]), "a\nb");
-        assert_eq!(last_words(&[&long, "the end"]), "the end");
-        assert_eq!(last_words(&[&long]).len(), 400);
+        assert_eq!(stderr_tail(&["a", "", "b  "]), "a\nb");
+        assert_eq!(stderr_tail(&[&long, "the end"]), "the end");
+        assert_eq!(stderr_tail(&[&long]).len(), 400);
     }
 }

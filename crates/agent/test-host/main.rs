@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use convoke_agent::Verdict;
 use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{Definition, Kind};
-use convoke_agent::delivery::{Delivery, Permissions};
 use convoke_agent::process::guardian::{Guardian, run_if_asked};
+use convoke_agent::turn_input::{Permissions, TurnInput};
 
 fn main() -> ExitCode {
     if let Some(code) = run_if_asked() {
@@ -41,9 +41,9 @@ fn play_convoke() -> Option<Verdict> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     let outcome = runtime.block_on(async {
-        let mut delivery = Delivery::new("Begin.", dir);
-        delivery.permissions = Permissions::Full;
-        agent(definition, host).start(delivery).outcome().await
+        let mut turn_input = TurnInput::new("Begin.", dir);
+        turn_input.permissions = Permissions::Full;
+        agent(definition, host).start(turn_input).outcome().await
     });
     Some(outcome.verdict)
 }

@@ -12,12 +12,14 @@ use std::time::{Duration, Instant};
 
 use convoke_agent::adapter::{CLAUDE_TAIL, Host, agent};
 use convoke_agent::config::{Definition, Kind, Protocol};
-use convoke_agent::delivery::{Delivery, Permissions, Trust};
 use convoke_agent::event::EventKind;
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, Outcome, Turn, Verdict};
-use convoke_rehearsal::{Anatomy, Answer, End, Kind as Asked, Rehearsal, Reply, Script, start};
+use convoke_rehearsal::{
+    Answer, End, Kind as Asked, Rehearsal, Reply, RequestParts, Script, start,
+};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -153,24 +155,24 @@ impl Stage {
         Some(Self { cli, home, work, server, agent: agent(definition, host) })
     }
 
-    fn delivery(&self, prompt: &str) -> Delivery {
-        let mut delivery = Delivery::new(prompt, self.work.path());
-        delivery.model = Some(self.cli.model().to_owned());
-        delivery.limits.turn = Duration::from_mins(5);
-        delivery.limits.retries = 1;
-        delivery
+    fn turn_input(&self, prompt: &str) -> TurnInput {
+        let mut turn_input = TurnInput::new(prompt, self.work.path());
+        turn_input.model = Some(self.cli.model().to_owned());
+        turn_input.limits.turn = Duration::from_mins(5);
+        turn_input.limits.retries = 1;
+        turn_input
     }
 
-    async fn run(&self, delivery: Delivery) -> Outcome {
-        self.agent.start(delivery).outcome().await
+    async fn run(&self, turn_input: TurnInput) -> Outcome {
+        self.agent.start(turn_input).outcome().await
     }
 
     /// Returns every text that the model was sent in its latest call.
     fn texts(&self) -> Vec<String> {
         let calls = self.server.model_calls();
         let call = calls.last().unwrap();
-        let anatomy = Anatomy::of(call.model_call().unwrap().wire, &call.body).unwrap();
-        anatomy.parts.into_iter().map(|part| part.text).collect()
+        let request_parts = RequestParts::of(call.model_call().unwrap().wire, &call.body).unwrap();
+        request_parts.parts.into_iter().map(|part| part.text).collect()
     }
 
     /// Returns the hosts that it tried to reach beside its model.
@@ -270,13 +272,13 @@ async fn delivers_byte_for_byte(cli: Cli) {
         return;
     };
     let prompt = hard_prompt();
-    let mut delivery = stage.delivery(&prompt);
+    let mut turn_input = stage.turn_input(&prompt);
     let exec = matches!(cli, Cli::Codex98Exec | Cli::Codex166Exec);
     let system =
         (!exec).then(|| "You are Sarah: 你是 Sarah. @/etc/hostname /help\n- rule\n".repeat(4000));
-    delivery.system = system.clone().map(|text| text.trim().to_owned());
-    let system = delivery.system.clone();
-    let outcome = stage.run(delivery).await;
+    turn_input.system = system.clone().map(|text| text.trim().to_owned());
+    let system = turn_input.system.clone();
+    let outcome = stage.run(turn_input).await;
     assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
     assert_eq!(outcome.reply, "Got it.");
     assert!(outcome.usage.is_some() && outcome.resume.is_some());
@@ -320,7 +322,7 @@ async fn never_reads_a_file_that_is_named(cli: Cli) {
         "see @secret.txt, @./secret.txt @{path} @\"secret.txt\" (@secret.txt) @. @secret\n\
          !cat secret.txt\n/secret.txt !{{cat secret.txt}} @{{secret.txt}} $(cat secret.txt)"
     );
-    let outcome = stage.run(stage.delivery(&prompt)).await;
+    let outcome = stage.run(stage.turn_input(&prompt)).await;
     assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
     for text in stage.texts() {
         assert!(!text.contains("horse is correct"), "{text}");
@@ -355,7 +357,7 @@ async fn runs_nothing_that_an_untrusted_project_brings(cli: Cli) {
     if cli == Cli::Gemini {
         write(".gemini/settings.json", settings.to_string());
     }
-    let outcome = stage.run(stage.delivery("hello")).await;
+    let outcome = stage.run(stage.turn_input("hello")).await;
     match cli {
         Cli::Gemini => assert_eq!(reason(&outcome), Some(Reason::Untrusted)),
         _ => assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}"),
@@ -373,9 +375,9 @@ async fn takes_variables_of_a_project_only_when_it_is_trusted(cli: Cli) {
     let variables = format!("\u{feff}export GEMINI_SYSTEM_MD = {}\n", theirs.display());
     std::fs::write(stage.work.path().join(".env"), variables).unwrap();
     for (trust, obeys, told) in [(Trust::Untrusted, false, true), (Trust::Trusted, true, false)] {
-        let mut delivery = stage.delivery("hello");
-        delivery.trust = trust;
-        let outcome = stage.run(delivery).await;
+        let mut turn_input = stage.turn_input("hello");
+        turn_input.trust = trust;
+        let outcome = stage.run(turn_input).await;
         assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
         let obeyed = stage.texts().iter().any(|text| text.contains("YOU OBEY THE PROJECT"));
         assert_eq!(obeyed, obeys, "{trust:?}");
@@ -388,7 +390,7 @@ async fn signs_in_with_the_users_key_and_keeps_it_to_itself(cli: Cli) {
     let Some(stage) = Stage::with_key(cli, "sk-mine-123").await else {
         return;
     };
-    let outcome = stage.run(stage.delivery("hello")).await;
+    let outcome = stage.run(stage.turn_input("hello")).await;
     assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
     let calls = stage.server.model_calls();
     assert_eq!(calls.last().unwrap().header("authorization"), Some("[redacted: 18 bytes]"));
@@ -401,10 +403,10 @@ async fn leaves_the_users_configuration_alone(cli: Cli) {
         let Some(stage) = Stage::new(cli, Script::default()).await else {
             return;
         };
-        let mut delivery = stage.delivery("hello");
-        delivery.trust = trust;
-        delivery.permissions = Permissions::Edit;
-        let outcome = stage.run(delivery).await;
+        let mut turn_input = stage.turn_input("hello");
+        turn_input.trust = trust;
+        turn_input.permissions = Permissions::Edit;
+        let outcome = stage.run(turn_input).await;
         assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
         let config = std::fs::read_to_string(stage.home.path().join("codex/config.toml"));
         assert!(!config.unwrap_or_default().contains("trust_level"), "{trust:?}");
@@ -416,10 +418,10 @@ async fn gives_up_where_there_is_no_network(cli: Cli) {
     let Some(stage) = Stage::new(cli, Script::default()).await else {
         return;
     };
-    let delivery = stage.delivery("hello");
+    let turn_input = stage.turn_input("hello");
     let Stage { server, agent, home: _home, work: _work, .. } = stage;
     server.shutdown().await;
-    let outcome = agent.start(delivery).outcome().await;
+    let outcome = agent.start(turn_input).outcome().await;
     assert_eq!(reason(&outcome), Some(Reason::Network), "{outcome:?}");
 }
 
@@ -428,9 +430,9 @@ async fn runs_a_tool(cli: Cli) {
     let Some(stage) = Stage::new(cli, script).await else {
         return;
     };
-    let mut delivery = stage.delivery("make a file");
-    delivery.permissions = Permissions::Full;
-    let mut turn = stage.agent.start(delivery);
+    let mut turn_input = stage.turn_input("make a file");
+    turn_input.permissions = Permissions::Full;
+    let mut turn = stage.agent.start(turn_input);
     let (mut started, mut finished) = (0, 0);
     while let Some(event) = turn.next().await {
         match event.kind {
@@ -464,9 +466,9 @@ async fn edits_a_file(cli: Cli) {
         return;
     };
     stage.work = work;
-    let mut delivery = stage.delivery("make a file");
-    delivery.permissions = Permissions::Edit;
-    let mut turn = stage.agent.start(delivery);
+    let mut turn_input = stage.turn_input("make a file");
+    turn_input.permissions = Permissions::Edit;
+    let mut turn = stage.agent.start(turn_input);
     let mut changed = Vec::new();
     while let Some(event) = turn.next().await {
         if let EventKind::FileChange { changes } = event.kind {
@@ -486,7 +488,7 @@ async fn reads_without_permission_to_write(cli: Cli) {
     let Some(stage) = Stage::new(cli, script).await else {
         return;
     };
-    let outcome = stage.run(stage.delivery("make a file")).await;
+    let outcome = stage.run(stage.turn_input("make a file")).await;
     assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
     assert!(!stage.work.path().join("made.txt").exists());
 }
@@ -503,7 +505,7 @@ async fn tells_failures_apart(cli: Cli) {
         let Some(stage) = Stage::new(cli, Script::default().with_default(answer)).await else {
             return;
         };
-        let outcome = stage.run(stage.delivery("hello")).await;
+        let outcome = stage.run(stage.turn_input("hello")).await;
         let found = reason(&outcome);
         assert!(
             found.is_some_and(|found| reasons.contains(&found)),
@@ -539,7 +541,7 @@ async fn cancels_without_a_trace(cli: Cli) {
         let Some(stage) = Stage::new(cli, Script::default().with_default(hang.into())).await else {
             return;
         };
-        let mut turn = stage.agent.start(stage.delivery("hello"));
+        let mut turn = stage.agent.start(stage.turn_input("hello"));
         let streams = !matches!(cli, Cli::Codex98Exec | Cli::Codex166Exec);
         if streams {
             until_text(&mut turn).await;
@@ -557,9 +559,9 @@ async fn cancels_without_a_trace(cli: Cli) {
         let Some(stage) = Stage::new(cli, Script::new([cli.shell(tool)])).await else {
             return;
         };
-        let mut delivery = stage.delivery("hello");
-        delivery.permissions = Permissions::Full;
-        let turn = stage.agent.start(delivery);
+        let mut turn_input = stage.turn_input("hello");
+        turn_input.permissions = Permissions::Full;
+        let turn = stage.agent.start(turn_input);
         until("the tool never ran", || stage.pids().len() >= 2).await;
         let pids = stage.pids();
         turn.canceller().cancel();
@@ -594,11 +596,11 @@ async fn resumes_its_session(cli: Cli) {
     let Some(stage) = Stage::new(cli, script).await else {
         return;
     };
-    let first = stage.run(stage.delivery("my colour is FIRSTMARK")).await;
+    let first = stage.run(stage.turn_input("my colour is FIRSTMARK")).await;
     assert_eq!(first.verdict, Verdict::Done, "{first:?}");
-    let mut delivery = stage.delivery("and now SECONDMARK");
-    delivery.resume = first.resume.clone();
-    let second = stage.run(delivery).await;
+    let mut turn_input = stage.turn_input("and now SECONDMARK");
+    turn_input.resume = first.resume.clone();
+    let second = stage.run(turn_input).await;
     assert_eq!(second.reply, "Still blue.", "{second:?}");
     assert!(!codes(&second).contains(&"agent.session-anew"));
     let texts = stage.texts();
@@ -607,12 +609,12 @@ async fn resumes_its_session(cli: Cli) {
     let used = |outcome: &Outcome| outcome.usage.map_or(0, |usage| usage.output);
     assert!(used(&second) < used(&first) * 4, "tokens of the session were counted twice");
 
-    let mut delivery = stage.delivery("hello");
-    delivery.resume = first.resume.map(|mut handle| {
+    let mut turn_input = stage.turn_input("hello");
+    turn_input.resume = first.resume.map(|mut handle| {
         "00000000-0000-4000-8000-000000000000".clone_into(&mut handle.session);
         handle
     });
-    let lost = stage.run(delivery).await;
+    let lost = stage.run(turn_input).await;
     let told =
         codes(&lost).contains(&"agent.session-anew") || reason(&lost) == Some(Reason::Session);
     assert!(told, "{lost:?}");

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use convoke_agent::adapter::{Host, Script, StandIn, Step, agent};
 use convoke_agent::config::{Definition, Kind, Protocol};
-use convoke_agent::delivery::{Delivery, Limits};
 use convoke_agent::event::EventKind;
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::turn_input::{Limits, TurnInput};
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, Outcome, Verdict};
 use tempfile::TempDir;
@@ -50,18 +50,18 @@ impl Stage {
         }
     }
 
-    fn delivery(&self, prompt: &str) -> Delivery {
-        let mut delivery = Delivery::new(prompt, self.path());
-        delivery.limits = Limits {
+    fn turn_input(&self, prompt: &str) -> TurnInput {
+        let mut turn_input = TurnInput::new(prompt, self.path());
+        turn_input.limits = Limits {
             turn: Duration::from_mins(5),
             grace: Duration::from_millis(200),
             ..Limits::default()
         };
-        delivery
+        turn_input
     }
 
     async fn run(&self, script: &str, prompt: &str) -> Outcome {
-        self.agent(script).start(self.delivery(prompt)).outcome().await
+        self.agent(script).start(self.turn_input(prompt)).outcome().await
     }
 
     /// Returns the processes whose ids the script has written to `pids`.
@@ -139,11 +139,11 @@ async fn a_child_that_never_reads_does_not_block() {
 async fn a_flood_is_ended_at_its_limit() {
     let stage = Stage::new();
     for script in ["yes", "yes >&2", "tr '\\0' x </dev/zero"] {
-        let mut delivery = stage.delivery("");
-        delivery.limits.output_bytes = 2 << 20;
-        delivery.limits.line_bytes = 1 << 20;
-        delivery.limits.reply_bytes = 100;
-        let outcome = stage.agent(script).start(delivery).outcome().await;
+        let mut turn_input = stage.turn_input("");
+        turn_input.limits.output_bytes = 2 << 20;
+        turn_input.limits.line_bytes = 1 << 20;
+        turn_input.limits.reply_bytes = 100;
+        let outcome = stage.agent(script).start(turn_input).outcome().await;
         assert_eq!(reason(&outcome), Some(Reason::Flood), "{script}");
         assert!(outcome.reply.len() <= 100);
     }
@@ -152,10 +152,10 @@ async fn a_flood_is_ended_at_its_limit() {
 #[tokio::test]
 async fn a_line_without_end_is_left_out_and_the_rest_is_read() {
     let stage = Stage::new();
-    let mut delivery = stage.delivery("");
-    delivery.limits.line_bytes = 1000;
+    let mut turn_input = stage.turn_input("");
+    turn_input.limits.line_bytes = 1000;
     let script = "head -c 5000000 /dev/zero | tr '\\0' x; echo; echo end";
-    let outcome = stage.agent(script).start(delivery).outcome().await;
+    let outcome = stage.agent(script).start(turn_input).outcome().await;
     assert_eq!(outcome.reply, "end");
     assert_eq!(codes(&outcome), ["agent.line-too-long"]);
 }
@@ -173,11 +173,11 @@ async fn half_a_character_is_replaced_and_a_split_one_rejoined() {
 #[tokio::test]
 async fn a_child_that_never_ends_runs_out_of_time() {
     let stage = Stage::new();
-    let mut delivery = stage.delivery("");
-    delivery.limits.turn = Duration::from_hours(1);
-    delivery.limits.silence = Duration::from_hours(2);
+    let mut turn_input = stage.turn_input("");
+    turn_input.limits.turn = Duration::from_hours(1);
+    turn_input.limits.silence = Duration::from_hours(2);
     let script = "trap '' INT TERM HUP; echo $$ >>pids; echo half; while :; do sleep 1; done";
-    let mut turn = stage.agent(script).start(delivery);
+    let mut turn = stage.agent(script).start(turn_input);
     while !matches!(turn.next().await.unwrap().kind, EventKind::Text { .. }) {}
     // An hour later.
     tokio::time::pause();
@@ -215,9 +215,9 @@ async fn an_agent_is_stopped(stage: &Stage, script: &str) {
         protocol: Protocol::Exec,
         ..Definition::built_in(Kind::Codex)
     };
-    let mut delivery = stage.delivery("hello\n");
-    delivery.limits.retries = 2;
-    let outcome = agent(definition, stage.host()).start(delivery).outcome().await;
+    let mut turn_input = stage.turn_input("hello\n");
+    turn_input.limits.retries = 2;
+    let outcome = agent(definition, stage.host()).start(turn_input).outcome().await;
     assert_eq!(reason(&outcome), Some(Reason::Server), "{outcome:?}");
     assert!(outcome.verdict.to_string().contains("more often"), "{outcome:?}");
     let attempts = std::fs::read_to_string(stage.path().join("attempts")).unwrap_or_default();
@@ -227,9 +227,9 @@ async fn an_agent_is_stopped(stage: &Stage, script: &str) {
 #[tokio::test]
 async fn a_child_that_falls_silent_runs_out_of_time() {
     let stage = Stage::new();
-    let mut delivery = stage.delivery("");
-    delivery.limits.silence = Duration::from_millis(300);
-    let outcome = stage.agent("echo one; sleep 1000").start(delivery).outcome().await;
+    let mut turn_input = stage.turn_input("");
+    turn_input.limits.silence = Duration::from_millis(300);
+    let outcome = stage.agent("echo one; sleep 1000").start(turn_input).outcome().await;
     assert_eq!(outcome.verdict, Verdict::TimedOut);
 }
 
@@ -271,7 +271,7 @@ async fn a_temporary_directory_may_lie_deeper_than_a_socket_can() {
         args: vec!["-c".to_owned(), "echo here".to_owned()],
         ..Definition::built_in(Kind::Plain)
     };
-    let outcome = agent(definition, host).start(stage.delivery("")).outcome().await;
+    let outcome = agent(definition, host).start(stage.turn_input("")).outcome().await;
     assert_eq!((outcome.reply.as_str(), outcome.verdict), ("here", Verdict::Done));
 }
 
@@ -279,7 +279,7 @@ async fn a_temporary_directory_may_lie_deeper_than_a_socket_can() {
 async fn a_child_that_has_ended_before_anybody_looks_is_heard() {
     for _ in 0..10 {
         let stage = Stage::new();
-        let turn = stage.agent("echo $$ >>pids; echo quick").start(stage.delivery(""));
+        let turn = stage.agent("echo $$ >>pids; echo quick").start(stage.turn_input(""));
         tokio::task::yield_now().await;
         // On one thread nobody else comes to look meanwhile.
         while stage.pids().is_empty() {
@@ -312,7 +312,7 @@ async fn a_program_that_is_not_there_is_named() {
         temp_root: stage.path().to_owned(),
         state_dir: stage.path().to_owned(),
     };
-    let outcome = agent(definition, host).start(stage.delivery("")).outcome().await;
+    let outcome = agent(definition, host).start(stage.turn_input("")).outcome().await;
     assert_eq!(reason(&outcome), Some(Reason::Start));
     assert!(outcome.verdict.to_string().contains("no-such-agent"));
 }
@@ -327,7 +327,7 @@ async fn a_program_that_cannot_be_run_is_no_turn_that_failed() {
         command: Some(program.display().to_string()),
         ..Definition::built_in(Kind::Plain)
     };
-    let outcome = agent(definition, stage.host()).start(stage.delivery("")).outcome().await;
+    let outcome = agent(definition, stage.host()).start(stage.turn_input("")).outcome().await;
     assert_eq!(reason(&outcome), Some(Reason::Start), "{outcome:?}");
     assert!(outcome.verdict.to_string().contains(&program.display().to_string()));
 }
@@ -335,17 +335,17 @@ async fn a_program_that_cannot_be_run_is_no_turn_that_failed() {
 #[tokio::test]
 async fn a_turn_with_no_time_ends_at_once_and_one_without_end_does_not_panic() {
     let stage = Stage::new();
-    let mut delivery = stage.delivery("x");
-    delivery.limits.turn = Duration::ZERO;
-    delivery.limits.grace = Duration::ZERO;
-    let outcome = stage.agent("echo $$ >>pids; sleep 1000").start(delivery).outcome().await;
+    let mut turn_input = stage.turn_input("x");
+    turn_input.limits.turn = Duration::ZERO;
+    turn_input.limits.grace = Duration::ZERO;
+    let outcome = stage.agent("echo $$ >>pids; sleep 1000").start(turn_input).outcome().await;
     assert_eq!(outcome.verdict, Verdict::TimedOut);
     assert!(!stage.pids().into_iter().any(runs));
-    let mut delivery = stage.delivery("x");
-    delivery.limits.turn = Duration::MAX;
-    delivery.limits.silence = Duration::MAX;
-    delivery.limits.grace = Duration::MAX;
-    let outcome = stage.agent("cat").start(delivery).outcome().await;
+    let mut turn_input = stage.turn_input("x");
+    turn_input.limits.turn = Duration::MAX;
+    turn_input.limits.silence = Duration::MAX;
+    turn_input.limits.grace = Duration::MAX;
+    let outcome = stage.agent("cat").start(turn_input).outcome().await;
     assert_eq!((outcome.verdict, outcome.reply.as_str()), (Verdict::Done, "x"));
 }
 
@@ -363,9 +363,9 @@ async fn a_program_that_ends_at_once_is_seen_whole_every_time() {
 #[tokio::test]
 async fn output_over_its_limit_ends_a_turn_that_is_still_being_fed() {
     let stage = Stage::new();
-    let mut delivery = stage.delivery(&"x".repeat(8 << 20));
-    delivery.limits.output_bytes = 1 << 20;
-    let outcome = stage.agent("echo $$ >>pids; yes").start(delivery).outcome().await;
+    let mut turn_input = stage.turn_input(&"x".repeat(8 << 20));
+    turn_input.limits.output_bytes = 1 << 20;
+    let outcome = stage.agent("echo $$ >>pids; yes").start(turn_input).outcome().await;
     assert_eq!(reason(&outcome), Some(Reason::Flood));
     assert!(!stage.pids().into_iter().any(runs));
 }
@@ -442,7 +442,7 @@ async fn secrets_of_the_environment_are_not_in_error_messages() {
         temp_root: stage.path().to_owned(),
         state_dir: stage.path().to_owned(),
     };
-    let outcome = agent(definition, host).start(stage.delivery("")).outcome().await;
+    let outcome = agent(definition, host).start(stage.turn_input("")).outcome().await;
     let text = format!("{outcome:?}");
     assert!(text.contains("key [redacted] refused"), "{text}");
     assert!(!text.contains("correct-horse"));
@@ -451,7 +451,7 @@ async fn secrets_of_the_environment_are_not_in_error_messages() {
 #[tokio::test]
 async fn a_cancelled_turn_leaves_nothing_of_its_tools() {
     let stage = Stage::new();
-    let turn = stage.agent(WITH_TOOLS).start(stage.delivery(""));
+    let turn = stage.agent(WITH_TOOLS).start(stage.turn_input(""));
     let pids = stage.has_pids(3).await;
     turn.canceller().cancel();
     assert_eq!(turn.outcome().await.verdict, Verdict::Cancelled);
@@ -462,7 +462,7 @@ async fn a_cancelled_turn_leaves_nothing_of_its_tools() {
 async fn a_child_that_ignores_every_signal_is_killed() {
     let stage = Stage::new();
     let script = format!("trap '' INT TERM HUP; {WITH_TOOLS}");
-    let turn = stage.agent(&script).start(stage.delivery(""));
+    let turn = stage.agent(&script).start(stage.turn_input(""));
     let pids = stage.has_pids(3).await;
     turn.canceller().cancel();
     assert_eq!(turn.outcome().await.verdict, Verdict::Cancelled);
@@ -472,7 +472,7 @@ async fn a_child_that_ignores_every_signal_is_killed() {
 #[tokio::test]
 async fn a_turn_that_is_dropped_ends_its_child() {
     let stage = Stage::new();
-    let turn = stage.agent(WITH_TOOLS).start(stage.delivery(""));
+    let turn = stage.agent(WITH_TOOLS).start(stage.turn_input(""));
     let pids = stage.has_pids(3).await;
     drop(turn);
     until("the child went on", || !pids.iter().any(|&pid| runs(pid))).await;
@@ -492,9 +492,9 @@ async fn two_hundred_cancelled_turns_leave_no_process() {
                 0 => WITH_TOOLS.to_owned(),
                 _ => format!("trap '' INT; {WITH_TOOLS}"),
             };
-            let mut delivery = stage.delivery("hello");
-            delivery.limits.grace = Duration::from_millis(20);
-            let turn = stage.agent(&script).start(delivery);
+            let mut turn_input = stage.turn_input("hello");
+            turn_input.limits.grace = Duration::from_millis(20);
+            let turn = stage.agent(&script).start(turn_input);
             // From the first moment of a turn to the middle of its tool call.
             let count = usize::try_from(round / 2 % 4).unwrap();
             stage.has_pids(count).await;
@@ -536,7 +536,7 @@ async fn when_convoke_is_killed_its_agents_and_their_tools_end() {
 #[tokio::test]
 async fn when_a_guardian_is_killed_the_agent_and_its_tools_end_too() {
     let stage = Stage::new();
-    let turn = stage.agent(WITH_TOOLS).start(stage.delivery(""));
+    let turn = stage.agent(WITH_TOOLS).start(stage.turn_input(""));
     let pids = stage.has_pids(3).await;
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pids[0])).unwrap();
     let guardian = stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap();
@@ -549,12 +549,12 @@ async fn when_a_guardian_is_killed_the_agent_and_its_tools_end_too() {
 async fn the_stand_in_answers_from_its_script_and_then_with_an_account() {
     let stage = Stage::new();
     let stand_in = StandIn::new(Script::replies(["First."]));
-    let first = stand_in.start(stage.delivery("hello")).outcome().await;
+    let first = stand_in.start(stage.turn_input("hello")).outcome().await;
     assert_eq!((first.reply.as_str(), first.verdict), ("First.", Verdict::Done));
-    let mut delivery = stage.delivery("hello\nthere");
-    delivery.system = Some("Be kind.".to_owned());
-    delivery.resume = first.resume;
-    let second = stand_in.start(delivery).outcome().await;
+    let mut turn_input = stage.turn_input("hello\nthere");
+    turn_input.system = Some("Be kind.".to_owned());
+    turn_input.resume = first.resume;
+    let second = stand_in.start(turn_input).outcome().await;
     assert_eq!(
         second.reply,
         "I was sent a prompt of 11 bytes in 2 lines and a system text of 8 bytes, in a session that goes on."
@@ -577,7 +577,7 @@ async fn the_stand_in_is_cancelled_hundreds_of_times_and_never_goes_on() {
                 Step::Say("never said".to_owned()),
             ]],
         });
-        let mut turn = stand_in.start(stage.delivery("hello"));
+        let mut turn = stand_in.start(stage.turn_input("hello"));
         while let Some(event) = turn.next().await {
             if matches!(event.kind, EventKind::Text { .. }) {
                 turn.canceller().cancel();

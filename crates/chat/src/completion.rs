@@ -4,7 +4,7 @@ use convoke_core::name::NameKey;
 use convoke_session::MemberName;
 
 use crate::command::{COMMANDS, Takes};
-use crate::intention::Company;
+use crate::user_action::InputParser;
 
 /// What the word at the cursor could become.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) struct Candidate {
 }
 
 /// Returns what the end of a text could become; nothing when it is whole or not to be completed.
-pub(crate) fn complete(before: &str, company: &Company) -> Option<Completion> {
+pub(crate) fn complete(before: &str, company: &InputParser) -> Option<Completion> {
     let (from, candidates) = command(before, company)
         .or_else(|| marker(before, company))
         .or_else(|| mention(before, company))?;
@@ -39,7 +39,7 @@ pub(crate) fn complete(before: &str, company: &Company) -> Option<Completion> {
 type Found = (usize, Vec<Candidate>);
 
 /// A command, or the names after it.
-fn command(before: &str, company: &Company) -> Option<Found> {
+fn command(before: &str, company: &InputParser) -> Option<Found> {
     let line = before.strip_prefix('/')?;
     let Some((name, rest)) = line.split_once(' ') else {
         let fitting = COMMANDS.iter().filter(|entry| entry.name.starts_with(line));
@@ -65,7 +65,7 @@ fn command(before: &str, company: &Company) -> Option<Found> {
 }
 
 /// A name in a marker that is not closed yet.
-fn marker(before: &str, company: &Company) -> Option<Found> {
+fn marker(before: &str, company: &InputParser) -> Option<Found> {
     let open = before.rfind('[')?;
     let inside = &before[open + 1..];
     let (keyword, list) = inside.split_once(':')?;
@@ -86,7 +86,7 @@ fn marker(before: &str, company: &Company) -> Option<Found> {
 }
 
 /// A name after an `@`.
-fn mention(before: &str, company: &Company) -> Option<Found> {
+fn mention(before: &str, company: &InputParser) -> Option<Found> {
     let from = before
         .rfind(char::is_whitespace)
         .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
@@ -98,7 +98,7 @@ fn names<'a>(
     names: impl Iterator<Item = &'a MemberName>,
     word: &str,
     sign: &str,
-    company: &Company,
+    company: &InputParser,
 ) -> Vec<Candidate> {
     let key = NameKey::new(word);
     let fitting =

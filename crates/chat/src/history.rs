@@ -44,7 +44,7 @@ pub(crate) async fn read<S: Store>(coordinator: &Coordinator<S>) -> Result<Past,
     let (store, id) = (coordinator.store(), coordinator.session());
     let state = store.session(id).await?.state;
     let left_out = state.last_message.0.saturating_sub(MESSAGES as u64);
-    let policy = coordinator.crew().team().context.text;
+    let policy = coordinator.team_agents().team().context.text;
     let messages = store.messages_after(id, MessageNumber(left_out), MESSAGES).await?;
     let messages = messages.into_iter().map(|numbered| {
         let message = numbered.message;

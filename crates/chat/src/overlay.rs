@@ -1,9 +1,9 @@
 //! Overlays: a page over the conversation, that can be scrolled and closed.
 
 use crate::command::COMMANDS;
-use crate::intention::What;
-use crate::sheet::Sheet;
+use crate::sent_prompt::SentPrompt;
 use crate::text::{printable, wrap};
+use crate::user_action::PromptView;
 
 /// A page over the conversation.
 #[derive(Debug, Clone)]
@@ -20,7 +20,7 @@ pub(crate) enum Page {
     /// The commands and keys.
     Help,
     /// What a member was sent.
-    Sheet(Box<Sheet>, What),
+    SentPrompt(Box<SentPrompt>, PromptView),
 }
 
 /// The keys, as the help shows them.
@@ -49,11 +49,11 @@ impl Overlay {
     pub(crate) fn title(&self) -> String {
         match &self.page {
             Page::Help => "help".to_owned(),
-            Page::Sheet(sheet, what) => {
+            Page::SentPrompt(sheet, what) => {
                 let (member, turn, attempt) = (&sheet.member, sheet.turn, sheet.attempt);
                 let what = match what {
-                    What::Ledger => "the ledger of what",
-                    What::Prompt => "exactly what",
+                    PromptView::Ledger => "the ledger of what",
+                    PromptView::Prompt => "exactly what",
                 };
                 let again =
                     if attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
@@ -66,10 +66,10 @@ impl Overlay {
     pub(crate) fn keys(&self) -> &'static str {
         match self.page {
             Page::Help => "Esc closes · ↑↓ PgUp PgDn scroll",
-            Page::Sheet(_, What::Ledger) => {
+            Page::SentPrompt(_, PromptView::Ledger) => {
                 "Esc closes · Tab shows the prompt · ↑↓ PgUp PgDn scroll"
             }
-            Page::Sheet(_, What::Prompt) => {
+            Page::SentPrompt(_, PromptView::Prompt) => {
                 "Esc closes · Tab shows the ledger · ↑↓ PgUp PgDn scroll"
             }
         }
@@ -77,10 +77,10 @@ impl Overlay {
 
     /// Shows the other side of a sheet.
     pub(crate) fn turn_over(&mut self, width: usize) {
-        if let Page::Sheet(_, what) = &mut self.page {
+        if let Page::SentPrompt(_, what) = &mut self.page {
             *what = match what {
-                What::Ledger => What::Prompt,
-                What::Prompt => What::Ledger,
+                PromptView::Ledger => PromptView::Prompt,
+                PromptView::Prompt => PromptView::Ledger,
             };
             self.scroll = 0;
             self.resize(width);
@@ -97,8 +97,8 @@ impl Overlay {
     pub(crate) fn resize(&mut self, width: usize) {
         let text = match &self.page {
             Page::Help => help(),
-            Page::Sheet(sheet, What::Ledger) => sheet.table.clone(),
-            Page::Sheet(sheet, What::Prompt) => sheet.texts(),
+            Page::SentPrompt(sheet, PromptView::Ledger) => sheet.table.clone(),
+            Page::SentPrompt(sheet, PromptView::Prompt) => sheet.texts(),
         };
         self.lines = wrap(printable(&text).trim_end(), width);
         self.scroll = self.scroll.min(self.lines.len().saturating_sub(1));

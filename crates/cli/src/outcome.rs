@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use convoke_session::{CoordinatorError, StoreError};
 
 use crate::conversation::home::Home;
-use crate::surroundings;
+use crate::host_environment;
 use crate::terminal::shown_on;
 
 /// How a command ended.
@@ -57,9 +57,9 @@ fn explained(error: &anyhow::Error) -> String {
 
 /// Names the file of a database that failed, which its own errors do not.
 fn where_it_failed(error: &anyhow::Error) -> String {
-    match surroundings::of_process() {
-        Ok(surroundings) if is_of_database(error) => {
-            let file = Home::of(&surroundings).data.join("sessions.db");
+    match host_environment::of_process() {
+        Ok(host_environment) if is_of_database(error) => {
+            let file = Home::of(&host_environment).data.join("sessions.db");
             format!(
                 "; the sessions are in {}: if the disk is full, make room and go on with the session; \
                  if the file is damaged, move it away and begin anew, or put an earlier copy in its \

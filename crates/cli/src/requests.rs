@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use convoke_agent::event::EventKind;
 use convoke_core::ledger::{Ledger, Style, Table};
-use convoke_model::sent::{About, Ending, How, read_ledger};
+use convoke_model::sent::{Ending, RequestEnd, RequestMeta, read_ledger};
 use convoke_session::request::RequestRow;
 use convoke_session::{SqliteStore, Store as _};
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ impl FromStr for Wanted {
 pub struct StoredRequest {
     row: RequestRow,
     /// What was known of it when it was sent.
-    pub about: About,
+    pub about: RequestMeta,
     ending: Ending,
 }
 
@@ -96,7 +96,7 @@ impl StoredRequest {
 
     /// Names it: its number, what it is for, and how much of it is new.
     pub fn title(&self) -> String {
-        let About { purpose, bytes, unchanged_bytes, .. } = &self.about;
+        let RequestMeta { purpose, bytes, unchanged_bytes, .. } = &self.about;
         format!(
             "request {}, {}, {} bytes, {} unchanged",
             self.row.number,
@@ -117,9 +117,9 @@ impl StoredRequest {
             remarks.push(format!("attempt {} failed: {}", index + 1, printable(why)));
         }
         match how {
-            Some(How::Answered | How::Failed) => {}
-            Some(How::Cancelled) => remarks.push("it was cancelled".to_owned()),
-            Some(How::TimedOut) => remarks.push("the turn took too long".to_owned()),
+            Some(RequestEnd::Answered | RequestEnd::Failed) => {}
+            Some(RequestEnd::Cancelled) => remarks.push("it was cancelled".to_owned()),
+            Some(RequestEnd::TimedOut) => remarks.push("the turn took too long".to_owned()),
             None => remarks.push("no end of it is known".to_owned()),
         }
         if let Some(usage) = usage {

@@ -1,6 +1,6 @@
 //! The threads of models, in the store of sessions.
 
-use convoke_agent::delivery::TurnName;
+use convoke_agent::turn_input::TurnName;
 use convoke_model::log::Compaction;
 use convoke_model::store::{KeptRequest, NewRequest, StoreError, Stored};
 use convoke_model::{ThreadId, ThreadStore, log, sent};

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
-use convoke_inspect::Surroundings;
-use convoke_inspect::capture::{Capture, Ended, Order, capture, compare, load, save};
-use convoke_rehearsal::{Anatomy, Answer, Part, PartKind, Script};
+use convoke_inspect::HostEnvironment;
+use convoke_inspect::capture::{Capture, CaptureOptions, Ended, capture, compare, load, save};
+use convoke_rehearsal::{Answer, Part, PartKind, RequestParts, Script};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -55,14 +55,14 @@ impl Place {
         place
     }
 
-    fn surroundings(&self) -> Surroundings {
+    fn host_environment(&self) -> HostEnvironment {
         let kept = ["PATH", "LANG"].into_iter();
         let kept = kept.filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
         let mut environment: std::collections::BTreeMap<OsString, OsString> = kept.collect();
         // What a user has set must not leak into a capture.
         environment.insert("ANTHROPIC_API_KEY".into(), "the-user's-own".into());
         environment.insert("OPENAI_BASE_URL".into(), "http://127.0.0.1:1".into());
-        Surroundings {
+        HostEnvironment {
             environment,
             home: self.home.path().to_owned(),
             cwd: self.project.path().canonicalize().unwrap(),
@@ -89,7 +89,7 @@ impl Place {
     ) -> Capture {
         let order = order(program, arguments, stdin, script);
         let before = self.files();
-        let captured = capture(order, &self.surroundings()).await.unwrap();
+        let captured = capture(order, &self.host_environment()).await.unwrap();
         assert_eq!(self.files(), before, "nothing was written into the project or the home");
         assert!(!captured.home.exists(), "the private home is gone");
         captured
@@ -97,9 +97,9 @@ impl Place {
 }
 
 /// Describes a run with nothing out of the ordinary.
-fn order(program: &Path, arguments: &[&str], stdin: &str, script: Script) -> Order {
+fn order(program: &Path, arguments: &[&str], stdin: &str, script: Script) -> CaptureOptions {
     let command = std::iter::once(program.into()).chain(arguments.iter().map(Into::into));
-    Order {
+    CaptureOptions {
         command: command.collect(),
         vendor: None,
         stdin: stdin.into(),
@@ -122,7 +122,7 @@ fn output(capture: &Capture) -> &str {
 fn parts(capture: &Capture, call: usize) -> Vec<Part> {
     let calls: Vec<_> = capture.requests.iter().filter(|request| request.is_turn()).collect();
     let request = calls[call];
-    Anatomy::of(request.model_call().unwrap().wire, &request.body).unwrap().parts
+    RequestParts::of(request.model_call().unwrap().wire, &request.body).unwrap().parts
 }
 
 #[tokio::test]
@@ -246,7 +246,7 @@ async fn a_users_own_configuration_is_copied_and_what_it_says_is_the_users() {
     std::fs::write(file("AGENTS.md"), "Be kind.\n").unwrap();
     let mut order = order(&program, &["Say one."], "", Script::default());
     order.configuration_from = Some(configuration.path().to_owned());
-    let account = capture(order, &place.surroundings()).await.unwrap().account().unwrap();
+    let account = capture(order, &place.host_environment()).await.unwrap().account().unwrap();
     assert_eq!(account.model, "gpt-5.1");
     let yours = account.yours();
     let origins = yours.iter().map(|share| share.origin.to_string());

@@ -7,7 +7,7 @@
 use crate::assembler::{Format, SystemPlace};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::fragment::{Fragment, Fragments, Section};
-use crate::kept::Kept;
+use crate::truncation::Kept;
 
 /// What may not be cut does not fit, or leaves no room for the marks of what was cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

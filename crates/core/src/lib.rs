@@ -9,7 +9,6 @@ mod forged;
 mod fragment;
 mod input;
 pub mod json;
-mod kept;
 pub mod ledger;
 mod line_break;
 mod manager;
@@ -19,6 +18,7 @@ pub mod name;
 pub mod prompt_builder;
 mod render;
 mod timestamp;
+mod truncation;
 pub mod variable;
 pub mod whitespace;
 

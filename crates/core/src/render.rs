@@ -9,8 +9,8 @@ use crate::budget::Plan;
 use crate::diagnostic::Diagnostic;
 use crate::forged::Watch;
 use crate::fragment::{ContextLines, Fragment, Fragments, Section};
-use crate::kept::{Kept, Mark};
 use crate::ledger::{ContextRow, Entry, Ledger, Rule, Source, Target};
+use crate::truncation::{Kept, Mark};
 
 /// The texts of a prompt and their account.
 pub(crate) struct Rendered<'a> {

@@ -36,7 +36,7 @@ use std::path::PathBuf;
 use convoke_thread::files::Files;
 
 pub use edition::{Edition, UnknownEdition};
-pub use report::{AgentReport, Ignored, Limit, Loaded, Report, Rule, Why};
+pub use report::{AgentReport, Ignored, Limit, LoadReason, Loaded, Report, Rule};
 pub use session::{Session, VARIABLES};
 pub use text::tokens_estimate;
 

@@ -99,7 +99,7 @@ pub struct Loaded {
     /// Whether all of it arrives, outer white space aside.
     pub whole: bool,
     /// Why it is loaded.
-    pub why: Why,
+    pub why: LoadReason,
     /// The text that arrives.
     #[serde(skip)]
     pub text: String,
@@ -116,7 +116,7 @@ pub struct Loaded {
 
 /// Why a file is loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Why {
+pub enum LoadReason {
     /// The administrator's instructions.
     Managed,
     /// The user's own instructions.
@@ -148,28 +148,30 @@ pub enum Why {
     Fallback,
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for LoadReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Why::Managed => f.write_str("managed instructions of this machine"),
-            Why::User => f.write_str("user instructions"),
-            Why::Rule => f.write_str("rule"),
-            Why::MatchingRule(path) => {
+            LoadReason::Managed => f.write_str("managed instructions of this machine"),
+            LoadReason::User => f.write_str("user instructions"),
+            LoadReason::Rule => f.write_str("rule"),
+            LoadReason::MatchingRule(path) => {
                 write!(f, "rule whose paths match {}, which was read", path.display())
             }
-            Why::Project => f.write_str("project instructions"),
-            Why::Local => f.write_str("local project instructions"),
-            Why::ExtraDirectory => f.write_str("instructions of a further workspace directory"),
-            Why::Memory => f.write_str("memory that the agent wrote"),
-            Why::Extension(name) => write!(f, "instructions of the extension {name}"),
-            Why::Import { by, line } => write!(f, "imported by {}:{line}", by.display()),
-            Why::Read(path) => write!(f, "{} was read", path.display()),
-            Why::Fallback => f.write_str("fallback name in place of AGENTS.md"),
+            LoadReason::Project => f.write_str("project instructions"),
+            LoadReason::Local => f.write_str("local project instructions"),
+            LoadReason::ExtraDirectory => {
+                f.write_str("instructions of a further workspace directory")
+            }
+            LoadReason::Memory => f.write_str("memory that the agent wrote"),
+            LoadReason::Extension(name) => write!(f, "instructions of the extension {name}"),
+            LoadReason::Import { by, line } => write!(f, "imported by {}:{line}", by.display()),
+            LoadReason::Read(path) => write!(f, "{} was read", path.display()),
+            LoadReason::Fallback => f.write_str("fallback name in place of AGENTS.md"),
         }
     }
 }
 
-impl Serialize for Why {
+impl Serialize for LoadReason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }

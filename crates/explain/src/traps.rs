@@ -11,7 +11,7 @@ use foldhash::fast::RandomState;
 use crate::codex;
 use crate::edition::Edition;
 use crate::place::{self, GitKind};
-use crate::report::{AgentReport, Loaded, Rule, Why};
+use crate::report::{AgentReport, LoadReason, Loaded, Rule};
 use crate::session::Session;
 use crate::survey::Survey;
 
@@ -74,7 +74,11 @@ fn unread(agent: &mut AgentReport, session: &Session, survey: &Survey, root: Opt
     let is_own = |file: &Loaded| {
         matches!(
             file.why,
-            Why::Project | Why::Local | Why::Rule | Why::Fallback | Why::Import { .. }
+            LoadReason::Project
+                | LoadReason::Local
+                | LoadReason::Rule
+                | LoadReason::Fallback
+                | LoadReason::Import { .. }
         ) && session.cwd.starts_with(root.unwrap_or(&session.cwd))
             && file.path.starts_with(root.unwrap_or(&session.cwd))
     };
@@ -108,7 +112,7 @@ fn parents(
     let top = root.unwrap_or(&session.cwd);
     let is_above = |file: &&Loaded| {
         let directory = file.path.parent();
-        matches!(file.why, Why::Project | Why::Local)
+        matches!(file.why, LoadReason::Project | LoadReason::Local)
             && directory.is_some_and(|directory| directory != top && top.starts_with(directory))
     };
     let above: Vec<_> = agent.loaded.iter().filter(is_above).collect();
@@ -154,7 +158,8 @@ fn roots(agent: &mut AgentReport, session: &Session, root: Option<&Path>, kind: 
     }
     if root == session.home && session.cwd != session.home {
         let leaked = agent.loaded.iter().find(|file| {
-            matches!(file.why, Why::Project | Why::Fallback) && file.path.parent() == Some(root)
+            matches!(file.why, LoadReason::Project | LoadReason::Fallback)
+                && file.path.parent() == Some(root)
         });
         if let Some(path) = leaked.map(|file| file.path.clone()) {
             let message =

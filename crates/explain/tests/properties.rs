@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use convoke_explain::{AgentReport, Edition, Report, Rule, Session, Why, explain};
+use convoke_explain::{AgentReport, Edition, LoadReason, Report, Rule, Session, explain};
 use convoke_thread::files::{Files, Kind, MemoryTree};
 use proptest::prelude::*;
 
@@ -116,7 +116,7 @@ fn level(path: &std::path::Path) -> usize {
 }
 
 fn project_files(agent: &AgentReport) -> Vec<PathBuf> {
-    let project = agent.loaded.iter().filter(|file| file.why == Why::Project);
+    let project = agent.loaded.iter().filter(|file| file.why == LoadReason::Project);
     project.map(|file| file.path.clone()).collect()
 }
 
@@ -150,7 +150,7 @@ proptest! {
     #[test]
     fn the_budget_of_codex_holds(tree in tree()) {
         for agent in explained(&tree).agents.iter().filter(|agent| agent.agent == "codex") {
-            let project = agent.loaded.iter().filter(|file| file.why != Why::User);
+            let project = agent.loaded.iter().filter(|file| file.why != LoadReason::User);
             // A byte that is no UTF-8 becomes three, so only plain text can be counted.
             let plain = project.filter(|file| !file.text.contains('\u{fffd}'));
             let sum: u64 = plain.map(|file| file.bytes_loaded).sum();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::asking::ask;
-use crate::surroundings::Surroundings;
+use crate::host_environment::HostEnvironment;
 use convoke_agent::Vendor;
 
 /// A CLI that is installed.
@@ -24,10 +24,10 @@ pub struct Installed {
 
 impl Installed {
     /// Looks at a program: without running it, where its package says its version.
-    pub fn at(path: &Path, agent: Vendor, surroundings: &Surroundings) -> Self {
+    pub fn at(path: &Path, agent: Vendor, host_environment: &HostEnvironment) -> Self {
         let real_path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let version =
-            version_on_disk(&real_path, agent).or_else(|| version_by_asking(path, surroundings));
+        let version = version_on_disk(&real_path, agent)
+            .or_else(|| version_by_asking(path, host_environment));
         Self { agent, path: path.to_owned(), real_path, version }
     }
 
@@ -75,9 +75,9 @@ fn version_of_package(program: &Path, package: &str) -> Option<String> {
 }
 
 /// Even `--version` makes some CLIs write into their user's home; so it gets another one.
-fn version_by_asking(program: &Path, surroundings: &Surroundings) -> Option<String> {
+fn version_by_asking(program: &Path, host_environment: &HostEnvironment) -> Option<String> {
     let home = tempfile::tempdir().ok()?;
-    let path = surroundings.variable("PATH").unwrap_or_default();
+    let path = host_environment.variable("PATH").unwrap_or_default();
     let environment = [("PATH", path), ("HOME", home.path().as_os_str())];
     let environment = environment.map(|(name, value)| (name.into(), value.to_owned()));
     let answer = ask(program, &["--version"], environment, home.path())?;

@@ -2,12 +2,12 @@
 //! they would work ([`doctor`]).
 //!
 //! Neither reads the environment or the home directory by itself: the caller hands them in as
-//! [`Surroundings`]. Neither writes into a CLI's own configuration.
+//! [`HostEnvironment`]. Neither writes into a CLI's own configuration.
 
 mod asking;
 pub mod capture;
 pub mod doctor;
+pub mod host_environment;
 pub mod installed;
-pub mod surroundings;
 
-pub use surroundings::Surroundings;
+pub use host_environment::HostEnvironment;

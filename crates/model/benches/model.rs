@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use convoke_agent::config::Api;
-use convoke_agent::{Agent, Delivery};
+use convoke_agent::{Agent, TurnInput};
 use convoke_model::{
     CallEvent, CallLimits, Client, Endpoint, Host, MemoryStore, ModelAgent, Proxies, Settings,
     ThreadStore,
@@ -187,17 +187,17 @@ async fn time_to_the_wire(name: &str, store: Arc<dyn ThreadStore>) {
     // Many messages, as a long conversation has.
     for _ in 0..64 {
         let text = "A line of text, as people write it. ".repeat(THREAD_BYTES / 64 / 36);
-        let mut delivery = Delivery::new(text, folder.path());
-        delivery.resume = resume.take();
-        resume = agent.start(delivery).outcome().await.resume;
+        let mut turn_input = TurnInput::new(text, folder.path());
+        turn_input.resume = resume.take();
+        resume = agent.start(turn_input).outcome().await.resume;
     }
     let mut times = Vec::new();
     for _ in 0..ROUNDS {
         let calls = server.model_calls().len();
-        let mut delivery = Delivery::new("And now?", folder.path());
-        delivery.resume.clone_from(&resume);
+        let mut turn_input = TurnInput::new("And now?", folder.path());
+        turn_input.resume.clone_from(&resume);
         let begun = Instant::now();
-        let turn = agent.start(delivery);
+        let turn = agent.start(turn_input);
         server.has_model_calls(calls + 1, Duration::from_mins(1)).await;
         times.push(begun.elapsed());
         turn.outcome().await;

@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use convoke_core::Diagnostic;
 use convoke_thread::item::ResponseItem;
 use convoke_thread::record::{self, Event, Record};
-use convoke_thread::thread::Told;
+use convoke_thread::thread::LastSituation;
 use serde_json::json;
 
 pub use self::check::{BadLine, check};
@@ -30,7 +30,7 @@ pub struct Log {
     /// What happened in it.
     pub record: Record,
     /// What its model was last told of its situation.
-    pub told: Told,
+    pub told: LastSituation,
     /// The turns of its session that it holds, by the names that their deliveries gave them, oldest
     /// first.
     pub turns: Vec<String>,
@@ -95,7 +95,7 @@ impl Log {
                 Some(OwnLine::Undone(line)) => {
                     undone.insert(line);
                 }
-                Some(OwnLine::Told(told)) => log.told = told,
+                Some(OwnLine::LastSituation(told)) => log.told = told,
                 Some(OwnLine::Attempt(attempt)) => log.turns.push(attempt.turn),
                 Some(OwnLine::Sent | OwnLine::TakenBack(_)) | None => {}
             }

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_agent::config::{ApiDeveloperRole, ApiTools, ApiWire};
-use convoke_agent::delivery::{Delivery, Keeper, ResumeHandle};
 use convoke_agent::event::{Event, EventKind};
 use convoke_agent::redact::Redactor;
 use convoke_agent::turn::TurnSide;
+use convoke_agent::turn_input::{ResumeHandle, ThreadWriter, TurnInput};
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, Outcome, Turn, Verdict};
 use convoke_core::ledger::estimate_tokens;
@@ -34,7 +34,7 @@ use crate::progress::Progress;
 use crate::project_files::ProjectFiles;
 use crate::redacted;
 use crate::secret::Key;
-use crate::sent::{How, Recorder};
+use crate::sent::{Recorder, RequestEnd};
 use crate::settings::Settings;
 use crate::store::{ThreadId, ThreadStore};
 use crate::tools::Toolbox;
@@ -85,11 +85,11 @@ impl ModelAgent {
 
     /// Begins to compact a thread: the outcome's reply is the summary. Everything else about the
     /// delivery is as for a turn, and its prompt is passed over.
-    pub fn start_compaction(&self, delivery: Delivery) -> Turn {
-        self.begin(delivery, Task::Compact)
+    pub fn start_compaction(&self, turn_input: TurnInput) -> Turn {
+        self.begin(turn_input, Task::Compact)
     }
 
-    fn begin(&self, delivery: Delivery, task: Task) -> Turn {
+    fn begin(&self, turn_input: TurnInput, task: Task) -> Turn {
         let (turn, side, outcome) = Turn::open(self.redactor());
         let agent = self.clone();
         let runtime = tokio::runtime::Handle::current();
@@ -97,7 +97,7 @@ impl ModelAgent {
         // has a thread of the blocking pool to itself.
         tokio::task::spawn_blocking(move || {
             runtime.block_on(async move {
-                let ended = agent.take_turn(&delivery, task, &side).await;
+                let ended = agent.take_turn(&turn_input, task, &side).await;
                 let ended = without_secrets(ended, &side);
                 let verdict = ended.verdict.clone();
                 side.send(Event::own(EventKind::Finished { verdict })).await;
@@ -122,18 +122,18 @@ impl ModelAgent {
         self.key().map_or_else(|| redactor.clone(), |key| key.known_to(&redactor))
     }
 
-    async fn take_turn(&self, delivery: &Delivery, task: Task, side: &TurnSide) -> Outcome {
-        match self.prepare(delivery) {
+    async fn take_turn(&self, turn_input: &TurnInput, task: Task, side: &TurnSide) -> Outcome {
+        match self.prepare(turn_input) {
             Ok(prepared) => prepared.take(task, side).await.unwrap_or_else(Outcome::failed),
             Err(failure) => Outcome::failed(failure),
         }
     }
 
     /// Brings together what a turn needs; everything that is wrong with the settings shows here.
-    fn prepare<'t>(&'t self, delivery: &'t Delivery) -> Result<Prepared<'t>, Failure> {
+    fn prepare<'t>(&'t self, turn_input: &'t TurnInput) -> Result<Prepared<'t>, Failure> {
         let api = &self.settings.api;
         let usage = |what: String| Failure::new(Reason::Usage, what);
-        let model = delivery.model.as_ref().or(self.settings.model.as_ref());
+        let model = turn_input.model.as_ref().or(self.settings.model.as_ref());
         let model = model.ok_or_else(|| usage("`model` is not set: name one".to_owned()))?;
         let base_url = api.base_url.as_ref();
         let base_url = base_url
@@ -151,38 +151,38 @@ impl ModelAgent {
             None => None,
         };
         let limits = CallLimits {
-            idle: delivery.limits.silence.min(LONGEST_SILENCE),
-            total: delivery.limits.turn,
-            retries: delivery.limits.retries,
-            event_bytes: delivery.limits.line_bytes,
-            reply_bytes: delivery.limits.reply_bytes,
-            answer_bytes: delivery.limits.output_bytes,
+            idle: turn_input.limits.silence.min(LONGEST_SILENCE),
+            total: turn_input.limits.turn,
+            retries: turn_input.limits.retries,
+            event_bytes: turn_input.limits.line_bytes,
+            reply_bytes: turn_input.limits.reply_bytes,
+            answer_bytes: turn_input.limits.output_bytes,
             ..CallLimits::default()
         };
         let proxies = Proxies::from_env(&self.host.env);
         let client = Client::new(endpoint, key.clone(), &proxies, limits)
             .map_err(|error| usage(error.to_string()))?;
-        let machine = Machine { cwd: delivery.cwd.clone(), ..self.host.machine.clone() };
+        let machine = Machine { cwd: turn_input.cwd.clone(), ..self.host.machine.clone() };
         let toolbox = match api.tools {
             ApiTools::None => None,
-            ApiTools::Read => Some(Toolbox::open(&delivery.cwd).map_err(|error| {
-                let cwd = delivery.cwd.display();
+            ApiTools::Read => Some(Toolbox::open(&turn_input.cwd).map_err(|error| {
+                let cwd = turn_input.cwd.display();
                 Failure::new(Reason::Start, format!("cannot open the directory {cwd}: {error}"))
             })?),
         };
         let codex_home = machine.codex_home.clone();
-        let files = ProjectFiles::open(&delivery.cwd, delivery.trust, codex_home, key.clone());
-        let config = self.config(delivery, &files, &machine, model, (base_url, wire))?;
+        let files = ProjectFiles::open(&turn_input.cwd, turn_input.trust, codex_home, key.clone());
+        let config = self.config(turn_input, &files, &machine, model, (base_url, wire))?;
         let thread = self.settings.thread.clone();
         let host = &*self.host;
-        Ok(Prepared { host, delivery, client, key, files, machine, config, toolbox, thread })
+        Ok(Prepared { host, turn_input, client, key, files, machine, config, toolbox, thread })
     }
 
     /// Makes the configuration of a thread: the directory's documents and skills, and for the rest
     /// what is true of a member that can at the most read.
     fn config(
         &self,
-        delivery: &Delivery,
+        turn_input: &TurnInput,
         files: &ProjectFiles,
         machine: &Machine,
         model: &str,
@@ -213,7 +213,7 @@ impl ModelAgent {
             },
             approval_policy: ApprovalPolicy::Never,
             sandbox_policy: SandboxPolicy::ReadOnly,
-            developer_instructions: delivery
+            developer_instructions: turn_input
                 .system
                 .as_deref()
                 .map(|it| redacted::text(key.as_ref(), it)),
@@ -224,8 +224,8 @@ impl ModelAgent {
 }
 
 impl Agent for ModelAgent {
-    fn start(&self, delivery: Delivery) -> Turn {
-        self.begin(delivery, Task::Answer)
+    fn start(&self, turn_input: TurnInput) -> Turn {
+        self.begin(turn_input, Task::Answer)
     }
 }
 
@@ -239,7 +239,7 @@ enum Task {
 /// Everything that one turn works with.
 struct Prepared<'t> {
     host: &'t Host,
-    delivery: &'t Delivery,
+    turn_input: &'t TurnInput,
     client: Client,
     key: Option<Key>,
     files: ProjectFiles,
@@ -288,8 +288,8 @@ impl Prepared<'_> {
         }))
         .await;
         let store = &*self.host.store;
-        let mut recorder = Recorder::new(store, &found.id, self.delivery.turn.clone());
-        let deadline = Instant::now() + self.delivery.limits.turn;
+        let mut recorder = Recorder::new(store, &found.id, self.turn_input.turn.clone());
+        let deadline = Instant::now() + self.turn_input.limits.turn;
         let mut attempt = Attempt { task, found: &found, beforehand: Beforehand::Wise, deadline };
         let (mut ended, mut progress) = self.attempt(attempt, &mut recorder, side).await?;
         let has_begun = found.log.is_some();
@@ -318,7 +318,7 @@ impl Prepared<'_> {
             model: progress.model.take(),
             resume: is_kept.then(|| ResumeHandle {
                 session: found.id.as_str().to_owned(),
-                cwd: self.delivery.cwd.clone(),
+                cwd: self.turn_input.cwd.clone(),
                 model: Some(self.config.model.clone()),
                 used: None,
             }),
@@ -335,15 +335,15 @@ impl Prepared<'_> {
     async fn find_thread(&self, task: Task) -> Result<(Found, Vec<Diagnostic>), Failure> {
         let unknown =
             |name: &str| Failure::new(Reason::Session, format!("there is no thread `{name}`"));
-        let id = match (&self.delivery.resume, &self.thread) {
+        let id = match (&self.turn_input.resume, &self.thread) {
             (Some(handle), _) => {
                 ThreadId::parse(&handle.session).ok_or_else(|| unknown(&handle.session))?
             }
             (None, Some(own)) => own.clone(),
             (None, None) => ThreadId::new(),
         };
-        let turn = match (&self.delivery.keeper, task) {
-            (Keeper::Caller { turn }, Task::Answer) => Some(turn.as_str()),
+        let turn = match (&self.turn_input.keeper, task) {
+            (ThreadWriter::Caller { turn }, Task::Answer) => Some(turn.as_str()),
             _ => None,
         };
         let found = Found::load(&*self.host.store, id, turn).await;
@@ -358,7 +358,7 @@ impl Prepared<'_> {
             diagnostics.push(Diagnostic::new(Code::ThreadTurnRetried, message).with_count(count));
         } else if found.log.is_none() && task == Task::Compact {
             return Err(unknown(found.id.as_str()));
-        } else if found.log.is_none() && self.delivery.resume.is_some() {
+        } else if found.log.is_none() && self.turn_input.resume.is_some() {
             let message = format!("there is no thread `{}`; a new one was begun", found.id);
             diagnostics.push(Diagnostic::new(Code::AgentSessionAnew, message));
             found = Found::new();
@@ -432,8 +432,8 @@ impl Prepared<'_> {
         };
         tell(self.files.take_refused(), &mut progress, side).await;
         let noted = match &ended {
-            Ended::Cancelled => recorder.ended(How::Cancelled).await,
-            Ended::TimedOut => recorder.ended(How::TimedOut).await,
+            Ended::Cancelled => recorder.ended(RequestEnd::Cancelled).await,
+            Ended::TimedOut => recorder.ended(RequestEnd::TimedOut).await,
             Ended::Done | Ended::Failed(_) => Ok(()),
         };
         if let Err(error) = noted {
@@ -454,7 +454,7 @@ impl Prepared<'_> {
             }
             _ => return Ok((ended, progress)),
         }
-        let (keeper, store) = (&self.delivery.keeper, &*self.host.store);
+        let (keeper, store) = (&self.turn_input.keeper, &*self.host.store);
         let stored = progress.store(&mut thread, found, keeper, store, self.key.as_ref()).await;
         match stored {
             Ok(()) => {
@@ -470,7 +470,7 @@ impl Prepared<'_> {
     fn would_fill(&self, thread: &Thread<'_>) -> bool {
         let Some(limit) = thread.compaction_limit() else { return false };
         let (held, text) =
-            (thread.token_usage(), estimate_tokens(self.delivery.prompt.len() as u64));
+            (thread.token_usage(), estimate_tokens(self.turn_input.prompt.len() as u64));
         held > 0 && held < limit && text < limit && held + text >= limit
     }
 
@@ -478,7 +478,7 @@ impl Prepared<'_> {
         let step = match task {
             Task::Compact => thread.begin_compaction(),
             Task::Answer => {
-                let prompt = redacted::text(self.key.as_ref(), &self.delivery.prompt);
+                let prompt = redacted::text(self.key.as_ref(), &self.turn_input.prompt);
                 let input = UserInput::Text(prompt);
                 thread.begin_turn(vec![input], &TurnOverrides::default())
             }

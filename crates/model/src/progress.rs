@@ -1,17 +1,17 @@
 //! What a turn has come to so far, and how it is stored.
 
-use convoke_agent::delivery::Keeper;
-use convoke_agent::turn::Memory;
+use convoke_agent::turn::ThreadAppend;
+use convoke_agent::turn_input::ThreadWriter;
 use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_core::Diagnostic;
 use convoke_thread::record::{self, Event as ThreadEvent};
-use convoke_thread::thread::{Thread, Told};
+use convoke_thread::thread::{LastSituation, Thread};
 
 use crate::log::{self, Found, Log};
 use crate::secret::Key;
 use crate::store::{StoreError, ThreadStore};
-use crate::wire::Stopped;
+use crate::wire::FinishReason;
 
 /// What a turn has come to so far.
 #[derive(Debug)]
@@ -23,11 +23,11 @@ pub(crate) struct Progress {
     pub summary: String,
     pub diagnostics: Vec<Diagnostic>,
     pub lines: Vec<String>,
-    told: Told,
-    pub stopped: Option<Stopped>,
+    told: LastSituation,
+    pub stopped: Option<FinishReason>,
     pub compaction: Compactions,
     /// What a caller is to store.
-    pub memory: Option<Memory>,
+    pub memory: Option<ThreadAppend>,
     stored: bool,
 }
 
@@ -82,10 +82,10 @@ impl Progress {
     /// Returns why the model's last answer was not whole.
     pub fn stopped(&self) -> Option<Failure> {
         Some(match self.stopped? {
-            Stopped::OutputFull => {
+            FinishReason::OutputFull => {
                 Failure::new(Reason::OutputFull, "the model stopped at its limit of output tokens")
             }
-            Stopped::Refused => {
+            FinishReason::Refused => {
                 Failure::new(Reason::Refused, "the model's answer was stopped by a filter")
             }
         })
@@ -103,7 +103,7 @@ impl Progress {
         &mut self,
         thread: &mut Thread<'_>,
         found: &Found,
-        keeper: &Keeper,
+        keeper: &ThreadWriter,
         store: &dyn ThreadStore,
         key: Option<&Key>,
     ) -> Result<(), StoreError> {
@@ -113,8 +113,8 @@ impl Progress {
             self.lines.push(log::told_line(&told));
         }
         let turn = match keeper {
-            Keeper::Agent => None,
-            Keeper::Caller { turn } => Some(turn.as_str()),
+            ThreadWriter::Agent => None,
+            ThreadWriter::Caller { turn } => Some(turn.as_str()),
         };
         let mut lines = found.heading(turn, &self.lines);
         lines.append(&mut self.lines);
@@ -124,10 +124,10 @@ impl Progress {
             }
         }
         match keeper {
-            Keeper::Agent => store.append(&found.id, found.known, lines).await?,
-            Keeper::Caller { .. } => {
+            ThreadWriter::Agent => store.append(&found.id, found.known, lines).await?,
+            ThreadWriter::Caller { .. } => {
                 let thread = found.id.as_str().to_owned();
-                self.memory = Some(Memory { thread, known: found.known, lines });
+                self.memory = Some(ThreadAppend { thread, known: found.known, lines });
             }
         }
         self.stored = true;

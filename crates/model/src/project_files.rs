@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use convoke_agent::delivery::Trust;
+use convoke_agent::turn_input::Trust;
 use convoke_core::{Code, Diagnostic};
 use convoke_thread::files::{Disk, Files, Head, Kind};
 

@@ -5,8 +5,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use convoke_agent::delivery::TurnName;
 use convoke_agent::event::Purpose;
+use convoke_agent::turn_input::TurnName;
 use convoke_agent::usage::Usage;
 use convoke_core::ledger::Ledger;
 use convoke_core::{Code, Diagnostic};
@@ -19,7 +19,7 @@ use crate::store::{KeptRequest, NewRequest, StoreError, ThreadId, ThreadStore};
 /// What is known of a request when it is sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct About {
+pub struct RequestMeta {
     /// When it was sent, in milliseconds since 1970.
     pub at: u64,
     /// The path below the endpoint's address.
@@ -41,7 +41,7 @@ pub struct Ending {
     /// Why each attempt failed that did: the same bytes were sent each time.
     pub failed: Vec<String>,
     /// How it ended; nothing while it is under way, or when the program was killed.
-    pub how: Option<How>,
+    pub how: Option<RequestEnd>,
     /// The tokens that the provider counted for it.
     pub usage: Option<Usage>,
     /// The model that answered, in the provider's words.
@@ -51,7 +51,7 @@ pub struct Ending {
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum How {
+pub enum RequestEnd {
     /// With an answer.
     Answered,
     /// With the failure of its last attempt.
@@ -63,7 +63,7 @@ pub enum How {
 }
 
 /// Reads the ledger of a request that was kept.
-pub fn read_ledger(kept: &str, about: &About) -> serde_json::Result<Ledger<'static>> {
+pub fn read_ledger(kept: &str, about: &RequestMeta) -> serde_json::Result<Ledger<'static>> {
     let entries = kept.lines().collect::<Vec<_>>().join(",");
     let mut ledger: Ledger<'static> =
         serde_json::from_str(&format!("{{\"maxBytes\":null,\"entries\":[{entries}]}}"))?;
@@ -90,7 +90,7 @@ pub struct BadField {
 pub fn check(about: &str, outcome: Option<&str>, body: &str, ledger: &str) -> Result<(), BadField> {
     let bad = |field, reason: String| BadField { field, reason };
     let unreadable = |field| move |error: serde_json::Error| bad(field, error.to_string());
-    let about: About = serde_json::from_str(about).map_err(unreadable("about"))?;
+    let about: RequestMeta = serde_json::from_str(about).map_err(unreadable("about"))?;
     outcome.map(serde_json::from_str::<Ending>).transpose().map_err(unreadable("outcome"))?;
     serde_json::from_str::<IgnoredAny>(body).map_err(unreadable("body"))?;
     let kept = body.len() as u64;
@@ -161,7 +161,7 @@ impl<'r> Recorder<'r> {
             prompt::Purpose::Answer => Purpose::Answer,
             prompt::Purpose::Compaction => Purpose::Compaction,
         };
-        let about = About {
+        let about = RequestMeta {
             at: now(),
             path: request.path.to_owned(),
             purpose,
@@ -202,7 +202,7 @@ impl<'r> Recorder<'r> {
         if let Some((_, ending)) = &mut self.open {
             *ending = Ending {
                 failed: std::mem::take(&mut ending.failed),
-                how: Some(How::Answered),
+                how: Some(RequestEnd::Answered),
                 usage,
                 model,
             };
@@ -215,11 +215,11 @@ impl<'r> Recorder<'r> {
         if let Some((_, ending)) = &mut self.open {
             ending.failed.push(why);
         }
-        self.ended(How::Failed).await
+        self.ended(RequestEnd::Failed).await
     }
 
     /// Notes how a request ended, if one is under way.
-    pub async fn ended(&mut self, how: How) -> Result<(), StoreError> {
+    pub async fn ended(&mut self, how: RequestEnd) -> Result<(), StoreError> {
         if let Some((_, ending)) = &mut self.open {
             ending.how = Some(how);
         }

@@ -1,7 +1,7 @@
 //! What a member's model is: what the user has configured, and what a team file adds to it.
 
 use convoke_agent::config::{Api, ApiDeveloperRole, ApiTools, ApiWire, Definition};
-use convoke_agent::delivery::Trust;
+use convoke_agent::turn_input::Trust;
 use convoke_team::AgentSettings;
 
 use crate::store::ThreadId;

@@ -9,7 +9,7 @@ mod memory;
 use std::fmt::{self, Write as _};
 use std::pin::Pin;
 
-use convoke_agent::delivery::TurnName;
+use convoke_agent::turn_input::TurnName;
 
 pub use self::memory::MemoryStore;
 

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use convoke_agent::adapter::{Script, StandIn, Step};
-use convoke_agent::{Agent, Delivery, Turn};
+use convoke_agent::{Agent, Turn, TurnInput};
 use convoke_session::conformance::{message, new_session};
 use convoke_session::prompt::PromptInput;
 use convoke_session::{
-    Commit, Coordinator, Crew, Head, MessageNumber, Saying, Seat, SessionId, SqliteStore, State,
-    Store,
+    Commit, Coordinator, Head, MemberAgent, MessageNumber, PersonMessage, SessionId, SqliteStore,
+    State, Store, TeamAgents,
 };
 use convoke_team::Team;
 
@@ -24,9 +24,9 @@ const RUNS: usize = 100;
 struct Instantly;
 
 impl Agent for Instantly {
-    fn start(&self, delivery: Delivery) -> Turn {
-        let text = format!("answer to {} bytes", delivery.prompt.len());
-        StandIn::new(Script { turns: vec![vec![Step::Say(text)]] }).start(delivery)
+    fn start(&self, turn_input: TurnInput) -> Turn {
+        let text = format!("answer to {} bytes", turn_input.prompt.len());
+        StandIn::new(Script { turns: vec![vec![Step::Say(text)]] }).start(turn_input)
     }
 }
 
@@ -48,13 +48,13 @@ async fn measure(data: &Path, messages: u64, visibility: &str) {
     store.close().await;
     println!("{messages} messages, visibility {visibility}:");
 
-    let crew = crew(visibility);
+    let team_agents = team_agents(visibility);
     let mut open = Vec::new();
     for _ in 0..RUNS {
         let began = Instant::now();
         let store = SqliteStore::open(data).await.unwrap();
         let coordinator =
-            Coordinator::open(store.clone(), session, crew.clone(), Box::new(|_| {})).await;
+            Coordinator::open(store.clone(), session, team_agents.clone(), Box::new(|_| {})).await;
         drop(coordinator.unwrap());
         open.push(began.elapsed());
         store.close().await;
@@ -63,11 +63,11 @@ async fn measure(data: &Path, messages: u64, visibility: &str) {
 
     let store = SqliteStore::open(data).await.unwrap();
     let mut prompt = Vec::new();
-    let member = crew.team().member("max").unwrap();
+    let member = team_agents.team().member("max").unwrap();
     for _ in 0..RUNS {
         let began = Instant::now();
         let last = MessageNumber(messages);
-        let input = PromptInput::new(crew.team(), member, None, None, last, last);
+        let input = PromptInput::new(team_agents.team(), member, None, None, last, last);
         let material = input.read(&store, session).await.unwrap();
         input.assemble(&material).unwrap();
         prompt.push(began.elapsed());
@@ -75,11 +75,11 @@ async fn measure(data: &Path, messages: u64, visibility: &str) {
     report("the next turn's prompt", prompt);
 
     let mut coordinator =
-        Coordinator::open(store.clone(), session, crew, Box::new(|_| {})).await.unwrap();
+        Coordinator::open(store.clone(), session, team_agents, Box::new(|_| {})).await.unwrap();
     let (mut accept, mut turn) = (Vec::new(), Vec::new());
     for n in 0..RUNS {
         let began = Instant::now();
-        let saying = Saying::new("kailai", format!("question {n} [NEXT: max]"));
+        let saying = PersonMessage::new("kailai", format!("question {n} [NEXT: max]"));
         coordinator.accept(saying).await.unwrap();
         accept.push(began.elapsed());
         let began = Instant::now();
@@ -97,14 +97,14 @@ fn report(what: &str, mut times: Vec<Duration>) {
     println!("  {what:42} median {:>9.1?}  p99 {:>9.1?}  max {:>9.1?}", at(50), at(99), at(100));
 }
 
-fn crew(visibility: &str) -> Crew {
+fn team_agents(visibility: &str) -> TeamAgents {
     let file = format!(
         "[context]\nvisibility = \"{visibility}\"\n\n\
          [[member]]\nname = \"kailai\"\nhuman = true\n\n\
          [[member]]\nname = \"max\"\nagent = \"claude\"\n"
     );
-    let seat = Seat::new(Arc::new(Instantly), "/");
-    Crew::new(Team::parse(&file).unwrap(), HashMap::from([("max".into(), seat)]))
+    let member_agent = MemberAgent::new(Arc::new(Instantly), "/");
+    TeamAgents::new(Team::parse(&file).unwrap(), HashMap::from([("max".into(), member_agent)]))
 }
 
 /// Stores a conversation of messages of a kilobyte, of which one in a hundred is for max.

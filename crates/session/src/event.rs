@@ -127,13 +127,13 @@ pub enum Event {
         diagnostic: Diagnostic,
     },
     /// The conversation stopped; everything is saved.
-    Stopped(Stop),
+    Stopped(StopReason),
 }
 
 /// Why a conversation stopped. Each leaves it in a state from which it can go on.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "reason", rename_all = "kebab-case", rename_all_fields = "camelCase")]
-pub enum Stop {
+pub enum StopReason {
     /// Nothing is queued: the person who asked gets the word.
     Idle {
         /// That person.

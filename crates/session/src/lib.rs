@@ -25,8 +25,10 @@ pub mod transfer;
 pub mod turn;
 
 pub use content::{Content, ContentHash, ContentRef};
-pub use coordinator::{Controls, Coordinator, CoordinatorError, Crew, Saying, Seat};
-pub use event::{Event, Stop};
+pub use coordinator::{
+    Controls, Coordinator, CoordinatorError, MemberAgent, PersonMessage, TeamAgents,
+};
+pub use event::{Event, StopReason};
 pub use id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
 pub use roster::Roster;
 pub use session::{NewSession, NumberedMessage, Rehearsal, Session, State, Summary};

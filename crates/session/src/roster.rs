@@ -43,33 +43,39 @@ impl Roster {
 
     /// Returns everybody's name.
     pub fn names(&self) -> impl Iterator<Item = &MemberName> {
-        self.seats.iter().map(|seat| &seat.name)
+        self.seats.iter().map(|member_agent| &member_agent.name)
     }
 
     /// Returns the names of the people.
     pub fn people(&self) -> impl Iterator<Item = &MemberName> {
-        self.seats.iter().filter(|seat| seat.is_person).map(|seat| &seat.name)
+        self.seats
+            .iter()
+            .filter(|member_agent| member_agent.is_person)
+            .map(|member_agent| &member_agent.name)
     }
 
     /// Returns the names of the agents.
     pub fn agents(&self) -> impl Iterator<Item = &MemberName> {
-        self.seats.iter().filter(|seat| !seat.is_person).map(|seat| &seat.name)
+        self.seats
+            .iter()
+            .filter(|member_agent| !member_agent.is_person)
+            .map(|member_agent| &member_agent.name)
     }
 
     /// Returns the member that a name means.
     pub fn resolve(&self, written: &str) -> Option<&MemberName> {
-        self.find(&NameKey::new(written)).map(|seat| &seat.name)
+        self.find(&NameKey::new(written)).map(|member_agent| &member_agent.name)
     }
 
     /// Returns the person that a name means.
     pub fn resolve_person(&self, written: &str) -> Option<&MemberName> {
-        let seat = self.find(&NameKey::new(written))?;
-        seat.is_person.then_some(&seat.name)
+        let member_agent = self.find(&NameKey::new(written))?;
+        member_agent.is_person.then_some(&member_agent.name)
     }
 
     /// Tells whether a member is a person.
     pub fn is_person(&self, member: &MemberName) -> bool {
-        self.seats.iter().any(|seat| seat.is_person && seat.name == *member)
+        self.seats.iter().any(|member_agent| member_agent.is_person && member_agent.name == *member)
     }
 
     /// Returns everyone but one: the agents, then the people, so that no person is waited for while an
@@ -95,7 +101,7 @@ impl Roster {
     }
 
     fn find(&self, key: &NameKey) -> Option<&Place> {
-        self.seats.iter().find(|seat| seat.keys.contains(key))
+        self.seats.iter().find(|member_agent| member_agent.keys.contains(key))
     }
 }
 

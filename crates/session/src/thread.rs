@@ -4,7 +4,7 @@
 //! each line how much of the conversation it can tell of, so that a copy of the session as it was
 //! earlier does not remember what is not in it.
 
-use convoke_agent::turn::Memory;
+use convoke_agent::turn::ThreadAppend;
 
 use crate::id::{MessageNumber, SessionId};
 
@@ -49,8 +49,8 @@ pub struct Addition {
 
 impl Addition {
     /// Takes what an agent remembers of a turn that ends when this message is the newest.
-    pub fn of_turn(memory: Memory, newest: MessageNumber) -> Self {
-        let Memory { thread, known, lines } = memory;
+    pub fn of_turn(memory: ThreadAppend, newest: MessageNumber) -> Self {
+        let ThreadAppend { thread, known, lines } = memory;
         let as_of = Some(newest);
         let lines = lines.into_iter().map(|text| ThreadLine { as_of, text }).collect();
         Self { thread, known, lines }

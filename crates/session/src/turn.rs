@@ -1,7 +1,7 @@
 //! Turns: a member's chance to answer a message, and the attempts that were made of it.
 
 use convoke_agent::Verdict;
-use convoke_agent::delivery::ResumeHandle;
+use convoke_agent::turn_input::ResumeHandle;
 use convoke_agent::usage::Usage;
 use convoke_core::marker::Intent;
 use serde::{Deserialize, Serialize};

@@ -12,10 +12,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Call, Context};
-use crate::delivery::{Permissions, Trust};
 use crate::process::{Dialogue, Input};
 use crate::stream::claude::Claude;
 use crate::stream::{Account, Reader, Sink};
+use crate::turn_input::{Permissions, Trust};
 use crate::verdict::{Ending, Failure};
 
 /// What follows the prompt in every message to Claude Code, so that nothing in the prompt is a command.
@@ -26,7 +26,7 @@ const KEYWORD: &str = "ultrathink";
 
 /// Prepares a call.
 pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
-    let delivery = context.delivery;
+    let turn_input = context.turn_input;
     let mut args = context.users_args();
     args.extend(
         [
@@ -43,7 +43,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
     args.extend(permissions(context.permissions()).iter().map(OsString::from));
     // Settings of the project can hold hooks, and its `.mcp.json` servers: commands, both.
     args.push("--setting-sources".into());
-    match delivery.trust {
+    match turn_input.trust {
         Trust::Trusted => args.push("user,project,local".into()),
         Trust::Untrusted => args.extend(["user", "--strict-mcp-config"].map(OsString::from)),
     }
@@ -53,18 +53,18 @@ pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
     if let Some(session) = context.resume() {
         args.extend(["--resume", session].map(OsString::from));
     }
-    if let Some(system) = &delivery.system {
+    if let Some(system) = &turn_input.system {
         // Without the text a resumed session would go on without it.
         args.push("--append-system-prompt-file".into());
         args.push(context.write_private("system.md", system)?.into());
     }
     let env = [
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
-        ("CLAUDE_CODE_MAX_RETRIES", delivery.limits.retries.to_string()),
+        ("CLAUDE_CODE_MAX_RETRIES", turn_input.limits.retries.to_string()),
         ("DISABLE_AUTOUPDATER", "1".to_owned()),
     ];
     let mut diagnostics = Vec::new();
-    if memchr::memmem::find(delivery.prompt.to_ascii_lowercase().as_bytes(), KEYWORD.as_bytes())
+    if memchr::memmem::find(turn_input.prompt.to_ascii_lowercase().as_bytes(), KEYWORD.as_bytes())
         .is_some()
     {
         let message = format!("the word `{KEYWORD}` makes claude add a note of its own");
@@ -74,8 +74,8 @@ pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
         args,
         env: env.map(|(key, value)| (key.into(), value.into())).into(),
         dialogue: Box::new(Conversation {
-            reader: Claude::new(delivery.limits.reply_bytes),
-            prompt: delivery.prompt.clone(),
+            reader: Claude::new(turn_input.limits.reply_bytes),
+            prompt: turn_input.prompt.clone(),
         }),
         diagnostics,
         counts_sessions: false,

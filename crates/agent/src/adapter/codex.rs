@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use super::one_shot::OneShot;
 use super::{Call, Context, start_failure};
 use crate::config::Protocol;
-use crate::delivery::{Delivery, Permissions, Trust};
 use crate::process::{Dialogue, Input};
 use crate::stream::codex_app::{CodexApp, Message};
 use crate::stream::codex_exec::CodexExec;
 use crate::stream::{Account, Reader, Sink, reason_in_words};
+use crate::turn_input::{Permissions, Trust, TurnInput};
 use crate::verdict::{Ending, Failure, Reason};
 
 /// Settings that keep the program from talking to anybody but its model. A version that does not know
@@ -55,8 +55,8 @@ fn sandbox(permissions: Permissions) -> &'static str {
 }
 
 fn exec(context: &Context<'_>, settings: Vec<OsString>) -> Result<Call, Failure> {
-    let delivery = context.delivery;
-    if delivery.system.is_some() {
+    let turn_input = context.turn_input;
+    if turn_input.system.is_some() {
         return Err(start_failure(
             "`codex exec` takes a system text only as an argument; use the app-server protocol",
         ));
@@ -72,10 +72,11 @@ fn exec(context: &Context<'_>, settings: Vec<OsString>) -> Result<Call, Failure>
         args.extend(["-s", sandbox].map(OsString::from));
     }
     args.extend(settings);
-    let mut diagnostics: Vec<Diagnostic> = byte_order_mark(&delivery.prompt).into_iter().collect();
+    let mut diagnostics: Vec<Diagnostic> =
+        byte_order_mark(&turn_input.prompt).into_iter().collect();
     if context.permissions() > Permissions::ReadOnly {
-        args.extend(["-c", &trust_level(delivery)].map(OsString::from));
-        if delivery.trust == Trust::Untrusted {
+        args.extend(["-c", &trust_level(turn_input)].map(OsString::from));
+        if turn_input.trust == Trust::Untrusted {
             let message = "this directory is not trusted, and `codex exec` is told so: versions that \
                            ask for trust leave its AGENTS.md files out";
             diagnostics.push(Diagnostic::new(Code::AgentInstructionsUnread, message));
@@ -91,8 +92,8 @@ fn exec(context: &Context<'_>, settings: Vec<OsString>) -> Result<Call, Failure>
         args,
         env: Vec::new(),
         dialogue: Box::new(OneShot::new(
-            CodexExec::new(delivery.limits.reply_bytes),
-            delivery.prompt.as_str(),
+            CodexExec::new(turn_input.limits.reply_bytes),
+            turn_input.prompt.as_str(),
         )),
         diagnostics,
         counts_sessions: true,
@@ -101,11 +102,11 @@ fn exec(context: &Context<'_>, settings: Vec<OsString>) -> Result<Call, Failure>
 
 /// Says whether the directory is trusted. Without a word on it, a newer version that may write there
 /// marks it as trusted in the user's configuration.
-fn trust_level(delivery: &Delivery) -> String {
-    let cwd = delivery.cwd.canonicalize().unwrap_or_else(|_| delivery.cwd.clone());
+fn trust_level(turn_input: &TurnInput) -> String {
+    let cwd = turn_input.cwd.canonicalize().unwrap_or_else(|_| turn_input.cwd.clone());
     // Strings of JSON are strings of TOML.
     let cwd = Value::from(cwd.to_string_lossy());
-    let level = match delivery.trust {
+    let level = match turn_input.trust {
         Trust::Trusted => "trusted",
         Trust::Untrusted => "untrusted",
     };
@@ -126,34 +127,34 @@ const KEY: &str = "CODEX_API_KEY";
 const KEY_IN_MEMORY: &str = "cli_auth_credentials_store=\"ephemeral\"";
 
 fn app_server(context: &Context<'_>, mut args: Vec<OsString>) -> Call {
-    let delivery = context.delivery;
+    let turn_input = context.turn_input;
     let key = context.variable(KEY).and_then(OsStr::to_str).filter(|key| !key.is_empty());
     if key.is_some() {
         args.extend(["-c", KEY_IN_MEMORY].map(OsString::from));
     }
     args.push("app-server".into());
     let mut diagnostics = Vec::new();
-    if delivery.system.is_some() && delivery.resume.is_some() {
+    if turn_input.system.is_some() && turn_input.resume.is_some() {
         let message = "a session of codex can keep the system text that it began with";
         diagnostics.push(Diagnostic::new(Code::AgentSystemKept, message));
     }
     // The program works where it was started. Told so, a newer version marks the directory as trusted in
     // the user's configuration, and from then on runs what the project's own brings.
-    let moved = delivery.resume.as_ref().filter(|handle| handle.cwd != delivery.cwd);
+    let moved = turn_input.resume.as_ref().filter(|handle| handle.cwd != turn_input.cwd);
     let thread = json!({
-        "cwd": moved.map(|_| &delivery.cwd),
+        "cwd": moved.map(|_| &turn_input.cwd),
         "approvalPolicy": "never",
         "sandbox": sandbox(context.permissions()),
-        "developerInstructions": delivery.system,
+        "developerInstructions": turn_input.system,
         "model": context.model(),
     });
-    let used = delivery.resume.as_ref().and_then(|handle| handle.used).unwrap_or_default();
+    let used = turn_input.resume.as_ref().and_then(|handle| handle.used).unwrap_or_default();
     Call {
         args,
         env: Vec::new(),
         dialogue: Box::new(Conversation {
-            reader: CodexApp::new(delivery.limits.reply_bytes).after(used),
-            prompt: delivery.prompt.clone(),
+            reader: CodexApp::new(turn_input.limits.reply_bytes).after(used),
+            prompt: turn_input.prompt.clone(),
             key: key.map(str::to_owned),
             thread,
             resume: context.resume().map(str::to_owned),

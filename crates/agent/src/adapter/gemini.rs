@@ -17,14 +17,14 @@ pub(crate) use self::home::without_comments;
 use self::untrusted::Withheld;
 use super::one_shot::OneShot;
 use super::{Call, Context, start_failure};
-use crate::delivery::{Permissions, Trust};
 use crate::stream::gemini::Gemini;
+use crate::turn_input::{Permissions, Trust};
 use crate::verdict::Failure;
 
 /// Prepares a call.
 pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
-    let delivery = context.delivery;
-    let withheld = match delivery.trust {
+    let turn_input = context.turn_input;
+    let withheld = match turn_input.trust {
         Trust::Trusted => Withheld::default(),
         Trust::Untrusted => untrusted::withhold(context)?,
     };
@@ -48,14 +48,14 @@ pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
     ];
     let mut diagnostics = withheld.diagnostics;
     env.extend(withheld.variables);
-    if let Some(system) = &delivery.system {
+    if let Some(system) = &turn_input.system {
         let path = context.write_private("system.md", system)?;
         env.push(("GEMINI_SYSTEM_MD".into(), path.into()));
         diagnostics.extend(system_text_notes(system));
     }
-    let (prompt, notes) = inert::inert(&delivery.prompt, &delivery.cwd);
+    let (prompt, notes) = inert::inert(&turn_input.prompt, &turn_input.cwd);
     diagnostics.extend(notes);
-    let dialogue = OneShot::new(Gemini::new(delivery.limits.reply_bytes), prompt.into_owned());
+    let dialogue = OneShot::new(Gemini::new(turn_input.limits.reply_bytes), prompt.into_owned());
     Ok(Call { args, env, dialogue: Box::new(dialogue), diagnostics, counts_sessions: false })
 }
 

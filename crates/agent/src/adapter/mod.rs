@@ -24,12 +24,12 @@ pub use self::claude::TAIL as CLAUDE_TAIL;
 pub(crate) use self::gemini::without_comments;
 pub use self::stand_in::{Script, StandIn, Step};
 use crate::config::{Definition, Kind, is_option};
-use crate::delivery::{Delivery, Permissions, ResumeHandle};
 use crate::event::{Event, EventKind};
 use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, Launch};
 use crate::redact::Redactor;
 use crate::turn::{Agent, Outcome, Turn, TurnSide};
+use crate::turn_input::{Permissions, ResumeHandle, TurnInput};
 use crate::verdict::{Failure, Reason, Verdict};
 
 /// Variables that tell a CLI it runs inside another; an agent of ours does not.
@@ -83,7 +83,7 @@ struct Call {
 
 /// What an adapter works with.
 struct Context<'a> {
-    delivery: &'a Delivery,
+    turn_input: &'a TurnInput,
     definition: &'a Definition,
     host: &'a Host,
     /// The turn's own directory.
@@ -94,12 +94,12 @@ impl Context<'_> {
     /// Returns the model. A session goes on with the one that it was held with, if nobody names another:
     /// a change costs some agents their memory.
     fn model(&self) -> Option<&str> {
-        let own = self.delivery.model.as_deref().or(self.definition.model.as_deref());
-        own.or_else(|| self.delivery.resume.as_ref()?.model.as_deref())
+        let own = self.turn_input.model.as_deref().or(self.definition.model.as_deref());
+        own.or_else(|| self.turn_input.resume.as_ref()?.model.as_deref())
     }
 
     fn permissions(&self) -> Permissions {
-        let asked = self.delivery.permissions;
+        let asked = self.turn_input.permissions;
         self.definition.permissions.map_or(asked, |widest| asked.min(widest))
     }
 
@@ -109,7 +109,7 @@ impl Context<'_> {
     }
 
     fn resume(&self) -> Option<&str> {
-        let handle = self.delivery.resume.as_ref();
+        let handle = self.turn_input.resume.as_ref();
         handle.map(|handle| handle.session.as_str())
     }
 
@@ -165,13 +165,13 @@ fn prepare(context: &Context<'_>) -> Result<Call, Failure> {
 }
 
 impl Agent for CliAgent {
-    fn start(&self, delivery: Delivery) -> Turn {
+    fn start(&self, turn_input: TurnInput) -> Turn {
         let agent = self.clone();
         let mut secrets = agent.host.env.clone();
         secrets.extend(os_pairs(&agent.definition.env));
         let (turn, side, outcome) = Turn::open(Redactor::for_env(&secrets));
         tokio::spawn(async move {
-            let result = agent.take_turn(&delivery, &side).await;
+            let result = agent.take_turn(&turn_input, &side).await;
             let ended = result.unwrap_or_else(Outcome::failed);
             let verdict = ended.verdict.clone();
             side.send(Event::own(EventKind::Finished { verdict })).await;
@@ -184,13 +184,13 @@ impl Agent for CliAgent {
 }
 
 impl CliAgent {
-    async fn take_turn(&self, delivery: &Delivery, side: &TurnSide) -> Result<Outcome, Failure> {
+    async fn take_turn(&self, turn_input: &TurnInput, side: &TurnSide) -> Result<Outcome, Failure> {
         let private = process::private_dir(&self.host.temp_root).map_err(|error| {
             let root = self.host.temp_root.display();
             start_failure(format!("cannot make a directory in `{root}`: {error}"))
         })?;
         let context = Context {
-            delivery,
+            turn_input,
             definition: &self.definition,
             host: &self.host,
             private_dir: private.path(),
@@ -204,14 +204,14 @@ impl CliAgent {
             program,
             args: std::mem::take(&mut call.args),
             env: self.environment(&call.env, private.path()),
-            cwd: delivery.cwd.clone(),
+            cwd: turn_input.cwd.clone(),
             private_dir: private.path().to_owned(),
         };
         let ended = process::supervise(
             &launch,
             &self.host.guardian,
             call.dialogue.as_mut(),
-            &delivery.limits,
+            &turn_input.limits,
             side,
         )
         .await
@@ -246,7 +246,7 @@ async fn outcome(
     side: &TurnSide,
 ) -> Outcome {
     let mut account = ended.account;
-    let delivery = context.delivery;
+    let turn_input = context.turn_input;
     let mut diagnostics = call.diagnostics;
     diagnostics.append(&mut account.diagnostics);
     if matches!(&account.verdict, Verdict::Failed(failure) if failure.reason == Reason::Session) {
@@ -266,7 +266,7 @@ async fn outcome(
     }
     let counted = account.usage;
     // A session that was begun anew counts from nothing.
-    let resumed = delivery
+    let resumed = turn_input
         .resume
         .as_ref()
         .filter(|handle| account.session.as_ref().is_none_or(|session| *session == handle.session));
@@ -277,7 +277,7 @@ async fn outcome(
     };
     let resume = account.session.map(|session| ResumeHandle {
         session,
-        cwd: delivery.cwd.clone(),
+        cwd: turn_input.cwd.clone(),
         model: context.model().map(str::to_owned),
         // A turn without counts leaves the session where it was.
         used: counted.or(earlier).filter(|_| call.counts_sessions),

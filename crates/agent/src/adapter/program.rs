@@ -14,7 +14,7 @@ pub(super) fn find(context: &Context<'_>) -> Result<PathBuf, Failure> {
         return Err(start_failure("the agent `plain` needs a `command`"));
     }
     if name.contains('/') {
-        let path = context.delivery.cwd.join(name);
+        let path = context.turn_input.cwd.join(name);
         return if is_program(&path) {
             Ok(path)
         } else {

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::delivery::{Delivery, ResumeHandle};
 use crate::event::{Event, EventKind, Part};
 use crate::redact::Redactor;
 use crate::turn::{Agent, Outcome, Turn, TurnSide};
+use crate::turn_input::{ResumeHandle, TurnInput};
 use crate::usage::Usage;
 use crate::verdict::{Failure, Verdict};
 
@@ -69,24 +69,24 @@ impl StandIn {
         self
     }
 
-    fn next_steps(&self, delivery: &Delivery) -> (usize, Vec<Step>) {
+    fn next_steps(&self, turn_input: &TurnInput) -> (usize, Vec<Step>) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let turn = *taken;
         *taken += 1;
         let steps = self.script.turns.get(turn).cloned();
-        (turn, steps.unwrap_or_else(|| vec![Step::Say(account_of(delivery))]))
+        (turn, steps.unwrap_or_else(|| vec![Step::Say(account_of(turn_input))]))
     }
 }
 
 /// Says what a delivery holds, without repeating it.
-fn account_of(delivery: &Delivery) -> String {
-    let prompt = &delivery.prompt;
+fn account_of(turn_input: &TurnInput) -> String {
+    let prompt = &turn_input.prompt;
     let lines = prompt.lines().count();
-    let system = delivery
+    let system = turn_input
         .system
         .as_ref()
         .map_or(String::new(), |system| format!(" and a system text of {} bytes", system.len()));
-    let session = match delivery.resume {
+    let session = match turn_input.resume {
         Some(_) => ", in a session that goes on",
         None => "",
     };
@@ -95,16 +95,16 @@ fn account_of(delivery: &Delivery) -> String {
 }
 
 impl Agent for StandIn {
-    fn start(&self, delivery: Delivery) -> Turn {
+    fn start(&self, turn_input: TurnInput) -> Turn {
         let (turn, side, outcome) = Turn::open(Redactor::default());
-        let (number, steps) = self.next_steps(&delivery);
+        let (number, steps) = self.next_steps(&turn_input);
         let pace = self.pace;
         tokio::spawn(async move {
-            let session = match &delivery.resume {
+            let session = match &turn_input.resume {
                 Some(handle) => handle.session.clone(),
                 None => format!("stand-in-{number}"),
             };
-            let ended = perform(&delivery, &session, Performance { steps, pace }, &side).await;
+            let ended = perform(&turn_input, &session, Performance { steps, pace }, &side).await;
             let verdict = ended.verdict.clone();
             side.send(Event::own(EventKind::Finished { verdict })).await;
             drop(side);
@@ -121,7 +121,7 @@ struct Performance {
 }
 
 async fn perform(
-    delivery: &Delivery,
+    turn_input: &TurnInput,
     session: &str,
     performance: Performance,
     side: &TurnSide,
@@ -144,16 +144,16 @@ async fn perform(
     let verdict = tokio::select! {
         biased;
         () = side.cancelled() => Verdict::Cancelled,
-        () = tokio::time::sleep(delivery.limits.turn) => Verdict::TimedOut,
+        () = tokio::time::sleep(turn_input.limits.turn) => Verdict::TimedOut,
         verdict = act => verdict,
     };
     // A quarter of the bytes, as everywhere in Convoke where nobody counted.
     let tokens = |bytes: usize| bytes.div_ceil(4) as u64;
-    let system = delivery.system.as_ref().map_or(0, String::len);
+    let system = turn_input.system.as_ref().map_or(0, String::len);
     Outcome {
         verdict,
         usage: Some(Usage {
-            input: tokens(delivery.prompt.len() + system),
+            input: tokens(turn_input.prompt.len() + system),
             output: tokens(reply.len()),
             ..Usage::default()
         }),
@@ -162,7 +162,7 @@ async fn perform(
         model: None,
         resume: Some(ResumeHandle {
             session: session.to_owned(),
-            cwd: delivery.cwd.clone(),
+            cwd: turn_input.cwd.clone(),
             model: None,
             used: None,
         }),

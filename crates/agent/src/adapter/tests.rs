@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::Protocol;
-use crate::delivery::Trust;
+use crate::turn_input::Trust;
 use crate::verdict::{Ending, Exit};
 
 const PROMPT: &str = "PROMPT /help @/etc/hostname";
@@ -21,11 +21,12 @@ fn prepare(
         temp_root: dir.path().to_owned(),
         state_dir: dir.path().join("state"),
     };
-    let mut delivery = Delivery::new(PROMPT, dir.path());
-    delivery.permissions = permissions;
-    delivery.trust = trust;
-    delivery.system = (definition.protocol != Protocol::Exec).then(|| SYSTEM.to_owned());
-    let context = Context { delivery: &delivery, definition, host: &host, private_dir: dir.path() };
+    let mut turn_input = TurnInput::new(PROMPT, dir.path());
+    turn_input.permissions = permissions;
+    turn_input.trust = trust;
+    turn_input.system = (definition.protocol != Protocol::Exec).then(|| SYSTEM.to_owned());
+    let context =
+        Context { turn_input: &turn_input, definition, host: &host, private_dir: dir.path() };
     let call = match definition.kind {
         Kind::Claude => claude::call(&context),
         Kind::Codex => codex::call(&context),
@@ -47,23 +48,23 @@ fn nothing_that_is_given_is_taken_for_an_option() {
         state_dir: dir.path().join("state"),
     };
     for definition in definitions() {
-        let refusal = |delivery: &Delivery| {
+        let refusal = |turn_input: &TurnInput| {
             let (definition, host) = (&definition, &host);
-            let context = Context { delivery, definition, host, private_dir: dir.path() };
+            let context = Context { turn_input, definition, host, private_dir: dir.path() };
             super::prepare(&context).err().map(|failure| (failure.reason, failure.message))
         };
-        let mut delivery = Delivery::new(PROMPT, dir.path());
-        delivery.model = Some("--dangerously-skip-permissions".to_owned());
-        let (reason, message) = refusal(&delivery).unwrap();
+        let mut turn_input = TurnInput::new(PROMPT, dir.path());
+        turn_input.model = Some("--dangerously-skip-permissions".to_owned());
+        let (reason, message) = refusal(&turn_input).unwrap();
         assert!(reason == Reason::Usage && message.contains("for an option"), "{message}");
-        delivery.model = None;
-        delivery.resume = Some(ResumeHandle {
+        turn_input.model = None;
+        turn_input.resume = Some(ResumeHandle {
             session: "-c".to_owned(),
             cwd: dir.path().to_owned(),
             model: None,
             used: None,
         });
-        assert!(refusal(&delivery).unwrap().1.contains("`-c`"));
+        assert!(refusal(&turn_input).unwrap().1.contains("`-c`"));
     }
 }
 
@@ -126,10 +127,10 @@ fn codex_exec_says_where_it_leaves_the_files_of_a_project_out() {
     };
     let definition = &Definition { protocol: Protocol::Exec, ..Definition::built_in(Kind::Codex) };
     let codes = |permissions, trust| {
-        let mut delivery = Delivery::new(PROMPT, dir.path());
-        (delivery.permissions, delivery.trust) = (permissions, trust);
-        let (delivery, host) = (&delivery, &host);
-        let call = codex::call(&Context { delivery, definition, host, private_dir: dir.path() });
+        let mut turn_input = TurnInput::new(PROMPT, dir.path());
+        (turn_input.permissions, turn_input.trust) = (permissions, trust);
+        let (turn_input, host) = (&turn_input, &host);
+        let call = codex::call(&Context { turn_input, definition, host, private_dir: dir.path() });
         call.unwrap().diagnostics.iter().map(|it| it.code.name()).collect::<Vec<_>>()
     };
     let unread = codes(Permissions::Edit, Trust::Untrusted);
@@ -169,9 +170,9 @@ fn a_session_goes_on_with_its_model_unless_another_is_named() {
     };
     let definition = Definition::built_in(Kind::Claude);
     for (named, expected) in [(None, "held-with"), (Some("named"), "named")] {
-        let mut delivery = Delivery::new("hello", dir.path());
-        delivery.model = named.map(str::to_owned);
-        delivery.resume = Some(ResumeHandle {
+        let mut turn_input = TurnInput::new("hello", dir.path());
+        turn_input.model = named.map(str::to_owned);
+        turn_input.resume = Some(ResumeHandle {
             session: "s".to_owned(),
             cwd: dir.path().to_owned(),
             model: Some("held-with".to_owned()),
@@ -179,7 +180,7 @@ fn a_session_goes_on_with_its_model_unless_another_is_named() {
         });
         let private_dir = dir.path();
         let context =
-            Context { delivery: &delivery, definition: &definition, host: &host, private_dir };
+            Context { turn_input: &turn_input, definition: &definition, host: &host, private_dir };
         assert_eq!(context.model(), Some(expected));
     }
 }
@@ -206,10 +207,10 @@ fn untrusted_gemini(cwd: &Path, env: &[(&str, &OsStr)]) -> Result<Call, Failure>
         state_dir: state.path().join("state"),
     };
     let definition = Definition::built_in(Kind::Gemini);
-    let delivery = Delivery::new("hello", cwd);
+    let turn_input = TurnInput::new("hello", cwd);
     let private_dir = state.path();
     gemini::call(&Context {
-        delivery: &delivery,
+        turn_input: &turn_input,
         definition: &definition,
         host: &host,
         private_dir,
@@ -273,7 +274,7 @@ fn gemini_follows_the_variables_of_the_users_home_below_it() {
 fn codex_is_signed_in_with_the_users_key_before_its_thread_begins() {
     let dir = tempfile::tempdir().unwrap();
     let definition = Definition::built_in(Kind::Codex);
-    let delivery = Delivery::new("hello", dir.path());
+    let turn_input = TurnInput::new("hello", dir.path());
     for (key, expected) in
         [(Some("sk-1"), ["account/login/start", "thread/start"]), (None, ["thread/start", ""])]
     {
@@ -285,7 +286,7 @@ fn codex_is_signed_in_with_the_users_key_before_its_thread_begins() {
         };
         let private_dir = dir.path();
         let context =
-            Context { delivery: &delivery, definition: &definition, host: &host, private_dir };
+            Context { turn_input: &turn_input, definition: &definition, host: &host, private_dir };
         let mut call = codex::call(&context).unwrap();
         let in_memory =
             call.args.iter().any(|arg| arg == "cli_auth_credentials_store=\"ephemeral\"");
@@ -318,10 +319,10 @@ async fn codex_turn_ending(resume: Option<ResumeHandle>, lines: &[&str], closing
         state_dir: dir.path().join("state"),
     };
     let definition = Definition::built_in(Kind::Codex);
-    let mut delivery = Delivery::new("hello", dir.path());
-    delivery.resume = resume;
+    let mut turn_input = TurnInput::new("hello", dir.path());
+    turn_input.resume = resume;
     let context = Context {
-        delivery: &delivery,
+        turn_input: &turn_input,
         definition: &definition,
         host: &host,
         private_dir: dir.path(),

@@ -85,7 +85,7 @@ pub fn run_if_asked() -> Option<ExitCode> {
 }
 
 enum News {
-    Told(u8),
+    LastSituation(u8),
     ConvokeIsGone,
     /// The agent has ended; how, where it had to be reaped to find out.
     Ended(Option<ExitStatus>),
@@ -126,9 +126,9 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
                 exit = status;
                 break false;
             }
-            Ok(News::Told(INTERRUPT)) => drop(killpg(agent, Signal::SIGINT)),
-            Ok(News::Told(KILL)) => break false,
-            Ok(News::Told(_)) => {}
+            Ok(News::LastSituation(INTERRUPT)) => drop(killpg(agent, Signal::SIGINT)),
+            Ok(News::LastSituation(KILL)) => break false,
+            Ok(News::LastSituation(_)) => {}
             Ok(News::ConvokeIsGone) | Err(_) => break true,
         }
     };
@@ -169,7 +169,7 @@ fn start_agent(program: &OsStr, args: impl Iterator<Item = OsString>) -> io::Res
 fn listen(mut commands: UnixStream, sender: &mpsc::Sender<News>) {
     let mut byte = [0];
     while let Ok(1) = commands.read(&mut byte) {
-        if sender.send(News::Told(byte[0])).is_err() {
+        if sender.send(News::LastSituation(byte[0])).is_err() {
             return;
         }
     }
@@ -211,7 +211,7 @@ fn sweep(agent: Pid, exit: &mut Option<ExitStatus>) -> usize {
 
 /// Removes the turn's directory, which Convoke can no longer do.
 fn remove_private_dir(socket: &Path) {
-    if let Some(dir) = socket.parent().filter(|dir| super::held::is_private_dir(dir)) {
+    if let Some(dir) = socket.parent().filter(|dir| super::guarded_child::is_private_dir(dir)) {
         let _ = std::fs::remove_dir_all(dir);
     }
 }

@@ -3,8 +3,8 @@
 //! A child never hangs from Convoke itself. A guardian (the same binary, see [`guardian`]) holds it and
 //! everything that it starts, and ends all of it when the turn is over or Convoke is gone.
 
+mod guarded_child;
 pub mod guardian;
-mod held;
 #[cfg_attr(target_os = "linux", path = "linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "portable.rs")]
 mod platform;
@@ -13,7 +13,7 @@ mod supervise;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-pub use self::held::{StartError, private_dir};
+pub use self::guarded_child::{StartError, private_dir};
 pub use self::supervise::{Ended, supervise};
 use crate::stream::{Account, Sink};
 use crate::verdict::Ending;

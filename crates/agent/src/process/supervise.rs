@@ -9,16 +9,16 @@ use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use super::guarded_child::{GuardedChild, Pipes, Report, StartError};
 use super::guardian::Guardian;
-use super::held::{Held, Pipes, Report, StartError};
 use super::{Dialogue, Input, Launch};
-use crate::delivery::Limits;
 use crate::event::{Event, EventKind};
 use crate::redact::Redactor;
 use crate::stream::lines::Lines;
 use crate::stream::{Account, reason_in_words};
 use crate::turn::TurnSide;
-use crate::verdict::{Ending, Reason, Stop};
+use crate::turn_input::Limits;
+use crate::verdict::{Ending, Reason, TerminationCause};
 
 /// The bytes of error output that are kept: the last ones.
 const STDERR_KEPT: usize = 16 << 10;
@@ -50,7 +50,7 @@ pub async fn supervise(
     limits: &Limits,
     side: &TurnSide,
 ) -> Result<Ended, StartError> {
-    let (held, pipes) = Held::start(launch, guardian).await?;
+    let (held, pipes) = GuardedChild::start(launch, guardian).await?;
     let Pipes { stdin, mut stdout, mut stderr } = pipes;
     let mut watch = Watch::new(held, stdin, dialogue, side.redactor(), *limits);
     let mut out = vec![0; 64 << 10];
@@ -64,7 +64,7 @@ pub async fn supervise(
         let room = watch.waiting.len() < WAITING_EVENTS;
         tokio::select! {
             biased;
-            () = side.cancelled(), if watch.stop.is_none() && report.is_none() => watch.stop(Stop::Cancelled).await,
+            () = side.cancelled(), if watch.stop.is_none() && report.is_none() => watch.stop(TerminationCause::Cancelled).await,
             // A slow reader of ours is no reason to stop listening to what is left.
             () = sleep_until(watch.deadline), if room || report.is_none() => {
                 if report.is_some() {
@@ -121,7 +121,7 @@ enum Rung {
 }
 
 struct Watch<'d> {
-    held: Held,
+    held: GuardedChild,
     input: Option<mpsc::Sender<Input>>,
     dialogue: &'d mut dyn Dialogue,
     redactor: &'d Redactor,
@@ -133,12 +133,12 @@ struct Watch<'d> {
     turn_end: Instant,
     deadline: Instant,
     rung: Rung,
-    stop: Option<Stop>,
+    stop: Option<TerminationCause>,
 }
 
 impl<'d> Watch<'d> {
     fn new(
-        held: Held,
+        held: GuardedChild,
         stdin: ChildStdin,
         dialogue: &'d mut dyn Dialogue,
         redactor: &'d Redactor,
@@ -206,12 +206,14 @@ impl<'d> Watch<'d> {
                 match (known, *status) {
                     // The first refusal can be an old token, which the agent renews.
                     (Some(why), Some(status)) if *attempt > 1 && why.is_final() => {
-                        stop.get_or_insert(Stop::Hopeless(status));
+                        stop.get_or_insert(TerminationCause::PermanentError(status));
                     }
                     // Not every agent can be told how often it may try again.
                     _ if *attempt > retries => {
                         let why = known.or_else(|| reason_in_words(reason));
-                        stop.get_or_insert(Stop::Retried(why.unwrap_or(Reason::Network)));
+                        stop.get_or_insert(TerminationCause::RetryLimit(
+                            why.unwrap_or(Reason::Network),
+                        ));
                     }
                     _ => {}
                 }
@@ -260,14 +262,14 @@ impl<'d> Watch<'d> {
         self.bytes += bytes as u64;
         let flooded = self.bytes > self.limits.output_bytes;
         if flooded && self.rung != Rung::Killed {
-            self.stop.get_or_insert(Stop::Flooded);
+            self.stop.get_or_insert(TerminationCause::OutputLimit);
             self.kill().await;
         }
         flooded
     }
 
     /// Begins to end the turn: the agent is asked first, if it can be.
-    async fn stop(&mut self, stop: Stop) {
+    async fn stop(&mut self, stop: TerminationCause) {
         self.stop = Some(stop);
         match self.dialogue.interrupt() {
             Some(input) if self.input.is_some() => {
@@ -295,7 +297,7 @@ impl<'d> Watch<'d> {
     /// Climbs to the next rung when the time on this one is over.
     async fn late(&mut self) -> Option<Report> {
         match self.rung {
-            Rung::Running => self.stop(Stop::TimedOut).await,
+            Rung::Running => self.stop(TerminationCause::TimedOut).await,
             Rung::Asked => self.interrupt().await,
             Rung::Leaving | Rung::Interrupted => self.kill().await,
             // Not even the guardian answers; dropping our end is all that is left.

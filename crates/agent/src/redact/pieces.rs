@@ -16,7 +16,7 @@ const MOST_HELD: usize = 8 << 10;
 
 /// Takes secrets out of one text that arrives in pieces.
 #[derive(Debug, Clone)]
-pub struct Pieces {
+pub struct StreamRedactor {
     redactor: Redactor,
     /// What may be the beginning of a secret, or still belong to the one whose beginning is past.
     held: String,
@@ -35,8 +35,8 @@ enum Inside {
 
 impl Redactor {
     /// Begins to redact a text that arrives in pieces.
-    pub fn pieces(&self) -> Pieces {
-        Pieces { redactor: self.clone(), held: String::new(), before: None, inside: None }
+    pub fn pieces(&self) -> StreamRedactor {
+        StreamRedactor { redactor: self.clone(), held: String::new(), before: None, inside: None }
     }
 
     /// Returns how much of a text is settled: no text after it can make a secret of it, or a secret longer.
@@ -95,7 +95,7 @@ impl Inside {
     }
 }
 
-impl Pieces {
+impl StreamRedactor {
     /// Takes in a piece and returns what can be shown now.
     ///
     /// Costs one pass over the piece, and over what is held back, for each known secret and each form.

@@ -6,7 +6,7 @@ use memchr::memchr;
 use serde::Deserialize;
 
 use crate::process::guardian::{CANNOT_START, CANNOT_START_WORDS};
-use crate::verdict::{Ending, Exit, Failure, Reason, last_words};
+use crate::verdict::{Ending, Exit, Failure, Reason, stderr_tail};
 
 /// What the CLIs write to their error output in every turn, and what explains nothing.
 const CHATTER: &[&str] = &[
@@ -27,7 +27,7 @@ pub(crate) fn explain_ending(ending: &Ending<'_>) -> Failure {
     let stderr = without_colour(ending.stderr);
     let lines = stderr.lines().filter(|line| !is_chatter(line) && !is_stack_frame(line));
     let lines = lines.filter(says_something);
-    let words = last_words(&lines.collect::<Vec<_>>());
+    let words = stderr_tail(&lines.collect::<Vec<_>>());
     let reason = match ending.exit {
         Exit::Code(code)
             if code == i32::from(CANNOT_START) && words.starts_with(CANNOT_START_WORDS) =>

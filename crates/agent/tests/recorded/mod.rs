@@ -8,7 +8,7 @@ use convoke_agent::stream::{
     Account, Reader, claude::Claude, codex_app::CodexApp, codex_exec::CodexExec, gemini::Gemini,
     plain::Plain,
 };
-use convoke_agent::verdict::{Ending, Exit, Stop};
+use convoke_agent::verdict::{Ending, Exit, TerminationCause};
 use serde_json::Value;
 
 /// Returns the directory of the recordings, which are not part of the project.
@@ -168,7 +168,7 @@ impl Recording {
         let ending = Ending {
             exit: self.exit,
             // A recording without an exit code is of a program that outlived its recorder.
-            stop: (self.exit == Exit::Unseen).then_some(Stop::TimedOut),
+            stop: (self.exit == Exit::Unseen).then_some(TerminationCause::TimedOut),
             stderr: &self.stderr,
         };
         Some(reader.finish(&ending, &mut |_| {}))

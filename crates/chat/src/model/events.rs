@@ -1,7 +1,7 @@
 //! What happens in the conversation, and what becomes of it on the screen.
 
 use convoke_agent::Verdict;
-use convoke_session::{Event, MemberName, Stop, TurnId, TurnState};
+use convoke_session::{Event, MemberName, StopReason, TurnId, TurnState};
 
 use super::{Activity, Chat, Effect, Waiting};
 use crate::figures::number;
@@ -94,35 +94,37 @@ impl Chat {
     }
 
     /// Gives the word to a person.
-    fn stop(&mut self, stop: Stop) -> Option<Effect> {
-        if self.activity == Activity::Leaving || stop == Stop::Left {
+    fn stop(&mut self, stop: StopReason) -> Option<Effect> {
+        if self.activity == Activity::Leaving || stop == StopReason::Left {
             return Some(self.close());
         }
         self.activity = Activity::Waiting;
         self.is_interrupted = false;
         let (tone, text) = match stop {
-            Stop::Idle { .. } | Stop::Left => (Tone::Quiet, None),
-            Stop::Addressed { person, .. } if person == self.speaker => (Tone::Quiet, None),
-            Stop::Addressed { person, .. } => {
+            StopReason::Idle { .. } | StopReason::Left => (Tone::Quiet, None),
+            StopReason::Addressed { person, .. } if person == self.speaker => (Tone::Quiet, None),
+            StopReason::Addressed { person, .. } => {
                 let text = format!("{person} is asked; you speak as {person} now");
                 self.speaker = person;
                 (Tone::Warning, Some(text))
             }
-            Stop::TurnFailed { .. } | Stop::Cancelled { .. } if self.queue.is_empty() => {
+            StopReason::TurnFailed { .. } | StopReason::Cancelled { .. }
+                if self.queue.is_empty() =>
+            {
                 (Tone::Quiet, Some("/retry tries again".to_owned()))
             }
-            Stop::TurnFailed { .. } | Stop::Cancelled { .. } => (
+            StopReason::TurnFailed { .. } | StopReason::Cancelled { .. } => (
                 Tone::Quiet,
                 Some("/retry tries again, /go goes on with those who wait".to_owned()),
             ),
-            Stop::TurnLimit { limit, .. } => {
+            StopReason::TurnLimit { limit, .. } => {
                 (Tone::Warning, Some(format!("{limit} turns without a person; /go goes on")))
             }
-            Stop::Repetition { member, times, .. } => {
+            StopReason::Repetition { member, times, .. } => {
                 let text = format!("{member} said the same {times} times; /go goes on");
                 (Tone::Warning, Some(text))
             }
-            Stop::QueueFull { limit, left_out, .. } => {
+            StopReason::QueueFull { limit, left_out, .. } => {
                 let text = format!(
                     "more than {limit} turns wait and {left_out} were left out; /go goes on"
                 );

@@ -4,7 +4,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::{Activity, Chat, Effect};
 use crate::completion::complete;
-use crate::intention::{Intention, What};
+use crate::user_action::{PromptView, UserAction};
 
 /// How many lines a page overlaps with the next.
 const OVERLAP: usize = 2;
@@ -26,9 +26,9 @@ impl Chat {
             return self.key_on_page(key.code, ctrl);
         }
         match key.code {
-            KeyCode::F(1) => return self.intend(Intention::Help),
-            KeyCode::F(2) => return self.look(What::Ledger, None),
-            KeyCode::Char('l') if ctrl => return self.look(What::Ledger, None),
+            KeyCode::F(1) => return self.intend(UserAction::Help),
+            KeyCode::F(2) => return self.look(PromptView::Ledger, None),
+            KeyCode::Char('l') if ctrl => return self.look(PromptView::Ledger, None),
             KeyCode::Char('d') if ctrl && self.editor.text().is_empty() => {
                 return Some(self.leave());
             }

@@ -11,19 +11,19 @@ use std::time::Duration;
 
 use convoke_core::marker::Intent;
 use convoke_core::{Code, Diagnostic, MessageId};
-use convoke_session::{Event, MemberName, Saying, Turn, TurnId};
+use convoke_session::{Event, MemberName, PersonMessage, Turn, TurnId};
 use crossterm::event::KeyEvent;
 use ratatui::layout::Size;
 
 use crate::completion::Completion;
 use crate::editor::Editor;
 use crate::history::Past;
-use crate::intention::{Company, Intention, What};
 use crate::layout::Areas;
 use crate::overlay::{Overlay, Page};
-use crate::sheet::Sheet;
+use crate::sent_prompt::SentPrompt;
 use crate::text::printable_line;
 use crate::transcript::{Head, Tone, Transcript};
+use crate::user_action::{InputParser, PromptView, UserAction};
 use crate::work::Work;
 
 /// What a chat begins with.
@@ -34,7 +34,7 @@ pub struct Setup {
     /// The session's id, as a user can type it.
     pub session: String,
     /// Who takes part.
-    pub company: Company,
+    pub company: InputParser,
     /// Who speaks.
     pub speaker: MemberName,
     /// Who is addressed at first.
@@ -64,7 +64,7 @@ pub enum Input {
     /// These turns wait, and this is the task.
     Standing(Vec<Waiting>, Option<String>),
     /// What a member was sent.
-    Sheet(Option<Sheet>, What),
+    SentPrompt(Option<SentPrompt>, PromptView),
     /// What was asked for could not be done, and nothing changed.
     Refused(String),
     /// There is something to say in passing.
@@ -79,9 +79,9 @@ pub enum Input {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Store what a person says, and work until a person is to speak.
-    Say(Saying),
+    Say(PersonMessage),
     /// Hand in what a person says between two turns.
-    Interject(Saying),
+    Interject(PersonMessage),
     /// Work until a person is to speak.
     GoOn,
     /// Try a turn again, and work on.
@@ -91,9 +91,9 @@ pub enum Effect {
     /// End what is under way, without further waiting.
     Leave,
     /// Store what was said and is not stored yet, and end.
-    Close(Vec<Saying>),
+    Close(Vec<PersonMessage>),
     /// Read what a member was sent.
-    Read(MemberName, TurnId, What),
+    Read(MemberName, TurnId, PromptView),
 }
 
 /// A turn that waits.
@@ -124,7 +124,7 @@ pub struct Chat {
     pub(crate) queue: Vec<Waiting>,
     pub(crate) works: Vec<Work>,
     /// What was said and is not stored yet, in the order in which it will be.
-    pub(crate) pending: Vec<Saying>,
+    pub(crate) pending: Vec<PersonMessage>,
     pub(crate) activity: Activity,
     pub(crate) editor: Editor,
     pub(crate) completion: Option<Completion>,
@@ -217,7 +217,7 @@ impl Chat {
                 (self.queue, self.task) = (queue, task);
                 None
             }
-            Input::Sheet(sheet, what) => self.show(sheet, what),
+            Input::SentPrompt(sheet, what) => self.show(sheet, what),
             Input::Refused(_) if self.activity == Activity::Leaving => Some(self.close()),
             Input::Refused(why) => {
                 self.activity = Activity::Waiting;
@@ -278,10 +278,10 @@ impl Chat {
         usize::from(self.size.width).saturating_sub(3).max(2)
     }
 
-    fn show(&mut self, sheet: Option<Sheet>, what: What) -> Option<Effect> {
+    fn show(&mut self, sheet: Option<SentPrompt>, what: PromptView) -> Option<Effect> {
         match sheet {
             Some(sheet) => {
-                let page = Page::Sheet(Box::new(sheet), what);
+                let page = Page::SentPrompt(Box::new(sheet), what);
                 self.overlay = Some(Overlay::open(page, self.areas().page_width()));
                 None
             }
@@ -298,7 +298,7 @@ impl Chat {
         }
         self.scrolled = 0;
         match self.setup.company.understand(&line, &self.to) {
-            Ok(intention) => self.intend(intention),
+            Ok(user_action) => self.intend(user_action),
             Err(why) => {
                 // So that it can be put right.
                 self.editor.insert(&line);
@@ -307,41 +307,41 @@ impl Chat {
         }
     }
 
-    fn intend(&mut self, intention: Intention) -> Option<Effect> {
-        match intention {
-            Intention::Say { text, to } => Some(self.say(&text, to)),
-            Intention::Address(to) => {
+    fn intend(&mut self, user_action: UserAction) -> Option<Effect> {
+        match user_action {
+            UserAction::Say { text, to } => Some(self.say(&text, to)),
+            UserAction::Address(to) => {
                 self.to = to;
                 None
             }
-            Intention::SpeakAs(person) => {
+            UserAction::SpeakAs(person) => {
                 self.speaker = person;
                 None
             }
-            Intention::Cancel => self.cancel(),
-            Intention::Retry if self.activity != Activity::Waiting => {
+            UserAction::Cancel => self.cancel(),
+            UserAction::Retry if self.activity != Activity::Waiting => {
                 self.remark("agents are at work; /cancel ends the turn")
             }
-            Intention::Retry => match self.undone.take() {
+            UserAction::Retry => match self.undone.take() {
                 Some(turn) => Some(self.work(Effect::Retry(turn))),
                 None => self.remark("there is no turn to try again"),
             },
-            Intention::GoOn if self.activity != Activity::Waiting => {
+            UserAction::GoOn if self.activity != Activity::Waiting => {
                 self.remark("agents are at work already")
             }
-            Intention::GoOn => Some(self.work(Effect::GoOn)),
-            Intention::Look(what, member) => self.look(what, member.as_ref()),
-            Intention::Help => {
+            UserAction::GoOn => Some(self.work(Effect::GoOn)),
+            UserAction::Look(what, member) => self.look(what, member.as_ref()),
+            UserAction::Help => {
                 self.overlay = Some(Overlay::open(Page::Help, self.areas().page_width()));
                 None
             }
-            Intention::Quit => Some(self.leave()),
+            UserAction::Quit => Some(self.leave()),
         }
     }
 
     fn say(&mut self, text: &str, to: Vec<String>) -> Effect {
         let to = self.setup.company.meant(&self.speaker, to);
-        let saying = Saying::new(self.speaker.clone(), text).to(to);
+        let saying = PersonMessage::new(self.speaker.clone(), text).to(to);
         self.pending.push(saying.clone());
         if self.activity == Activity::Waiting {
             return self.work(Effect::Say(saying));
@@ -349,7 +349,7 @@ impl Chat {
         Effect::Interject(saying)
     }
 
-    fn look(&mut self, what: What, member: Option<&MemberName>) -> Option<Effect> {
+    fn look(&mut self, what: PromptView, member: Option<&MemberName>) -> Option<Effect> {
         let mut sent = self.sent.iter().rev();
         let found = match member {
             None => sent.next(),

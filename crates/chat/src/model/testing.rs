@@ -13,17 +13,17 @@ use ratatui::layout::Size;
 
 use super::{Chat, Effect, Input, Setup};
 use crate::history::Past;
-use crate::intention::Company;
+use crate::user_action::InputParser;
 use crate::view::render;
 
 /// A team of one person and three agents.
-pub(crate) fn company() -> Company {
+pub(crate) fn company() -> InputParser {
     let members = [("you", "human = true"), ("ada", "agent = \"claude\"")];
     let members =
         members.into_iter().chain([("lin", "agent = \"codex\""), ("sam", "agent = \"plain\"")]);
     let text = members.map(|(name, kind)| format!("[[member]]\nname = \"{name}\"\n{kind}\n"));
     let team = Team::parse(&text.collect::<String>()).unwrap();
-    Company { roster: Roster::of(&team), text: TextPolicy::Preserve }
+    InputParser { roster: Roster::of(&team), text: TextPolicy::Preserve }
 }
 
 /// A chat that has just begun.

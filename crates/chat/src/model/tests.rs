@@ -8,7 +8,7 @@ use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_core::{Code, Diagnostic};
 use convoke_session::event::FailedTurn;
-use convoke_session::{Event, Saying, Stop, TurnId, TurnState};
+use convoke_session::{Event, PersonMessage, StopReason, TurnId, TurnState};
 use crossterm::event::KeyCode;
 use insta::assert_snapshot;
 use ratatui::layout::Size;
@@ -16,8 +16,8 @@ use ratatui::layout::Size;
 use super::testing::{chat, chat_after, message, queued, started};
 use super::{Chat, Effect, Input, Waiting};
 use crate::history::{Past, PastMessage};
-use crate::intention::What;
-use crate::sheet::Sheet;
+use crate::sent_prompt::SentPrompt;
+use crate::user_action::PromptView;
 
 fn does(turn: u64, member: &str, kind: EventKind<'static>) -> Event {
     Event::Agent { turn: TurnId(turn), member: member.into(), event: AgentEvent::own(kind) }
@@ -47,7 +47,7 @@ fn ended(turn: u64, member: &str, outcome: Verdict, reply: Option<&str>) -> Even
 }
 
 fn idle() -> Event {
-    Event::Stopped(Stop::Idle { person: "you".into() })
+    Event::Stopped(StopReason::Idle { person: "you".into() })
 }
 
 /// A chat in which ada has begun to answer.
@@ -81,11 +81,11 @@ fn a_message_goes_to_the_one_who_is_addressed() {
         ("/drop lin sam", "[DROP: lin, sam]", &[]),
         ("/drop all", "[DROP: all]", &[]),
     ] {
-        let saying = Saying::new("you", text).to(to.iter().copied());
+        let saying = PersonMessage::new("you", text).to(to.iter().copied());
         assert_eq!(says(&mut chat, line), Some(Effect::Say(saying)), "{line}");
     }
     assert_eq!(says(&mut chat, "/to sam, lin"), None);
-    let saying = Saying::new("you", "hello").to(["sam", "lin"]);
+    let saying = PersonMessage::new("you", "hello").to(["sam", "lin"]);
     assert_eq!(says(&mut chat, "hello"), Some(Effect::Say(saying)));
 }
 
@@ -121,7 +121,7 @@ fn ctrl_c_cancels_the_turn_and_then_leaves() {
     assert!(chat.screen().contains("cancelling … "));
     assert_eq!(chat.ctrl('c'), Some(Effect::Leave));
     assert!(chat.screen().contains("saving … "));
-    assert_eq!(chat.happen(Event::Stopped(Stop::Left)), Some(Effect::Close(Vec::new())));
+    assert_eq!(chat.happen(Event::Stopped(StopReason::Left)), Some(Effect::Close(Vec::new())));
 }
 
 #[test]
@@ -131,8 +131,8 @@ fn what_was_said_before_leaving_is_stored() {
     chat.enter_line("Stored at the end.");
     chat.enter_line("/quit");
     chat.happen(message(2, "you", &["ada"], "Stored between two turns."));
-    let last = Saying::new("you", "Stored at the end.").to(["ada"]);
-    assert_eq!(chat.happen(Event::Stopped(Stop::Left)), Some(Effect::Close(vec![last])));
+    let last = PersonMessage::new("you", "Stored at the end.").to(["ada"]);
+    assert_eq!(chat.happen(Event::Stopped(StopReason::Left)), Some(Effect::Close(vec![last])));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn ctrl_d_leaves_only_an_empty_line() {
 fn what_is_said_during_a_turn_is_shown_as_waiting_and_never_forgotten() {
     let mut chat = at_work();
     let said = chat.enter_line("Look at the tests, too.");
-    let saying = Saying::new("you", "Look at the tests, too.").to(["ada"]);
+    let saying = PersonMessage::new("you", "Look at the tests, too.").to(["ada"]);
     assert_eq!(said, Some(Effect::Interject(saying)));
     assert!(chat.screen().contains("… Look at the tests, too."));
     // It came after the last look into the inbox: the conversation has to go on for it.
@@ -177,7 +177,10 @@ fn a_turn_that_failed_can_be_tried_again() {
     chat.happen(ended(1, "ada", failure.clone(), None));
     let failed =
         FailedTurn { turn: TurnId(1), member: "ada".into(), asker: "you".into(), outcome: failure };
-    chat.happen(Event::Stopped(Stop::TurnFailed { person: "you".into(), turns: vec![failed] }));
+    chat.happen(Event::Stopped(StopReason::TurnFailed {
+        person: "you".into(),
+        turns: vec![failed],
+    }));
     assert_snapshot!("a_failed_turn", chat.screen());
     assert_eq!(chat.enter_line("/retry"), Some(Effect::Retry(TurnId(1))));
     chat.update(Input::Refused("turn 1 cannot be tried again: it is done".to_owned()));
@@ -189,7 +192,7 @@ fn another_person_who_is_asked_gets_the_word() {
     let mut chat = chat();
     let (person, turn) = ("kim".into(), TurnId(3));
     let answers = convoke_session::MessageNumber(2);
-    chat.happen(Event::Stopped(Stop::Addressed { person, turn, answers }));
+    chat.happen(Event::Stopped(StopReason::Addressed { person, turn, answers }));
     assert_eq!(chat.speaker.as_str(), "kim");
     assert!(chat.screen().contains("kim is asked; you speak as kim now"));
 }
@@ -199,9 +202,9 @@ fn the_ledger_is_one_key_away() {
     let mut chat = at_work();
     chat.happen(started(2, "lin"));
     let read = |member: &str, turn, what| Some(Effect::Read(member.into(), TurnId(turn), what));
-    assert_eq!(chat.press(KeyCode::F(2)), read("lin", 2, What::Ledger));
-    assert_eq!(chat.ctrl('l'), read("lin", 2, What::Ledger));
-    assert_eq!(chat.enter_line("/prompt ada"), read("ada", 1, What::Prompt));
+    assert_eq!(chat.press(KeyCode::F(2)), read("lin", 2, PromptView::Ledger));
+    assert_eq!(chat.ctrl('l'), read("lin", 2, PromptView::Ledger));
+    assert_eq!(chat.enter_line("/prompt ada"), read("ada", 1, PromptView::Prompt));
 }
 
 #[test]
@@ -284,7 +287,7 @@ fn a_long_conversation_is_scrolled_and_stays_where_one_reads() {
 #[test]
 fn a_page_is_opened_turned_over_and_closed() {
     let mut chat = chat();
-    let sheet = Sheet {
+    let sheet = SentPrompt {
         member: "ada".into(),
         turn: TurnId(1),
         attempt: 2,
@@ -292,7 +295,7 @@ fn a_page_is_opened_turned_over_and_closed() {
         system: Some("Be brief.".to_owned()),
         prompt: "[MESSAGE]\nCan we ship?\u{1b}c".to_owned(),
     };
-    chat.update(Input::Sheet(Some(sheet), What::Ledger));
+    chat.update(Input::SentPrompt(Some(sheet), PromptView::Ledger));
     assert_snapshot!("the_ledger_of_a_prompt", chat.screen());
     chat.press(KeyCode::Tab);
     assert_snapshot!("the_prompt_itself", chat.screen());

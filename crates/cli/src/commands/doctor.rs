@@ -6,9 +6,9 @@ use std::path::Path;
 
 use clap::Args;
 use convoke_agent::Vendor;
-use convoke_agent::vendor::SaysOfItself;
+use convoke_agent::vendor::SignInStatus;
 use convoke_core::Code;
-use convoke_inspect::Surroundings;
+use convoke_inspect::HostEnvironment;
 use convoke_inspect::doctor::{
     AgentReport, Depth, Evidence, Finding, Level, Limit, Report, examine,
 };
@@ -16,8 +16,8 @@ use convoke_inspect::doctor::{
 use crate::conversation::home::Home;
 use crate::diagnostics::Deny;
 use crate::figures::number;
+use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::surroundings;
 use crate::terminal::Paint;
 
 /// Shows which agents are here, how they are signed in, what would fail, and what to do about it.
@@ -42,17 +42,17 @@ pub struct Arguments {
 /// Runs `convoke doctor`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let vendors = vendors(&arguments.agent)?;
-    let surroundings = surroundings::of_process()?;
+    let host_environment = host_environment::of_process()?;
     let depth = if arguments.ask { Depth::Ask } else { Depth::Look };
-    let mut report = examine(&vendors, &surroundings, depth);
-    report.findings.extend(broken_configuration(&surroundings));
+    let mut report = examine(&vendors, &host_environment, depth);
+    report.findings.extend(broken_configuration(&host_environment));
     let paint = Paint::for_stream(&std::io::stdout());
     let mut out = std::io::stdout().lock();
     if arguments.json {
         serde_json::to_writer(&mut out, &report)?;
         writeln!(out)?;
     } else {
-        write!(out, "{}", show(&report, &surroundings, depth, paint))?;
+        write!(out, "{}", show(&report, &host_environment, depth, paint))?;
     }
     let given = report.all_findings().map(|found| found.diagnostic.code);
     let has_problem = report.findings.iter().any(|found| found.level == Level::Problem);
@@ -63,8 +63,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 /// The user's own agents, which every run reads first.
-fn broken_configuration(surroundings: &Surroundings) -> Option<Finding> {
-    let wrong = Home::of(surroundings).read_catalog().err()?;
+fn broken_configuration(host_environment: &HostEnvironment) -> Option<Finding> {
+    let wrong = Home::of(host_environment).read_catalog().err()?;
     Some(Finding::new(Level::Problem, Code::DoctorConfiguration, wrong.to_string()))
 }
 
@@ -76,8 +76,8 @@ fn vendors(names: &[String]) -> Result<Vec<Vendor>, UsageError> {
     vendors.collect::<Result<_, _>>().map_err(|error| UsageError(error.to_string()))
 }
 
-fn show(report: &Report, surroundings: &Surroundings, depth: Depth, paint: Paint) -> String {
-    let page = Page { surroundings, paint };
+fn show(report: &Report, host_environment: &HostEnvironment, depth: Depth, paint: Paint) -> String {
+    let page = Page { host_environment, paint };
     let mut text = String::new();
     for agent in &report.agents {
         text += &page.agent(agent);
@@ -125,7 +125,7 @@ fn verdict(report: &Report, depth: Depth, paint: Paint) -> String {
 }
 
 struct Page<'a> {
-    surroundings: &'a Surroundings,
+    host_environment: &'a HostEnvironment,
     paint: Paint,
 }
 
@@ -161,9 +161,9 @@ impl Page<'_> {
         let found =
             if evidence.is_empty() { "nothing was found".to_owned() } else { evidence.join(", ") };
         let says = match report.sign_in.program_says {
-            Some(SaysOfItself::SignedIn) => "; the program says that it is signed in",
-            Some(SaysOfItself::NotSignedIn) => "; the program says that it is not signed in",
-            Some(SaysOfItself::Unclear) => "; the program does not say clearly",
+            Some(SignInStatus::SignedIn) => "; the program says that it is signed in",
+            Some(SignInStatus::NotSignedIn) => "; the program says that it is not signed in",
+            Some(SignInStatus::Unclear) => "; the program does not say clearly",
             None if report.sign_in.evidence.is_empty() => "",
             None => "; whether it works was not tried",
         };
@@ -207,7 +207,7 @@ impl Page<'_> {
     }
 
     fn path(&self, path: &Path) -> String {
-        let Surroundings { home, cwd, .. } = self.surroundings;
+        let HostEnvironment { home, cwd, .. } = self.host_environment;
         match (path.strip_prefix(cwd), path.strip_prefix(home)) {
             (Ok(rest), _) => rest.display().to_string(),
             (_, Ok(rest)) => format!("~/{}", rest.display()),

@@ -7,13 +7,13 @@ use std::path::Path;
 use anyhow::Context as _;
 use clap::Args;
 use convoke_agent::Vendor;
-use convoke_inspect::Surroundings;
+use convoke_inspect::HostEnvironment;
 use serde_json::json;
 
 use crate::conversation::project::TEAM_FILE;
+use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::program;
-use crate::surroundings;
 use crate::terminal::Paint;
 
 /// Writes a team file for this directory, from the agents that are installed. It never overwrites one.
@@ -51,13 +51,13 @@ const ROLES: [Role; 3] = [
 
 /// Runs `convoke init`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let surroundings = surroundings::of_process()?;
+    let host_environment = host_environment::of_process()?;
     let installed: Vec<Vendor> = Vendor::ALL
         .into_iter()
-        .filter(|vendor| !surroundings.programs(vendor.facts().command).is_empty())
+        .filter(|vendor| !host_environment.programs(vendor.facts().command).is_empty())
         .collect();
-    let path = surroundings.cwd.join(TEAM_FILE);
-    let text = team_file(&installed, &person(&surroundings), &surroundings.cwd);
+    let path = host_environment.cwd.join(TEAM_FILE);
+    let text = team_file(&installed, &person(&host_environment), &host_environment.cwd);
     match std::fs::File::create_new(&path) {
         Ok(mut file) => {
             let written = file.write_all(text.as_bytes());
@@ -99,8 +99,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 /// Returns a name for the person: the user's own, if a team file can have it.
-fn person(surroundings: &Surroundings) -> String {
-    let user = surroundings.variable("USER").and_then(|name| name.to_str()).unwrap_or_default();
+fn person(host_environment: &HostEnvironment) -> String {
+    let user = host_environment.variable("USER").and_then(|name| name.to_str()).unwrap_or_default();
     let is_plain = user.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     let is_taken = ["all", "root"].contains(&user) || ROLES.iter().any(|role| role.name == user);
     if user.is_empty() || !is_plain || is_taken { "you".to_owned() } else { user.to_owned() }
@@ -114,7 +114,7 @@ fn team_file(installed: &[Vendor], person: &str, directory: &Path) -> String {
 # The team of this directory. `convoke run \"…\"` lets it talk, `convoke prompt --for NAME` shows what a
 # member would be sent, and docs/team-file.md describes every setting.
 name = {}
-# What the team works on; every member reads it in every prompt.
+# PromptView the team works on; every member reads it in every prompt.
 # task = \"Review the authentication module\"
 
 [context]

@@ -4,15 +4,15 @@ use std::io::{Write as _, stdout};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use convoke_agent::delivery::Trust;
 use convoke_agent::redact::is_secret_name;
+use convoke_agent::turn_input::Trust;
 use serde_json::json;
 
 use crate::conversation::home::Home;
 use crate::conversation::project::{Project, TEAM_FILE};
 use crate::conversation::trust::TrustedDirectories;
+use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::surroundings;
 use crate::terminal::Paint;
 
 /// Lets the team file of a directory choose what runs: commands, arguments, environment variables,
@@ -37,13 +37,13 @@ pub struct Arguments {
 
 /// Runs `convoke trust`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let surroundings = surroundings::of_process()?;
-    let home = Home::of(&surroundings);
+    let host_environment = host_environment::of_process()?;
+    let home = Home::of(&host_environment);
     let mut trusted = TrustedDirectories::load(&home)?;
     if arguments.list {
         return list(&trusted, arguments);
     }
-    let given = arguments.directory.as_deref().unwrap_or(&surroundings.cwd);
+    let given = arguments.directory.as_deref().unwrap_or(&host_environment.cwd);
     let directory = real_directory(given, arguments)?;
     let changed =
         if arguments.revoke { trusted.remove(&directory) } else { trusted.add(directory.clone()) };

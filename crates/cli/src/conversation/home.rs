@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use convoke_agent::config::Catalog;
-use convoke_inspect::Surroundings;
+use convoke_inspect::HostEnvironment;
 
 use crate::outcome::UsageError;
 
@@ -18,15 +18,16 @@ pub struct Home {
 
 impl Home {
     /// Finds them by `CONVOKE_CONFIG_DIR` and `CONVOKE_DATA_DIR`, else by the rules of XDG.
-    pub fn of(surroundings: &Surroundings) -> Self {
+    pub fn of(host_environment: &HostEnvironment) -> Self {
         let directory = |own: &str, general: &str, usual: &str| {
             let absolute = |name: &str| {
-                let path = PathBuf::from(surroundings.variable(name)?);
+                let path = PathBuf::from(host_environment.variable(name)?);
                 path.is_absolute().then_some(path)
             };
-            let own = surroundings.variable(own).map(|path| surroundings.cwd.join(path));
+            let own = host_environment.variable(own).map(|path| host_environment.cwd.join(path));
             own.unwrap_or_else(|| {
-                let general = absolute(general).unwrap_or_else(|| surroundings.home.join(usual));
+                let general =
+                    absolute(general).unwrap_or_else(|| host_environment.home.join(usual));
                 general.join("convoke")
             })
         };
@@ -64,7 +65,7 @@ mod tests {
     fn our_own_variables_come_before_the_general_ones() {
         let home = |variables: &[(&str, &str)]| {
             let environment = variables.iter().map(|(name, value)| (name.into(), value.into()));
-            Home::of(&Surroundings {
+            Home::of(&HostEnvironment {
                 environment: environment.collect(),
                 home: "/home/kim".into(),
                 cwd: "/work".into(),

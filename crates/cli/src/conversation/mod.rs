@@ -3,14 +3,14 @@
 //! [`open`] finds the team, asks whether its directory is trusted, finds an agent for every member, and
 //! begins a session or takes one up.
 
-mod cast;
-mod engagement;
 pub mod home;
-pub mod kept;
 pub mod project;
+pub mod rehearsal_servers;
+mod resolved_agent;
+mod resolved_team;
 pub mod sample;
 pub mod sessions;
-pub mod stage;
+pub mod team_redaction;
 pub mod trust;
 
 use std::path::PathBuf;
@@ -18,9 +18,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use convoke_agent::config::Kind;
-use convoke_agent::delivery::Trust;
+use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
-use convoke_inspect::Surroundings;
+use convoke_inspect::HostEnvironment;
 use convoke_model::{ModelAgent, ThreadId};
 use convoke_session::coordinator::Observer;
 use convoke_session::{
@@ -29,17 +29,17 @@ use convoke_session::{
 };
 use convoke_team::AgentSettings;
 
-use self::cast::{Cast, Casting};
 use self::home::Home;
-use self::kept::without_secrets;
 use self::project::{Origin, Project, TEAM_FILE, find_team_file};
-use self::stage::Stage;
+use self::rehearsal_servers::RehearsalServers;
+use self::resolved_team::{AgentResolver, ResolvedTeam};
+use self::team_redaction::without_secrets;
 use self::trust::TrustedDirectories;
 use crate::outcome::UsageError;
 
 /// Which conversation to hold, and who plays the agents.
 #[derive(Debug, Default, Args)]
-pub struct Order {
+pub struct ConversationOptions {
     /// The team file; by default convoke.toml here, or above as far as the repository goes
     #[arg(long, value_name = "FILE")]
     pub team: Option<PathBuf>,
@@ -72,7 +72,7 @@ pub enum Rehearse {
 
 /// Who plays the agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Players {
+pub enum AgentBackend {
     /// The agents themselves.
     Agents,
     /// The built-in stand-in, for all.
@@ -81,7 +81,7 @@ pub enum Players {
     Clis,
 }
 
-impl Players {
+impl AgentBackend {
     /// Decides who plays. A session that began as a rehearsal stays one unless the user says otherwise:
     /// nobody pays by surprise.
     fn of(asked: Option<Rehearse>, began: Option<Rehearsal>) -> Self {
@@ -119,11 +119,11 @@ pub struct Conversation {
     /// The team and its directory.
     pub project: Project,
     /// Who plays the agents.
-    pub players: Players,
+    pub players: AgentBackend,
     /// The option that has them play again.
     pub option: &'static str,
     /// The servers of a rehearsal with programs.
-    pub stage: Stage,
+    pub stage: RehearsalServers,
     /// What the user should know before it begins.
     pub diagnostics: Vec<Diagnostic>,
     /// Whether the session was begun just now.
@@ -140,7 +140,7 @@ impl Conversation {
             return Ok(turn.member.clone());
         }
         let session = self.coordinator.store().session(self.coordinator.session()).await?;
-        let roster = self.coordinator.crew().roster();
+        let roster = self.coordinator.team_agents().roster();
         let asked = session.state.asker.filter(|asker| roster.is_person(asker));
         // A crew always has a person.
         Ok(asked.or_else(|| roster.people().next().cloned()).unwrap_or_else(|| "user".into()))
@@ -149,7 +149,7 @@ impl Conversation {
     /// Returns who is called when a person calls nobody: the agent whose question is answered, else the
     /// first of the team.
     pub async fn listener(&self) -> anyhow::Result<Option<MemberName>> {
-        let roster = self.coordinator.crew().roster();
+        let roster = self.coordinator.team_agents().roster();
         let asked = match self.coordinator.awaited() {
             Some(turn) => self.author(turn.answers).await?,
             None => None,
@@ -162,15 +162,15 @@ impl Conversation {
     pub async fn author(&self, message: MessageNumber) -> anyhow::Result<Option<MemberName>> {
         let (store, session) = (self.coordinator.store(), self.coordinator.session());
         let message = store.message(session, message).await?.message;
-        Ok(self.coordinator.crew().roster().resolve(message.said.speaker.name()).cloned())
+        Ok(self.coordinator.team_agents().roster().resolve(message.said.speaker.name()).cloned())
     }
 
     /// Returns the members whose requests we send to their models ourselves.
     pub fn models(&self) -> impl Iterator<Item = MemberName> {
-        let members = self.coordinator.crew().team().members.iter();
+        let members = self.coordinator.team_agents().team().members.iter();
         let is_model = |settings: &AgentSettings| settings.agent == Kind::Api.name();
         members
-            .filter(|_| self.players == Players::Agents)
+            .filter(|_| self.players == AgentBackend::Agents)
             .filter(move |member| member.agent().is_some_and(is_model))
             .map(|member| MemberName::new(&*member.name))
     }
@@ -204,11 +204,11 @@ impl Conversation {
 ///
 /// Without a team file, a rehearsal is of the built-in sample.
 pub async fn open(
-    order: &Order,
-    surroundings: &Surroundings,
+    order: &ConversationOptions,
+    host_environment: &HostEnvironment,
     observer: Observer,
 ) -> anyhow::Result<Conversation> {
-    let home = Home::of(surroundings);
+    let home = Home::of(host_environment);
     let store = SqliteStore::open(&home.data).await?;
     let trusted = TrustedDirectories::load(&home)?;
     let session = match &order.session {
@@ -218,19 +218,19 @@ pub async fn open(
     let project = match (&order.team, &session) {
         (Some(path), _) => Project::read(path, &trusted)?,
         (None, Some(session)) => project_of(session, &home, &trusted)?,
-        (None, None) => match find_team_file(&surroundings.cwd) {
+        (None, None) => match find_team_file(&host_environment.cwd) {
             Some(path) => Project::read(&path, &trusted)?,
             None if matches!(order.rehearse, Some(Rehearse::StandIn | Rehearse::Cli)) => {
                 sample::write(&home)?
             }
-            None => return Err(no_team(surroundings).into()),
+            None => return Err(no_team(host_environment).into()),
         },
     };
     let began_as = session.as_ref().and_then(|session| session.began.rehearsal);
     // The sample is a play, also in a session that does not say so.
     let is_play = project.origin == Origin::Sample;
     let began_as = began_as.or(is_play.then_some(Rehearsal::StandIn));
-    let players = Players::of(order.rehearse, began_as);
+    let players = AgentBackend::of(order.rehearse, began_as);
     let done = match &session {
         Some(session) if project.origin == Origin::Sample => {
             sessions::turns_done(&store, session.began.id).await?
@@ -239,23 +239,23 @@ pub async fn open(
     };
     let is_new = session.is_none();
     let began = session.map_or_else(|| begin(&project, players), |session| session.began);
-    let casting = Casting {
+    let casting = AgentResolver {
         project: &project,
         players,
         done,
         session: began.id,
         store: &store,
         home: &home,
-        surroundings,
+        host_environment,
     };
     let option = players.option(began.rehearsal.or(began_as));
-    let Cast { crew, stage, diagnostics } = casting.fill().await?;
+    let ResolvedTeam { team_agents, stage, diagnostics } = casting.fill().await?;
     let coordinator = if is_new {
-        Coordinator::create(store, began, crew, observer).await?
+        Coordinator::create(store, began, team_agents, observer).await?
     } else {
-        Coordinator::open(store, began.id, crew, observer).await?
+        Coordinator::open(store, began.id, team_agents, observer).await?
     };
-    let stays_rehearsal = !is_new && order.rehearse.is_none() && players != Players::Agents;
+    let stays_rehearsal = !is_new && order.rehearse.is_none() && players != AgentBackend::Agents;
     Ok(Conversation {
         coordinator,
         project,
@@ -287,18 +287,18 @@ pub fn model_member(
     store: &SqliteStore,
     session: &Session,
     name: &str,
-    surroundings: &Surroundings,
+    host_environment: &HostEnvironment,
 ) -> anyhow::Result<ModelMember> {
-    let home = Home::of(surroundings);
+    let home = Home::of(host_environment);
     let project = project_of(session, &home, &TrustedDirectories::load(&home)?)?;
-    let casting = Casting {
+    let casting = AgentResolver {
         project: &project,
-        players: Players::Agents,
+        players: AgentBackend::Agents,
         done: std::collections::HashMap::new(),
         session: session.began.id,
         store,
         home: &home,
-        surroundings,
+        host_environment,
     };
     let mut diagnostics = Vec::new();
     let (agent, name) = casting.model_called(name, &mut diagnostics)?;
@@ -339,7 +339,7 @@ pub fn project_of(
     Ok(project)
 }
 
-fn begin(project: &Project, players: Players) -> NewSession {
+fn begin(project: &Project, players: AgentBackend) -> NewSession {
     NewSession {
         id: SessionId::generate(),
         created_at: now(),
@@ -357,10 +357,10 @@ pub fn now() -> Millis {
     Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }
 
-fn no_team(surroundings: &Surroundings) -> UsageError {
+fn no_team(host_environment: &HostEnvironment) -> UsageError {
     UsageError(format!(
         "there is no {TEAM_FILE} in {}; `convoke init` writes one, and `convoke run --rehearse` shows a \
          sample",
-        surroundings.cwd.display()
+        host_environment.cwd.display()
     ))
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use convoke_agent::delivery::Trust;
+use convoke_agent::turn_input::Trust;
 use convoke_core::{Code, Diagnostic};
 use convoke_team::{AgentSettings, Team};
 

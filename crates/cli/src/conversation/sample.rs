@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use convoke_agent::adapter::Step;
-use convoke_agent::delivery::Trust;
+use convoke_agent::turn_input::Trust;
 use convoke_session::NewSession;
 
 use super::home::Home;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::Context as _;
-use convoke_inspect::Surroundings;
+use convoke_inspect::HostEnvironment;
 use convoke_session::{MemberName, SessionId, SqliteStore, Store, TurnId, TurnState};
 
 use super::home::Home;
@@ -13,8 +13,8 @@ use crate::outcome::UsageError;
 const PAGE: usize = 256;
 
 /// Opens the user's store.
-pub async fn open_store(surroundings: &Surroundings) -> anyhow::Result<SqliteStore> {
-    let home = Home::of(surroundings);
+pub async fn open_store(host_environment: &HostEnvironment) -> anyhow::Result<SqliteStore> {
+    let home = Home::of(host_environment);
     SqliteStore::open(&home.data).await.context("cannot open the sessions")
 }
 

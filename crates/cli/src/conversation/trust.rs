@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use convoke_agent::delivery::Trust;
+use convoke_agent::turn_input::Trust;
 use serde::{Deserialize, Serialize};
 
 use super::home::Home;

@@ -7,7 +7,7 @@ use convoke_thread::files::{Kind, absolute};
 
 use super::loader::{Level, Loader};
 use super::markdown::Import;
-use crate::report::{Rule, Why};
+use crate::report::{LoadReason, Rule};
 
 /// The most imports that may lead to a file.
 const MAX_HOPS: usize = 4;
@@ -72,7 +72,7 @@ fn follow_one(loader: &mut Loader<'_>, importing: &Importing, import: &Import, p
         loader.report.ignore(path, Rule::ImportType(by));
         warn(loader, Code::ImportNotTaken, importing, line, message);
     } else {
-        let why = Why::Import { by, line };
+        let why = LoadReason::Import { by, line };
         loader.load_at(path, why, importing.level, importing.depth + 1);
     }
 }

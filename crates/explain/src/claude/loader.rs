@@ -13,7 +13,7 @@ use super::rules::{self, Waits};
 use super::settings::Settings;
 use crate::glob::Selection;
 use crate::place::ByPath;
-use crate::report::{AgentReport, Loaded, Rule, Why};
+use crate::report::{AgentReport, LoadReason, Loaded, Rule};
 use crate::session::Session;
 use crate::text::{line_at, looks_like_utf16};
 
@@ -89,12 +89,12 @@ impl<'a> Loader<'a> {
     }
 
     /// Loads a file and what it imports, if it is there and nothing keeps it out.
-    pub(super) fn load(&mut self, path: &Path, why: Why, level: Level) {
+    pub(super) fn load(&mut self, path: &Path, why: LoadReason, level: Level) {
         self.load_at(path, why, level, 0);
     }
 
     /// Loads a file that so many imports lead to.
-    pub(super) fn load_at(&mut self, path: &Path, why: Why, level: Level, depth: usize) {
+    pub(super) fn load_at(&mut self, path: &Path, why: LoadReason, level: Level, depth: usize) {
         if let Some(cleaned) = self.open(path, level) {
             match rules::wait(self, path, &cleaned, level) {
                 Waits::Yes => self.follow(path, &cleaned, level, depth),
@@ -188,7 +188,7 @@ impl<'a> Loader<'a> {
         &mut self,
         path: &Path,
         mut cleaned: Cleaned,
-        why: Why,
+        why: LoadReason,
         level: Level,
         depth: usize,
     ) {
@@ -212,7 +212,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Adds a file to what is loaded, and nothing that it imports.
-    pub(super) fn admit(&mut self, path: &Path, cleaned: Cleaned, why: Why, depth: usize) {
+    pub(super) fn admit(&mut self, path: &Path, cleaned: Cleaned, why: LoadReason, depth: usize) {
         let report = &mut self.report;
         self.seen.insert(path.into(), path.to_owned());
         if cleaned.real_path != path {
@@ -220,7 +220,7 @@ impl<'a> Loader<'a> {
         }
         report.unignore(path);
         // In a rule, front matter is no text that anybody would miss.
-        let is_rule = matches!(why, Why::Rule | Why::MatchingRule(_));
+        let is_rule = matches!(why, LoadReason::Rule | LoadReason::MatchingRule(_));
         let dropped = cleaned.dropped.into_iter();
         let dropped: Vec<_> = dropped.filter(|part| !is_rule || *part != FRONT_MATTER).collect();
         if !dropped.is_empty() {
@@ -254,7 +254,7 @@ impl<'a> Loader<'a> {
                 bytes: size,
                 bytes_loaded: text.len() as u64,
                 whole: true,
-                why: Why::Managed,
+                why: LoadReason::Managed,
                 text: text.to_owned(),
                 real_path: path.to_owned(),
                 depth: 0,

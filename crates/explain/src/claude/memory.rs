@@ -6,7 +6,7 @@ use convoke_core::diagnostic::{Code, Diagnostic};
 
 use super::loader::{Level, Loader};
 use crate::place::{self, GitKind};
-use crate::report::Why;
+use crate::report::LoadReason;
 
 const MAX_LINES: usize = 200;
 const MAX_LENGTH: usize = 25_000;
@@ -31,7 +31,7 @@ pub(super) fn load(loader: &mut Loader<'_>, repository: Option<&Path>) {
     let Some(cleaned) = loader.open(&path, Level::Managed) else {
         return;
     };
-    loader.admit(&path, cleaned, Why::Memory, 0);
+    loader.admit(&path, cleaned, LoadReason::Memory, 0);
     let Some(notes) = loader.report.loaded.last_mut() else {
         return;
     };

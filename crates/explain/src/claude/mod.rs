@@ -16,7 +16,7 @@ use convoke_thread::files::{Files, absolute};
 
 use crate::edition::Edition;
 use crate::place::{self, GitKind};
-use crate::report::{AgentReport, Limit, Rule, Why};
+use crate::report::{AgentReport, Limit, LoadReason, Rule};
 use crate::session::Session;
 
 use loader::{Level, Loader, MAX_FILE_BYTES};
@@ -57,7 +57,7 @@ pub(crate) fn explain(files: &dyn Files, session: &Session) -> AgentReport {
 
 fn managed(loader: &mut Loader<'_>) {
     let directory = loader.session.etc.join("claude-code");
-    loader.load(&directory.join("CLAUDE.md"), Why::Managed, Level::Managed);
+    loader.load(&directory.join("CLAUDE.md"), LoadReason::Managed, Level::Managed);
     if let Some(text) = loader.settings.managed_text.clone() {
         loader.take_managed_text(&directory.join("managed-settings.json"), &text);
     }
@@ -67,7 +67,7 @@ fn managed(loader: &mut Loader<'_>) {
 fn user(loader: &mut Loader<'_>) {
     let directory = loader.settings.config_dir.clone();
     if loader.settings.sources.user {
-        loader.load(&directory.join("CLAUDE.md"), Why::User, Level::User);
+        loader.load(&directory.join("CLAUDE.md"), LoadReason::User, Level::User);
         rules::load(loader, &directory.join("rules"), Level::User);
     } else {
         let off = Rule::SwitchedOff("--setting-sources");
@@ -84,7 +84,7 @@ fn project(loader: &mut Loader<'_>, repository: Option<&Path>, nested_in: Option
                 && !repository.is_some_and(|root| directory.starts_with(root))
         });
         match main {
-            None => shared_files(loader, &directory, &Why::Project),
+            None => shared_files(loader, &directory, &LoadReason::Project),
             Some(main) => {
                 let rule = Rule::MainCheckout(main.to_owned());
                 for name in ["CLAUDE.md", ".claude/CLAUDE.md"] {
@@ -92,7 +92,7 @@ fn project(loader: &mut Loader<'_>, repository: Option<&Path>, nested_in: Option
                 }
             }
         }
-        local_file(loader, &directory, &Why::Local);
+        local_file(loader, &directory, &LoadReason::Local);
     }
     if let (true, Some(main)) = (skipped, nested_in) {
         let message = format!(
@@ -104,7 +104,7 @@ fn project(loader: &mut Loader<'_>, repository: Option<&Path>, nested_in: Option
 }
 
 /// The files of a directory that are checked in.
-fn shared_files(loader: &mut Loader<'_>, directory: &Path, why: &Why) {
+fn shared_files(loader: &mut Loader<'_>, directory: &Path, why: &LoadReason) {
     let paths = ["CLAUDE.md", ".claude/CLAUDE.md"].map(|name| directory.join(name));
     if !loader.settings.sources.project {
         for path in paths {
@@ -118,7 +118,7 @@ fn shared_files(loader: &mut Loader<'_>, directory: &Path, why: &Why) {
     rules::load(loader, &directory.join(".claude/rules"), Level::Project);
 }
 
-fn local_file(loader: &mut Loader<'_>, directory: &Path, why: &Why) {
+fn local_file(loader: &mut Loader<'_>, directory: &Path, why: &LoadReason) {
     let path = directory.join("CLAUDE.local.md");
     if loader.settings.sources.local {
         loader.load(&path, why.clone(), Level::Local);
@@ -130,8 +130,8 @@ fn local_file(loader: &mut Loader<'_>, directory: &Path, why: &Why) {
 fn added_directories(loader: &mut Loader<'_>) {
     for directory in loader.session.directories("--add-dir") {
         if loader.settings.reads_added_directories {
-            shared_files(loader, &directory, &Why::ExtraDirectory);
-            local_file(loader, &directory, &Why::ExtraDirectory);
+            shared_files(loader, &directory, &LoadReason::ExtraDirectory);
+            local_file(loader, &directory, &LoadReason::ExtraDirectory);
             continue;
         }
         let names = ["CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md"];
@@ -155,7 +155,7 @@ fn read(loader: &mut Loader<'_>, file: &Path) {
     };
     rules::load_matching(loader, file, Level::Managed);
     rules::load_matching(loader, file, Level::User);
-    let why = Why::Read(file.to_owned());
+    let why = LoadReason::Read(file.to_owned());
     let mut directory = loader.session.cwd.clone();
     let directories: Vec<PathBuf> = below
         .parent()

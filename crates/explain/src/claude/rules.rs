@@ -11,7 +11,7 @@ use super::front_matter::FrontMatter;
 use super::loader::{Cleaned, Level, Loader, Waiting};
 use super::scope::Scope;
 use crate::glob::Selection;
-use crate::report::{Rule, Why};
+use crate::report::{LoadReason, Rule};
 
 /// The most directories and files that are looked at below one rules directory.
 const MAX_ENTRIES: usize = 20_000;
@@ -33,7 +33,7 @@ pub(super) fn load(loader: &mut Loader<'_>, directory: &Path, level: Level) {
                 Waits::Yes => loader.follow(&path, &cleaned, level, 0),
                 Waits::No => {
                     report_front_matter(loader, &path, &cleaned.front);
-                    loader.take(&path, cleaned, Why::Rule, level, 0);
+                    loader.take(&path, cleaned, LoadReason::Rule, level, 0);
                 }
             }
         }
@@ -114,7 +114,7 @@ fn load_some(loader: &mut Loader<'_>, file: &Path, counts: impl Fn(&Waiting) -> 
     loader.waiting = waiting;
     for rule in matching {
         if let Some(cleaned) = loader.open(&rule.path, rule.level) {
-            let why = Why::MatchingRule(file.to_owned());
+            let why = LoadReason::MatchingRule(file.to_owned());
             loader.take(&rule.path, cleaned, why, rule.level, 0);
         }
     }
@@ -122,7 +122,7 @@ fn load_some(loader: &mut Loader<'_>, file: &Path, counts: impl Fn(&Waiting) -> 
 
 /// Says what is peculiar about the rules that were found.
 pub(super) fn report(loader: &mut Loader<'_>) {
-    let rules = loader.report.loaded.iter().filter(|file| file.why == Why::Rule);
+    let rules = loader.report.loaded.iter().filter(|file| file.why == LoadReason::Rule);
     let directories = rules.filter_map(|file| file.path.parent());
     let mut once = HashSet::new();
     let shared: Vec<PathBuf> = directories

@@ -12,7 +12,7 @@ use convoke_thread::files::{Files, absolute};
 use convoke_thread::project_doc::{self, Document, Ignored, Reason, Rules, discover, user_doc};
 
 use crate::edition::Edition;
-use crate::report::{AgentReport, Limit, Loaded, Rule, Why};
+use crate::report::{AgentReport, Limit, LoadReason, Loaded, Rule};
 use crate::session::Session;
 use crate::text::looks_like_utf16;
 
@@ -39,7 +39,7 @@ pub(crate) fn explain(files: &dyn Files, session: &Session, edition: Edition) ->
     report.diagnose_all(user.diagnostics);
     take_ignored(&mut report, user.ignored);
     if let Some(document) = user.document {
-        let why = Why::User;
+        let why = LoadReason::User;
         take(files, &mut report, document, why);
     }
 
@@ -60,7 +60,7 @@ pub(crate) fn explain(files: &dyn Files, session: &Session, edition: Edition) ->
     for document in project.documents {
         let name = document.path.file_name().and_then(|name| name.to_str());
         let is_default = name.is_some_and(|name| NAMES.contains(&name));
-        let why = if is_default { Why::Project } else { Why::Fallback };
+        let why = if is_default { LoadReason::Project } else { LoadReason::Fallback };
         take(files, &mut report, document, why);
     }
     report_added_directories(files, session, &mut report);
@@ -82,7 +82,7 @@ fn working_directory(files: &dyn Files, session: &Session) -> PathBuf {
     }
 }
 
-fn take(files: &dyn Files, report: &mut AgentReport, document: Document, why: Why) {
+fn take(files: &dyn Files, report: &mut AgentReport, document: Document, why: LoadReason) {
     let path = &document.path;
     if files.read_head(path, 64).is_ok_and(|head| looks_like_utf16(&head.bytes)) {
         let message = format!("{} is UTF-16 and arrives as garbage", path.display());

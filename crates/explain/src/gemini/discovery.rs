@@ -10,7 +10,7 @@ use super::memory;
 use super::settings::{DEFAULT_NAME, Settings};
 use crate::config;
 use crate::place;
-use crate::report::{AgentReport, Rule, Why};
+use crate::report::{AgentReport, LoadReason, Rule};
 use crate::session::Session;
 
 const MEMORY_NAME: &str = "MEMORY.md";
@@ -19,7 +19,7 @@ const MEMORY_NAME: &str = "MEMORY.md";
 #[derive(Debug)]
 pub(super) struct Found {
     pub path: PathBuf,
-    pub why: Why,
+    pub why: LoadReason,
     group: Group,
     /// Its place among the files of its group that are not sorted by path.
     place: usize,
@@ -58,16 +58,23 @@ pub(super) fn at_start(
 ) -> Vec<Found> {
     let mut found = Vec::new();
     let user = |name: &String| absolute(&settings.directory, Path::new(name));
-    push_all(files, settings.names.iter().map(user), Group::User, &Why::User, report, &mut found);
+    push_all(
+        files,
+        settings.names.iter().map(user),
+        Group::User,
+        &LoadReason::User,
+        report,
+        &mut found,
+    );
 
     for (name, path) in extension_files(files, settings, report) {
-        let why = Why::Extension(name);
+        let why = LoadReason::Extension(name);
         push_all(files, [path].into_iter(), Group::Extension, &why, report, &mut found);
     }
 
     for root in workspace(session, settings) {
         let is_own = root == session.cwd;
-        let why = if is_own { Why::Project } else { Why::ExtraDirectory };
+        let why = if is_own { LoadReason::Project } else { LoadReason::ExtraDirectory };
         let top = place::nearest_with(files, &root, &settings.markers);
         let paths = upward(settings, &root, top.as_deref().unwrap_or(&root));
         push_all(files, paths.into_iter(), Group::Project, &why, report, &mut found);
@@ -79,7 +86,7 @@ pub(super) fn at_start(
         Ok(_) => vec![index],
         Err(_) => settings.names.iter().map(|name| notes.join(name)).collect(),
     };
-    push_all(files, paths.into_iter(), Group::Memory, &Why::Memory, report, &mut found);
+    push_all(files, paths.into_iter(), Group::Memory, &LoadReason::Memory, report, &mut found);
     found
 }
 
@@ -99,7 +106,7 @@ pub(super) fn on_read(
     let top = place::nearest_with(files, &root, &settings.markers).unwrap_or(root);
     let is_directory = files.kind(file).is_ok_and(|kind| kind == Kind::Directory);
     let start = if is_directory { file } else { file.parent().unwrap_or(file) };
-    let why = Why::Read(file.to_owned());
+    let why = LoadReason::Read(file.to_owned());
     let mut found = Vec::new();
     let paths = upward(settings, start, &top);
     push_all(files, paths.into_iter(), Group::Project, &why, report, &mut found);
@@ -135,7 +142,7 @@ fn push_all(
     files: &dyn Files,
     paths: impl Iterator<Item = PathBuf>,
     group: Group,
-    why: &Why,
+    why: &LoadReason,
     report: &mut AgentReport,
     found: &mut Vec<Found>,
 ) {

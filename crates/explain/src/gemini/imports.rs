@@ -13,7 +13,7 @@ use convoke_thread::files::{Files, Kind, absolute};
 
 use super::settings::ImportFormat;
 use super::size;
-use crate::report::{AgentReport, Loaded, Rule, Why};
+use crate::report::{AgentReport, LoadReason, Loaded, Rule};
 use find::Mention;
 
 /// The deepest level at which imports are still followed.
@@ -207,7 +207,7 @@ impl<'a> Imports<'a> {
             bytes: 0,
             bytes_loaded: 0,
             whole: true,
-            why: Why::Import { by, line },
+            why: LoadReason::Import { by, line },
             text: String::new(),
             real_path: self.files.canonicalize(path).unwrap_or_else(|_| path.to_owned()),
             depth,

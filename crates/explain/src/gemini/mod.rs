@@ -15,7 +15,7 @@ use convoke_thread::files::{Files, absolute};
 
 use crate::edition::Edition;
 use crate::place::{self, ByPath};
-use crate::report::{AgentReport, Limit, Loaded, Rule, Why};
+use crate::report::{AgentReport, Limit, LoadReason, Loaded, Rule};
 use crate::session::Session;
 use crate::text::looks_like_utf16;
 
@@ -104,7 +104,7 @@ impl Loader<'_> {
         let real_path = self.files.canonicalize(&path).unwrap_or_else(|_| path.clone());
         self.seen.insert(real_path.clone().into(), path.clone());
         let raw = String::from_utf8_lossy(&head.bytes);
-        let is_jit = matches!(why, Why::Read(_));
+        let is_jit = matches!(why, LoadReason::Read(_));
         let format = if is_jit { ImportFormat::Tree } else { self.settings.import_format };
         let root = self.project_of(path.parent().unwrap_or(&path));
         let mut imports = Imports::new(self.files, &root);
@@ -118,7 +118,7 @@ impl Loader<'_> {
             let message = format!("{} is UTF-16 and arrives as garbage", path.display());
             self.report.warn(Code::FileUtf16, &path, message);
         }
-        if why == Why::Memory {
+        if why == LoadReason::Memory {
             let message = format!(
                 "{} is loaded too: {} bytes that Gemini CLI wrote",
                 path.display(),
@@ -168,8 +168,8 @@ impl Loader<'_> {
         let mut added_first = None;
         for file in &self.report.loaded {
             match file.why {
-                Why::ExtraDirectory => added = added.or(Some(&file.path)),
-                Why::Project => {
+                LoadReason::ExtraDirectory => added = added.or(Some(&file.path)),
+                LoadReason::Project => {
                     added_first = added_first.or(added);
                     // All of these lie in directories above the working directory, so that of two the
                     // one with the longer path is the nested one.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use convoke_explain::{AgentReport, Loaded, Why};
+use convoke_explain::{AgentReport, LoadReason, Loaded};
 
 use crate::layout::Laid;
 use crate::scenario::{Expected, ExpectedFile, Scenario};
@@ -101,22 +101,22 @@ fn same_heading(
     if path.starts_with('/') && Path::new(path) != found.path && found.depth == 0 {
         return Err(format!("sent as {path}, found {}", found.path.display()));
     }
-    let is_import = matches!(found.why, Why::Import { .. });
+    let is_import = matches!(found.why, LoadReason::Import { .. });
     let is_right = match label {
         _ if is_import => true,
         label if label.starts_with("organization") => {
-            found.why == Why::Managed || found.why == Why::Rule
+            found.why == LoadReason::Managed || found.why == LoadReason::Rule
         }
         label if label.starts_with("user's private global") => {
-            matches!(found.why, Why::User | Why::Rule)
+            matches!(found.why, LoadReason::User | LoadReason::Rule)
         }
         label if label.starts_with("project") => {
-            matches!(found.why, Why::Project | Why::Rule | Why::ExtraDirectory)
+            matches!(found.why, LoadReason::Project | LoadReason::Rule | LoadReason::ExtraDirectory)
         }
         label if label.starts_with("user's private project") => {
-            matches!(found.why, Why::Local | Why::ExtraDirectory)
+            matches!(found.why, LoadReason::Local | LoadReason::ExtraDirectory)
         }
-        label if label.starts_with("user's auto-memory") => found.why == Why::Memory,
+        label if label.starts_with("user's auto-memory") => found.why == LoadReason::Memory,
         _ => true,
     };
     if is_right { Ok(()) } else { Err(format!("labelled `{label}`, found `{}`", found.why)) }
@@ -170,8 +170,8 @@ fn rule_files(report: &AgentReport) -> HashSet<PathBuf> {
     let mut free = HashSet::new();
     for file in &report.loaded {
         let is_free = match &file.why {
-            Why::Rule | Why::MatchingRule(_) => true,
-            Why::Import { by, .. } => free.contains(by),
+            LoadReason::Rule | LoadReason::MatchingRule(_) => true,
+            LoadReason::Import { by, .. } => free.contains(by),
             _ => false,
         };
         if is_free {

@@ -1,7 +1,7 @@
 //! The account of a turn's request: each part, its size, and whose it is. It adds up to the body.
 
 use convoke_core::ledger::estimate_tokens;
-use convoke_rehearsal::{Anatomy, Kind, PartKind, Recorded, Wire};
+use convoke_rehearsal::{Kind, PartKind, Recorded, RequestParts, Wire};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
@@ -72,11 +72,11 @@ impl Capture {
             .turn()
             .and_then(|turn| Some((turn, turn.model_call()?)))
             .ok_or_else(|| self.no_call())?;
-        let anatomy = Anatomy::of(call.wire, &request.body)
+        let request_parts = RequestParts::of(call.wire, &request.body)
             .map_err(|source| CaptureError::NotJson { number: request.number, source })?;
-        let spans = attribute(&anatomy.parts, &self.yours);
-        let envelope_bytes = anatomy.envelope_bytes();
-        let parts = anatomy.parts.into_iter().zip(spans).map(|(part, spans)| {
+        let spans = attribute(&request_parts.parts, &self.yours);
+        let envelope_bytes = request_parts.envelope_bytes();
+        let parts = request_parts.parts.into_iter().zip(spans).map(|(part, spans)| {
             let mut yours: Vec<Share> = Vec::new();
             for span in spans {
                 let origin = &self.yours[span.yours].origin;
@@ -102,7 +102,7 @@ impl Capture {
             wire: call.wire,
             model: call.model.clone(),
             streamed: call.streamed,
-            body_bytes: anatomy.body_bytes,
+            body_bytes: request_parts.body_bytes,
             envelope_bytes,
             parts: parts.collect(),
         })

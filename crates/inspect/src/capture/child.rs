@@ -8,7 +8,7 @@ use std::time::Duration;
 use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{Definition, Kind};
 use convoke_agent::process::guardian::Guardian;
-use convoke_agent::{Delivery, Verdict};
+use convoke_agent::{TurnInput, Verdict};
 use serde::{Deserialize, Serialize};
 
 pub(super) struct Child<'a> {
@@ -57,11 +57,11 @@ pub(super) async fn run(child: Child<'_>, guardian: Guardian) -> Ended {
         temp_root: child.temporary.to_owned(),
         state_dir: child.temporary.to_owned(),
     };
-    let mut delivery = Delivery::new(child.stdin, child.cwd);
-    delivery.limits.turn = child.patience;
-    delivery.limits.silence = child.patience;
-    delivery.limits.reply_bytes = OUTPUT_KEPT;
-    let turn = agent(definition, host).start(delivery);
+    let mut turn_input = TurnInput::new(child.stdin, child.cwd);
+    turn_input.limits.turn = child.patience;
+    turn_input.limits.silence = child.patience;
+    turn_input.limits.reply_bytes = OUTPUT_KEPT;
+    let turn = agent(definition, host).start(turn_input);
     let canceller = turn.canceller();
     let outcome = turn.outcome();
     let mut outcome = std::pin::pin!(outcome);

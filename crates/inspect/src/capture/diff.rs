@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use convoke_core::ledger::estimate_tokens;
-use convoke_rehearsal::{Anatomy, Part, PartKind};
+use convoke_rehearsal::{Part, PartKind, RequestParts};
 use serde::Serialize;
 use similar::{ChangeTag, TextDiff};
 
@@ -150,10 +150,10 @@ fn take_apart(capture: &Capture) -> Result<(Side, Vec<Part>, u64), CaptureError>
         tokens_estimate: estimate_tokens(account.body_bytes),
     };
     let body = capture.turn().map(|request| &request.body[..]).unwrap_or_default();
-    let anatomy = Anatomy::of(account.wire, body)
+    let request_parts = RequestParts::of(account.wire, body)
         .map_err(|source| CaptureError::NotJson { number: account.request, source })?;
     let home = capture.home.to_string_lossy();
-    let parts = anatomy.parts.into_iter().map(|mut part| {
+    let parts = request_parts.parts.into_iter().map(|mut part| {
         part.text = part.text.replace(&*home, "~");
         part.title = part.title.replace(&*home, "~");
         part

@@ -14,8 +14,8 @@ use convoke_agent::process::guardian::Guardian;
 use convoke_core::{Code, Diagnostic};
 use convoke_rehearsal::{Kind, Recorded, Script, StartError, start};
 
+use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
-use crate::surroundings::Surroundings;
 
 mod account;
 mod child;
@@ -33,7 +33,7 @@ pub use saved::{SavedError, load, save};
 
 /// What to capture.
 #[derive(Debug, Clone)]
-pub struct Order {
+pub struct CaptureOptions {
     /// The command, as the user would type it.
     pub command: Vec<OsString>,
     /// Which CLI it is, where its name does not say so.
@@ -72,10 +72,13 @@ pub struct Capture {
 }
 
 /// Runs a CLI and captures what it sends.
-pub async fn capture(order: Order, surroundings: &Surroundings) -> Result<Capture, CaptureError> {
+pub async fn capture(
+    order: CaptureOptions,
+    host_environment: &HostEnvironment,
+) -> Result<Capture, CaptureError> {
     let (name, arguments) = order.command.split_first().ok_or(CaptureError::NoCommand)?;
     let not_found = || CaptureError::NotFound(name.to_string_lossy().into_owned());
-    let path = surroundings.program(name).ok_or_else(not_found)?;
+    let path = host_environment.program(name).ok_or_else(not_found)?;
     let vendor = order.vendor.or_else(|| Vendor::of(&path));
     let vendor = vendor.ok_or_else(|| CaptureError::Unknown(path.clone()))?;
 
@@ -93,12 +96,12 @@ pub async fn capture(order: Order, surroundings: &Surroundings) -> Result<Captur
 
     let arguments = endpoint::headless(vendor, arguments);
     let arguments = arguments.iter().map(as_text).collect::<Result<Vec<_>, _>>()?;
-    let environment = environment(vendor, &server.base_url(), home.path(), surroundings);
+    let environment = environment(vendor, &server.base_url(), home.path(), host_environment);
     let child = child::Child {
         program: &as_text(&path.clone().into())?,
         arguments: arguments.clone(),
         environment: environment.into_iter().chain(order.environment).collect(),
-        cwd: &surroundings.cwd,
+        cwd: &host_environment.cwd,
         temporary: &home.path().join("tmp"),
         stdin: order.stdin.clone(),
         patience: order.patience,
@@ -109,15 +112,15 @@ pub async fn capture(order: Order, surroundings: &Surroundings) -> Result<Captur
     let given = ownership::Given {
         arguments: &arguments,
         stdin: &order.stdin,
-        cwd: &surroundings.cwd,
+        cwd: &host_environment.cwd,
         configuration_from: order.configuration_from.as_deref(),
     };
     let yours = ownership::candidates(&given, vendor, &requests, home.path());
     let words = std::iter::once(as_text(name)?).chain(arguments);
     Ok(Capture {
-        program: Installed::at(&path, vendor, surroundings),
+        program: Installed::at(&path, vendor, host_environment),
         command: words.collect(),
-        cwd: surroundings.cwd.clone(),
+        cwd: host_environment.cwd.clone(),
         home: home.path().to_owned(),
         ended,
         requests,
@@ -134,9 +137,9 @@ fn environment(
     vendor: Vendor,
     base_url: &str,
     home: &Path,
-    surroundings: &Surroundings,
+    host_environment: &HostEnvironment,
 ) -> Vec<(OsString, OsString)> {
-    let kept = surroundings.environment.iter();
+    let kept = host_environment.environment.iter();
     let kept = kept.filter(|(name, _)| endpoint::is_kept(name));
     let kept = kept.map(|(name, value)| (name.clone(), value.clone()));
     let own = endpoint::environment(vendor, base_url, home).into_iter();

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use convoke_explain::{Edition, Session, explain};
-use convoke_rehearsal::{Anatomy, Part, PartKind, Recorded};
+use convoke_rehearsal::{Part, PartKind, Recorded, RequestParts};
 use convoke_thread::files::Disk;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
@@ -116,10 +116,10 @@ fn named_files(request: &Recorded) -> Vec<PathBuf> {
     let Some(call) = request.model_call() else {
         return Vec::new();
     };
-    let Ok(anatomy) = Anatomy::of(call.wire, &request.body) else {
+    let Ok(request_parts) = RequestParts::of(call.wire, &request.body) else {
         return Vec::new();
     };
-    let texts = anatomy.parts.iter().filter(|part| part.kind != PartKind::Tool);
+    let texts = request_parts.parts.iter().filter(|part| part.kind != PartKind::Tool);
     let words = texts.flat_map(|part| part.text.split_whitespace());
     let words = words.map(|word| word.trim_end_matches([':', ',', ')', '.', '`', '"']));
     let paths = words.filter(|word| word.starts_with('/')).map(PathBuf::from);

@@ -4,33 +4,37 @@ use convoke_core::Code;
 
 use super::{AgentReport, Depth, Finding, Level};
 use super::{instructions, sign_in};
+use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
-use crate::surroundings::Surroundings;
 use convoke_agent::vendor::{Facts, Vendor};
 
-pub(super) fn examine(vendor: Vendor, surroundings: &Surroundings, depth: Depth) -> AgentReport {
+pub(super) fn examine(
+    vendor: Vendor,
+    host_environment: &HostEnvironment,
+    depth: Depth,
+) -> AgentReport {
     let facts = vendor.facts();
-    let programs = surroundings.programs(facts.command).into_iter();
+    let programs = host_environment.programs(facts.command).into_iter();
     let installed: Vec<Installed> =
-        programs.map(|path| Installed::at(&path, vendor, surroundings)).collect();
+        programs.map(|path| Installed::at(&path, vendor, host_environment)).collect();
     let mut findings = Vec::new();
     let first = installed.first();
     match first {
         Some(program) => {
             check_version(program, facts, &mut findings);
-            check_interpreter(program, surroundings, &mut findings);
+            check_interpreter(program, host_environment, &mut findings);
             check_others(&installed, &mut findings);
         }
         None => findings.push(not_installed(facts)),
     }
     let ask = first.filter(|_| depth == Depth::Ask);
-    let sign_in = sign_in::examine(vendor, surroundings, ask);
+    let sign_in = sign_in::examine(vendor, host_environment, ask);
     // How a program that is not here is signed in is nobody's trouble.
     if first.is_some() {
-        sign_in::judge(vendor, &sign_in, surroundings, &mut findings);
+        sign_in::judge(vendor, &sign_in, host_environment, &mut findings);
     }
     let version = first.and_then(|program| program.version.as_deref());
-    let instructions = instructions::examine(vendor, version, surroundings);
+    let instructions = instructions::examine(vendor, version, host_environment);
     AgentReport { agent: vendor, installed, sign_in, instructions, hosts: facts.hosts, findings }
 }
 
@@ -71,13 +75,13 @@ fn numbers(version: &str) -> Vec<u64> {
 /// A program of an npm package is a script, and nothing without its interpreter.
 fn check_interpreter(
     program: &Installed,
-    surroundings: &Surroundings,
+    host_environment: &HostEnvironment,
     findings: &mut Vec<Finding>,
 ) {
     let Some(interpreter) = program.interpreter() else {
         return;
     };
-    if surroundings.programs(&interpreter).is_empty() {
+    if host_environment.programs(&interpreter).is_empty() {
         let message =
             format!("{} needs {interpreter}, which is not on the PATH", program.path.display());
         let fix = format!("Install {interpreter}, or add its directory to the PATH.");

@@ -9,7 +9,7 @@ use convoke_explain::{Edition, Session, VARIABLES, explain};
 use convoke_thread::files::Disk;
 use serde::Serialize;
 
-use crate::surroundings::Surroundings;
+use crate::host_environment::HostEnvironment;
 
 /// What an agent will read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -36,7 +36,7 @@ pub struct InstructionFile {
 pub(super) fn examine(
     vendor: Vendor,
     version: Option<&str>,
-    surroundings: &Surroundings,
+    host_environment: &HostEnvironment,
 ) -> Instructions {
     let edition = match vendor {
         Vendor::Claude => Edition::Claude,
@@ -44,9 +44,9 @@ pub(super) fn examine(
         Vendor::Gemini => Edition::Gemini,
     };
     let edition = version.map_or(edition, |version| edition.nearest(version));
-    let mut session = Session::new(&surroundings.cwd, &surroundings.home);
+    let mut session = Session::new(&host_environment.cwd, &host_environment.home);
     let variables = VARIABLES.iter().filter_map(|name| {
-        let value = surroundings.variable(name)?.to_str()?;
+        let value = host_environment.variable(name)?.to_str()?;
         Some(((*name).to_owned(), value.to_owned()))
     });
     session.variables = variables.collect();

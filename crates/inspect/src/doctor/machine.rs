@@ -6,7 +6,7 @@ use nix::unistd::{SysconfVar, sysconf};
 use serde::Serialize;
 
 use super::{Finding, Level};
-use crate::surroundings::Surroundings;
+use crate::host_environment::HostEnvironment;
 
 /// A limit of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -25,7 +25,10 @@ const FEW_FILES: u64 = 1024;
 /// Fewer processes than this do not carry one either: node alone starts a dozen threads.
 const FEW_PROCESSES: u64 = 512;
 
-pub(super) fn limits(surroundings: &Surroundings, findings: &mut Vec<Finding>) -> Vec<Limit> {
+pub(super) fn limits(
+    host_environment: &HostEnvironment,
+    findings: &mut Vec<Finding>,
+) -> Vec<Limit> {
     let limits = vec![
         Limit {
             what: "bytes of one argument",
@@ -62,8 +65,8 @@ pub(super) fn limits(surroundings: &Surroundings, findings: &mut Vec<Finding>) -
         let fix = format!("Run `ulimit -u {FEW_PROCESSES}`.");
         findings.push(Finding::new(Level::Warning, Code::DoctorLimitLow, message).with_fix(fix));
     }
-    check_temporary_directory(surroundings, findings);
-    check_root(surroundings, findings);
+    check_temporary_directory(host_environment, findings);
+    check_root(host_environment, findings);
     limits
 }
 
@@ -86,8 +89,9 @@ fn resource(resource: Resource) -> Option<u64> {
 }
 
 /// Prompts that travel by file, and private homes, lie there.
-fn check_temporary_directory(surroundings: &Surroundings, findings: &mut Vec<Finding>) {
-    let directory = surroundings.variable("TMPDIR").map_or("/tmp".into(), std::path::PathBuf::from);
+fn check_temporary_directory(host_environment: &HostEnvironment, findings: &mut Vec<Finding>) {
+    let directory =
+        host_environment.variable("TMPDIR").map_or("/tmp".into(), std::path::PathBuf::from);
     if let Err(error) = tempfile::tempfile_in(&directory) {
         let message = format!("no file can be made in {}: {error}", directory.display());
         let fix = "Set TMPDIR to a directory that can be written to.";
@@ -97,8 +101,8 @@ fn check_temporary_directory(surroundings: &Surroundings, findings: &mut Vec<Fin
     }
 }
 
-fn check_root(surroundings: &Surroundings, findings: &mut Vec<Finding>) {
-    if nix::unistd::geteuid().is_root() && surroundings.variable("IS_SANDBOX").is_none() {
+fn check_root(host_environment: &HostEnvironment, findings: &mut Vec<Finding>) {
+    if nix::unistd::geteuid().is_root() && host_environment.variable("IS_SANDBOX").is_none() {
         let message = "this is the root user, for whom claude refuses to skip permissions";
         findings.push(Finding::new(Level::Note, Code::DoctorRoot, message));
     }

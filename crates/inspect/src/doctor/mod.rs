@@ -5,8 +5,8 @@
 
 use serde::Serialize;
 
+use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
-use crate::surroundings::Surroundings;
 use convoke_agent::Vendor;
 
 mod agent;
@@ -82,15 +82,15 @@ impl Report {
 }
 
 /// Examines the agents and the machine.
-pub fn examine(vendors: &[Vendor], surroundings: &Surroundings, depth: Depth) -> Report {
+pub fn examine(vendors: &[Vendor], host_environment: &HostEnvironment, depth: Depth) -> Report {
     let vendors = vendors.iter();
     let agents: Vec<AgentReport> =
-        vendors.map(|vendor| agent::examine(*vendor, surroundings, depth)).collect();
+        vendors.map(|vendor| agent::examine(*vendor, host_environment, depth)).collect();
     let mut findings = Vec::new();
     if !agents.iter().any(AgentReport::is_usable) {
         findings.push(finding::no_agent());
     }
-    let limits = machine::limits(surroundings, &mut findings);
-    let network = network::examine(surroundings, &mut findings);
+    let limits = machine::limits(host_environment, &mut findings);
+    let network = network::examine(host_environment, &mut findings);
     Report { version: 1, agents, limits, network, findings }
 }

@@ -4,7 +4,7 @@ use convoke_core::Code;
 use serde::Serialize;
 
 use super::{Finding, Level};
-use crate::surroundings::Surroundings;
+use crate::host_environment::HostEnvironment;
 use convoke_agent::Vendor;
 
 /// The way to the network.
@@ -44,9 +44,9 @@ pub struct Redirect {
 const PROXIES: [&str; 6] =
     ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
 
-pub(super) fn examine(surroundings: &Surroundings, findings: &mut Vec<Finding>) -> Network {
+pub(super) fn examine(host_environment: &HostEnvironment, findings: &mut Vec<Finding>) -> Network {
     let value = |name: &str| {
-        let value = surroundings.variable(name)?;
+        let value = host_environment.variable(name)?;
         Some(value.to_string_lossy().into_owned())
     };
     let proxies = PROXIES.into_iter().filter_map(|variable| {

@@ -5,14 +5,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use convoke_agent::Vendor;
-use convoke_agent::vendor::SaysOfItself;
+use convoke_agent::vendor::SignInStatus;
 use convoke_core::Code;
 use serde::Serialize;
 
 use super::{Finding, Level};
 use crate::asking::ask;
+use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
-use crate::surroundings::Surroundings;
 
 /// How an agent is signed in, as far as can be seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -22,7 +22,7 @@ pub struct SignInReport {
     pub evidence: Vec<Evidence>,
     /// What the program says of itself, if it was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub program_says: Option<SaysOfItself>,
+    pub program_says: Option<SignInStatus>,
 }
 
 /// Something that points to a sign-in.
@@ -48,48 +48,48 @@ pub enum Evidence {
 
 pub(super) fn examine(
     vendor: Vendor,
-    surroundings: &Surroundings,
+    host_environment: &HostEnvironment,
     ask: Option<&Installed>,
 ) -> SignInReport {
     let facts = &vendor.facts().sign_in;
-    let is_set = |variable: &&&'static str| surroundings.variable(variable).is_some();
+    let is_set = |variable: &&&'static str| host_environment.variable(variable).is_some();
     let keys = facts.keys.iter().filter(is_set).map(|variable| Evidence::Key { variable });
     let clouds = facts.clouds.iter().filter(is_set).map(|variable| Evidence::Cloud { variable });
-    let directory = directory(vendor, surroundings);
+    let directory = directory(vendor, host_environment);
     let files = facts.credentials.iter().map(|name| directory.join(name));
     let files = files.filter(|path| path.metadata().is_ok_and(|file| file.len() > 0));
     let files = files.map(|path| Evidence::Credentials { path });
     SignInReport {
         evidence: keys.chain(clouds).chain(files).collect(),
-        program_says: ask.and_then(|program| self_report(vendor, program, surroundings)),
+        program_says: ask.and_then(|program| self_report(vendor, program, host_environment)),
     }
 }
 
-fn directory(vendor: Vendor, surroundings: &Surroundings) -> PathBuf {
+fn directory(vendor: Vendor, host_environment: &HostEnvironment) -> PathBuf {
     let facts = vendor.facts();
-    let moved = facts.directory_variable.and_then(|name| surroundings.variable(name));
-    moved.map_or_else(|| surroundings.home.join(facts.directory), PathBuf::from)
+    let moved = facts.directory_variable.and_then(|name| host_environment.variable(name));
+    moved.map_or_else(|| host_environment.home.join(facts.directory), PathBuf::from)
 }
 
 /// Turns what was found into findings.
 pub(super) fn judge(
     vendor: Vendor,
     report: &SignInReport,
-    surroundings: &Surroundings,
+    host_environment: &HostEnvironment,
     findings: &mut Vec<Finding>,
 ) {
     let facts = &vendor.facts().sign_in;
     let to_cloud = report.evidence.iter().any(|found| matches!(found, Evidence::Cloud { .. }));
     for variable in facts.ignored_keys {
         // With a cloud provider other keys count, and which is its own affair.
-        if surroundings.variable(variable).is_some() && !to_cloud {
+        if host_environment.variable(variable).is_some() && !to_cloud {
             let message = format!("{vendor} does not read {variable}, which is set");
             let fix = facts.how;
             findings.push(Finding::new(Level::Note, Code::DoctorKeyIgnored, message).with_fix(fix));
         }
     }
-    let says_no = report.program_says == Some(SaysOfItself::NotSignedIn);
-    let says_yes = report.program_says == Some(SaysOfItself::SignedIn);
+    let says_no = report.program_says == Some(SignInStatus::NotSignedIn);
+    let says_yes = report.program_says == Some(SignInStatus::SignedIn);
     if (report.evidence.is_empty() && !says_yes) || (says_no && !has_key(report)) {
         // The key chain of macOS is closed to us, and may hold what we do not see.
         let level =
@@ -146,12 +146,12 @@ fn check_privacy(path: &Path, findings: &mut Vec<Finding>) {
 fn self_report(
     vendor: Vendor,
     program: &Installed,
-    surroundings: &Surroundings,
-) -> Option<SaysOfItself> {
+    host_environment: &HostEnvironment,
+) -> Option<SignInStatus> {
     let arguments = vendor.facts().sign_in.status?;
-    let environment = surroundings.environment.clone();
-    let answer = ask(&program.path, arguments, environment, &surroundings.home);
-    Some(answer.map_or(SaysOfItself::Unclear, |answer| {
+    let environment = host_environment.environment.clone();
+    let answer = ask(&program.path, arguments, environment, &host_environment.home);
+    Some(answer.map_or(SignInStatus::Unclear, |answer| {
         vendor.understand_status(answer.code, &answer.said)
     }))
 }

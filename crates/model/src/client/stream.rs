@@ -9,7 +9,7 @@ use convoke_thread::config::Wire;
 
 use super::{CallError, CallEvent, CallLimits};
 use crate::sse::SseReader;
-use crate::wire::{Answer, Heard, Reader};
+use crate::wire::{Answer, Reader, ResponseDelta};
 
 /// An answer that streams in.
 #[derive(Debug)]
@@ -144,13 +144,13 @@ fn no_stream(kind: &str) -> CallError {
 }
 
 /// Hands on what was heard, up to the end.
-fn tell(heard: Vec<Heard>, events: &mut VecDeque<CallEvent>) -> Result<Advance, CallError> {
+fn tell(heard: Vec<ResponseDelta>, events: &mut VecDeque<CallEvent>) -> Result<Advance, CallError> {
     for heard in heard {
         match heard {
-            Heard::Text(text) => events.push_back(CallEvent::Text(text)),
-            Heard::Thought(text) => events.push_back(CallEvent::Thought(text)),
-            Heard::Over => return Ok(Advance::Over),
-            Heard::Failed(error) => return Err(error),
+            ResponseDelta::Text(text) => events.push_back(CallEvent::Text(text)),
+            ResponseDelta::Thought(text) => events.push_back(CallEvent::Thought(text)),
+            ResponseDelta::Over => return Ok(Advance::Over),
+            ResponseDelta::Failed(error) => return Err(error),
         }
     }
     Ok(Advance::More)

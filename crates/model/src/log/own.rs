@@ -1,6 +1,6 @@
 //! The lines of a thread that are not of its record.
 
-use convoke_thread::thread::Told;
+use convoke_thread::thread::LastSituation;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 #[derive(Debug)]
 pub(super) enum OwnLine {
     /// What the model was last told of its situation.
-    Told(Told),
+    LastSituation(LastSituation),
     /// What earlier versions kept of the last request, which says nothing any more.
     Sent,
     /// The compaction on this line does not hold any more.
@@ -46,7 +46,7 @@ impl OwnLine {
         let mut value: Value = serde_json::from_str(line).map_err(why)?;
         let mut field = |key: &str| value.get_mut(key).map(Value::take);
         Ok(Some(if let Some(told) = field("told") {
-            Self::Told(serde_json::from_value(told).map_err(why)?)
+            Self::LastSituation(serde_json::from_value(told).map_err(why)?)
         } else if field("sent").is_some() {
             Self::Sent
         } else if let Some(line) = field("undone") {
@@ -74,6 +74,6 @@ pub(super) fn taken_back<L: AsRef<str>>(lines: &[L]) -> Result<Vec<bool>, String
     Ok(taken_back)
 }
 
-pub(crate) fn told_line(told: &Told) -> String {
+pub(crate) fn told_line(told: &LastSituation) -> String {
     json!({"told": told}).to_string()
 }

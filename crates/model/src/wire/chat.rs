@@ -7,7 +7,7 @@ use convoke_thread::item::{ContentItem, FunctionCall, Reasoning, ReasoningConten
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Answer, Bounded, Heard, Stopped, unreadable, usage};
+use super::{Answer, Bounded, FinishReason, ResponseDelta, unreadable, usage};
 use crate::client::CallError;
 use crate::sse::{Data, SseEvent};
 
@@ -90,17 +90,17 @@ impl Reader {
         self.finish_reason.is_some()
     }
 
-    pub fn event(&mut self, event: SseEvent, heard: &mut impl Extend<Heard>) {
+    pub fn event(&mut self, event: SseEvent, heard: &mut impl Extend<ResponseDelta>) {
         // Chunks are small; one over the limit is no chunk, and what it said is lost.
         let Data::Whole(data) = event.data else {
             let lost = "an event is longer than any may be".to_owned();
-            return heard.extend([Heard::Failed(CallError::Cut(lost))]);
+            return heard.extend([ResponseDelta::Failed(CallError::Cut(lost))]);
         };
         if data.trim() == "[DONE]" {
             return heard.extend([if self.has_finished() || self.has_said_something() {
-                Heard::Over
+                ResponseDelta::Over
             } else {
-                Heard::Failed(CallError::Cut("it ended without an answer".to_owned()))
+                ResponseDelta::Failed(CallError::Cut("it ended without an answer".to_owned()))
             }]);
         }
         match serde_json::from_str::<Chunk>(&data) {
@@ -113,9 +113,9 @@ impl Reader {
         !self.text.text.is_empty() || !self.calls.is_empty()
     }
 
-    fn chunk(&mut self, chunk: Chunk, heard: &mut impl Extend<Heard>) {
+    fn chunk(&mut self, chunk: Chunk, heard: &mut impl Extend<ResponseDelta>) {
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
-            return heard.extend([Heard::Failed(CallError::said(&error))]);
+            return heard.extend([ResponseDelta::Failed(CallError::said(&error))]);
         }
         self.model = chunk.model.filter(|model| !model.is_empty()).or(self.model.take());
         self.usage = chunk.usage.as_ref().and_then(usage).or(self.usage);
@@ -129,7 +129,7 @@ impl Reader {
         }
     }
 
-    fn delta(&mut self, delta: Delta, heard: &mut impl Extend<Heard>) {
+    fn delta(&mut self, delta: Delta, heard: &mut impl Extend<ResponseDelta>) {
         let thought = delta.reasoning_content.or_else(|| match delta.reasoning {
             Some(Value::String(text)) => Some(text),
             Some(Value::Object(mut fields)) => match fields.remove("text") {
@@ -140,17 +140,17 @@ impl Reader {
         });
         if let Some(text) = thought.filter(|text| !text.is_empty()) {
             self.thoughts.push(&text, self.limit);
-            heard.extend([Heard::Thought(text)]);
+            heard.extend([ResponseDelta::Thought(text)]);
         }
         for text in [delta.content, delta.refusal].into_iter().flatten() {
             if !text.is_empty() {
                 self.text.push(&text, self.limit);
-                heard.extend([Heard::Text(text)]);
+                heard.extend([ResponseDelta::Text(text)]);
             }
         }
         for call in delta.tool_calls.into_iter().flatten() {
             if let Some(failure) = self.call(call) {
-                heard.extend([Heard::Failed(failure)]);
+                heard.extend([ResponseDelta::Failed(failure)]);
             }
         }
     }
@@ -215,8 +215,8 @@ impl Reader {
             usage: self.usage,
             model: self.model,
             stopped: match self.finish_reason.as_deref() {
-                Some("length") => Some(Stopped::OutputFull),
-                Some("content_filter") => Some(Stopped::Refused),
+                Some("length") => Some(FinishReason::OutputFull),
+                Some("content_filter") => Some(FinishReason::Refused),
                 _ => None,
             },
             cut_bytes: self.text.cut + self.thoughts.cut,

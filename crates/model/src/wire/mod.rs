@@ -21,14 +21,14 @@ pub struct Answer {
     /// The model, when the server named it.
     pub model: Option<String>,
     /// Why the model stopped before it was done, if it did.
-    pub stopped: Option<Stopped>,
+    pub stopped: Option<FinishReason>,
     /// The bytes of text that were over the limit and left out.
     pub cut_bytes: u64,
 }
 
 /// Why a model stopped before it was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stopped {
+pub enum FinishReason {
     /// It reached its limit of output tokens.
     OutputFull,
     /// A filter stopped it.
@@ -37,7 +37,7 @@ pub enum Stopped {
 
 /// A piece of an answer, as it streams in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum ResponseDelta {
     Text(String),
     Thought(String),
     /// The terminal event came.
@@ -63,7 +63,7 @@ impl Reader {
     }
 
     /// Takes an event.
-    pub fn event(&mut self, event: SseEvent, heard: &mut impl Extend<Heard>) {
+    pub fn event(&mut self, event: SseEvent, heard: &mut impl Extend<ResponseDelta>) {
         match self {
             Self::Responses(reader) => reader.event(event, heard),
             Self::Chat(reader) => reader.event(event, heard),
@@ -132,8 +132,8 @@ fn usage(value: &Value) -> Option<Usage> {
 
 /// Says why an event cannot be read: JSON of another form stays what it is, and all else was damaged on
 /// its way.
-fn unreadable(error: &serde_json::Error) -> Heard {
-    Heard::Failed(if error.is_data() {
+fn unreadable(error: &serde_json::Error) -> ResponseDelta {
+    ResponseDelta::Failed(if error.is_data() {
         CallError::Shape(format!("an event has another form ({error})"))
     } else {
         CallError::Cut(format!("an event is not JSON ({error})"))

@@ -7,7 +7,7 @@ use convoke_thread::item::{ContentItem, ResponseItem};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Answer, Bounded, Heard, Stopped, unreadable, usage};
+use super::{Answer, Bounded, FinishReason, ResponseDelta, unreadable, usage};
 use crate::client::CallError;
 use crate::sse::{Data, SseEvent};
 
@@ -21,7 +21,7 @@ pub(crate) struct Reader {
     cut_bytes: u64,
     usage: Option<Usage>,
     model: Option<String>,
-    stopped: Option<Stopped>,
+    stopped: Option<FinishReason>,
 }
 
 /// An event, as far as it matters. Deltas are by far the most, and borrow from the event.
@@ -65,7 +65,7 @@ impl Reader {
         }
     }
 
-    pub fn event(&mut self, event: SseEvent, heard: &mut impl Extend<Heard>) {
+    pub fn event(&mut self, event: SseEvent, heard: &mut impl Extend<ResponseDelta>) {
         let data = match event.data {
             Data::Whole(data) => data,
             Data::Oversized => return self.oversized(&event.name, heard),
@@ -80,15 +80,15 @@ impl Reader {
         }
     }
 
-    fn read(&mut self, event: Event<'_>, heard: &mut impl Extend<Heard>) {
+    fn read(&mut self, event: Event<'_>, heard: &mut impl Extend<ResponseDelta>) {
         let delta = event.delta.unwrap_or_default();
         match &*event.kind {
             "response.output_text.delta" | "response.refusal.delta" => {
                 self.text.push(&delta, self.limit);
-                heard.extend([Heard::Text(delta.into_owned())]);
+                heard.extend([ResponseDelta::Text(delta.into_owned())]);
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                heard.extend([Heard::Thought(delta.into_owned())]);
+                heard.extend([ResponseDelta::Thought(delta.into_owned())]);
             }
             "response.created" => self.note_model(event.response.as_ref()),
             "response.output_item.done" => self.item(event.item.unwrap_or_default()),
@@ -97,19 +97,19 @@ impl Reader {
                 let response = event.response.unwrap_or_default();
                 let reason = response["incomplete_details"]["reason"].as_str();
                 self.stopped = Some(match reason {
-                    Some("content_filter") => Stopped::Refused,
-                    _ => Stopped::OutputFull,
+                    Some("content_filter") => FinishReason::Refused,
+                    _ => FinishReason::OutputFull,
                 });
                 self.completed(Some(response), heard);
             }
             "response.failed" => {
                 let response = event.response.unwrap_or_default();
-                heard.extend([Heard::Failed(CallError::said(&response["error"]))]);
+                heard.extend([ResponseDelta::Failed(CallError::said(&response["error"]))]);
             }
             "error" => {
                 let own = json!({"code": event.code, "message": event.message});
                 let error = event.error.unwrap_or(own);
-                heard.extend([Heard::Failed(CallError::said(&error))]);
+                heard.extend([ResponseDelta::Failed(CallError::said(&error))]);
             }
             // All else announces or repeats what the events above carry.
             _ => {}
@@ -117,10 +117,10 @@ impl Reader {
     }
 
     /// Passes over an event that is too long, except for what its name says.
-    fn oversized(&mut self, name: &str, heard: &mut impl Extend<Heard>) {
+    fn oversized(&mut self, name: &str, heard: &mut impl Extend<ResponseDelta>) {
         match name {
             "response.output_item.done" => self.keep_streamed_text(),
-            "response.completed" => heard.extend([Heard::Over]),
+            "response.completed" => heard.extend([ResponseDelta::Over]),
             _ => {}
         }
     }
@@ -156,7 +156,7 @@ impl Reader {
         }
     }
 
-    fn completed(&mut self, response: Option<Value>, heard: &mut impl Extend<Heard>) {
+    fn completed(&mut self, response: Option<Value>, heard: &mut impl Extend<ResponseDelta>) {
         let mut response = response.unwrap_or_default();
         self.note_model(Some(&response));
         self.usage = response.get("usage").and_then(usage);
@@ -168,7 +168,7 @@ impl Reader {
                 self.item(item);
             }
         }
-        heard.extend([Heard::Over]);
+        heard.extend([ResponseDelta::Over]);
     }
 
     fn note_model(&mut self, response: Option<&Value>) {

@@ -6,7 +6,7 @@ use super::*;
 use crate::sse::Data;
 
 /// Reads events given by their data, and returns what was heard and what it came to.
-fn read(wire: Wire, events: &[Value]) -> (Vec<Heard>, Answer) {
+fn read(wire: Wire, events: &[Value]) -> (Vec<ResponseDelta>, Answer) {
     let mut reader = Reader::new(wire, 1000);
     let mut heard = Vec::new();
     for event in events {
@@ -77,7 +77,7 @@ fn what_is_null_is_absent_and_arguments_may_be_json_themselves() {
         json!("[DONE]"),
     ];
     let (heard, answer) = read(Wire::Chat, &events);
-    assert_eq!(heard, [Heard::Text("Hello".to_owned()), Heard::Over]);
+    assert_eq!(heard, [ResponseDelta::Text("Hello".to_owned()), ResponseDelta::Over]);
     assert_eq!(calls(&answer), [("a", "list", "{\"path\":\".\"}")]);
     assert_eq!(answer.usage.map(|usage| (usage.input, usage.output)), Some((3, 2)));
 
@@ -90,7 +90,7 @@ fn what_is_null_is_absent_and_arguments_may_be_json_themselves() {
         json!({"type": "response.completed", "response": null}),
     ];
     let (heard, answer) = read(Wire::Responses, &events);
-    assert_eq!(heard, [Heard::Over]);
+    assert_eq!(heard, [ResponseDelta::Over]);
     assert_eq!(calls(&answer), [("a", "list", "{\"path\":\".\"}")]);
 }
 
@@ -103,7 +103,7 @@ fn json_of_another_form_is_told_from_what_is_no_json() {
         (Wire::Responses, json!("nonsense"), false),
     ] {
         let (heard, _) = read(wire, std::slice::from_ref(&event));
-        let [Heard::Failed(error)] = &heard[..] else { panic!("{heard:?}") };
+        let [ResponseDelta::Failed(error)] = &heard[..] else { panic!("{heard:?}") };
         assert_eq!(matches!(error, CallError::Shape(_)), is_shape, "{error}");
         assert_eq!(error.is_passing(), !is_shape, "{error}");
     }
@@ -115,7 +115,7 @@ fn counts_are_bounded_and_so_is_the_number_of_a_call() {
     assert_eq!((counted.input, counted.output), (MOST_TOKENS, MOST_TOKENS));
     let far = json!({"tool_calls": [{"index": u64::MAX, "id": "a"}, {"id": "b"}]});
     let (heard, _) = read(Wire::Chat, &[chunk(&far)]);
-    assert!(matches!(&heard[..], [Heard::Failed(CallError::Shape(_))]), "{heard:?}");
+    assert!(matches!(&heard[..], [ResponseDelta::Failed(CallError::Shape(_))]), "{heard:?}");
 }
 
 #[test]
@@ -127,8 +127,8 @@ fn thoughts_have_several_names_on_the_chat_wire() {
         json!({"content": "said", "tool_calls": null}),
     ];
     let (heard, answer) = read(Wire::Chat, &pieces.each_ref().map(chunk));
-    let thought = |text: &str| Heard::Thought(text.to_owned());
-    let said = Heard::Text("said".to_owned());
+    let thought = |text: &str| ResponseDelta::Thought(text.to_owned());
+    let said = ResponseDelta::Text("said".to_owned());
     assert_eq!(heard, [thought("a"), thought("b"), thought("c"), said]);
     assert_eq!(answer.items.len(), 2);
 }
@@ -147,7 +147,7 @@ fn an_error_in_the_middle_of_a_stream_is_told_on_either_wire() {
     ] {
         let (heard, _) = read(wire, events);
         match heard.last() {
-            Some(Heard::Failed(error)) => assert_eq!(error.reason(), reason),
+            Some(ResponseDelta::Failed(error)) => assert_eq!(error.reason(), reason),
             other => panic!("{other:?}"),
         }
     }
@@ -162,7 +162,7 @@ fn an_item_that_is_unusable_leaves_the_text_that_streamed_in() {
         json!({"type": "response.completed", "response": {}}),
     ];
     let (heard, answer) = read(Wire::Responses, &events);
-    assert_eq!(heard.last(), Some(&Heard::Over));
+    assert_eq!(heard.last(), Some(&ResponseDelta::Over));
     let text = ContentItem::OutputText("Hello".to_owned());
     assert_eq!(answer.items, [ResponseItem::message("assistant", vec![text])]);
 }

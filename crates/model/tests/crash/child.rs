@@ -10,8 +10,8 @@ use convoke_model::{Host, ModelAgent, Settings, ThreadId, ThreadStore};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::{
-    Controls, Coordinator, Crew, Event, MemberName, MessageNumber, NewSession, Saying, Seat,
-    SessionId, SqliteStore, Stop, Store, TurnId, TurnState,
+    Controls, Coordinator, Event, MemberAgent, MemberName, MessageNumber, NewSession,
+    PersonMessage, SessionId, SqliteStore, StopReason, Store, TeamAgents, TurnId, TurnState,
 };
 use convoke_team::Team;
 use convoke_thread::config::Machine;
@@ -99,9 +99,9 @@ async fn talk(directory: &Path) {
     std::fs::create_dir_all(&work).unwrap();
     let seats = [("ada", ApiWire::Responses), ("bob", ApiWire::Chat)].map(|(name, wire)| {
         let agent = model(name, wire, work.clone(), Arc::clone(&threads));
-        (MemberName::from(name), Seat::new(Arc::new(agent), &work))
+        (MemberName::from(name), MemberAgent::new(Arc::new(agent), &work))
     });
-    let crew = Crew::new(Team::parse(TEAM).unwrap(), HashMap::from(seats));
+    let team_agents = TeamAgents::new(Team::parse(TEAM).unwrap(), HashMap::from(seats));
     let controls: Arc<OnceLock<Controls>> = Arc::default();
     let steering = Arc::clone(&controls);
     let observer = Box::new(move |event: Event| {
@@ -114,7 +114,7 @@ async fn talk(directory: &Path) {
     });
     let known = store.session(session()).await.is_ok();
     let mut coordinator = if known {
-        Coordinator::open(store.clone(), session(), crew, observer).await.unwrap()
+        Coordinator::open(store.clone(), session(), team_agents, observer).await.unwrap()
     } else {
         let new = NewSession {
             id: session(),
@@ -125,7 +125,7 @@ async fn talk(directory: &Path) {
             task: None,
             rehearsal: None,
         };
-        Coordinator::create(store.clone(), new, crew, observer).await.unwrap()
+        Coordinator::create(store.clone(), new, team_agents, observer).await.unwrap()
     };
     controls.set(coordinator.controls()).unwrap_or_else(|_| panic!("there are two"));
     loop {
@@ -138,11 +138,11 @@ async fn talk(directory: &Path) {
             coordinator.retry(turn.id).await.unwrap();
             continue;
         }
-        assert!(matches!(stop, Stop::Idle { .. }), "{stop:?}");
+        assert!(matches!(stop, StopReason::Idle { .. }), "{stop:?}");
         let said = store.messages_after(session(), MessageNumber(0), 1000).await.unwrap();
         let said = said.iter().filter(|message| !message.message.said.speaker.is_ai()).count();
         let Some(saying) = SAYINGS.get(said) else { break };
-        coordinator.accept(Saying::new("kim", *saying)).await.unwrap();
+        coordinator.accept(PersonMessage::new("kim", *saying)).await.unwrap();
     }
     store.close().await;
 }

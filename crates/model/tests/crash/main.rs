@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use convoke_agent::Verdict;
-use convoke_model::sent::About;
+use convoke_model::sent::RequestMeta;
 use convoke_model::{Log, log};
 use convoke_rehearsal::script::Condition;
 use convoke_rehearsal::{Answer, End, Rehearsal, Reply, Script, Usage, start};
@@ -114,7 +114,7 @@ async fn assert_all_is_stored(directory: &Path, server: &Rehearsal) {
         let thread = child::thread(member);
         for request in store.requests(thread.as_str()).await.unwrap() {
             let texts = store.request_texts(thread.as_str(), request.number).await.unwrap();
-            let about: About = serde_json::from_str(&request.about).unwrap();
+            let about: RequestMeta = serde_json::from_str(&request.about).unwrap();
             assert_eq!(about.bytes, texts.body.len() as u64);
             *stored.entry(texts.body.into_bytes()).or_insert(0) += 1;
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use convoke_agent::usage::Usage;
 use convoke_agent::verdict::Reason;
-use convoke_model::wire::{Answer as Answered, Stopped};
+use convoke_model::wire::{Answer as Answered, FinishReason};
 use convoke_model::{CallError, CallEvent, CallLimits, Client, Endpoint, Key, Proxies};
 use convoke_rehearsal::{Answer, End, Kind, Limits, Rehearsal, Reply, Script, start, start_with};
 use convoke_thread::config::Wire;
@@ -239,7 +239,7 @@ async fn a_failure_that_the_stream_tells_is_tried_again() {
 async fn a_model_that_stops_early_says_why() {
     for wire in WIRES {
         for (end, stopped) in
-            [(End::MaxTokens, Stopped::OutputFull), (End::Refused, Stopped::Refused)]
+            [(End::MaxTokens, FinishReason::OutputFull), (End::Refused, FinishReason::Refused)]
         {
             let reply = Reply::default().say("So far").end(end);
             let server = start(Script::new([reply.into()])).await.unwrap();

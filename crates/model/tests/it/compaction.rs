@@ -72,7 +72,7 @@ async fn an_undone_compaction_brings_back_what_it_replaced() {
     let script = Script::new([small("One."), small("SUMMARY"), small("Two."), small("Three.")]);
     let lab = Lab::new(ApiWire::Chat, script).await.with_window(WINDOW);
     let first = lab.say("First question", None).await;
-    let compacted = take(lab.agent().start_compaction(lab.delivery("", Some(&first)))).await;
+    let compacted = take(lab.agent().start_compaction(lab.turn_input("", Some(&first)))).await;
     assert_eq!(compacted.reply(), "SUMMARY");
     assert_eq!(compacted.story(), ["started", "warning thread.compacted", "finished done"]);
     let second = lab.say("Second question", Some(&compacted)).await;
@@ -194,7 +194,7 @@ async fn a_compaction_that_is_cancelled_leaves_the_thread_as_it_was() {
     let lab = Lab::new(ApiWire::Chat, Script::new([small("One."), hang.into()])).await;
     let first = lab.say("First question", None).await;
     let lines = lab.lines(&first).await;
-    let turn = lab.agent().start_compaction(lab.delivery("", Some(&first)));
+    let turn = lab.agent().start_compaction(lab.turn_input("", Some(&first)));
     assert!(lab.server.has_model_calls(2, PATIENCE).await);
     turn.canceller().cancel();
     assert_eq!(take(turn).await.outcome.verdict, Verdict::Cancelled);
@@ -262,7 +262,7 @@ async fn what_is_no_whole_summary_stands_for_nothing() {
             let lab = Lab::new(wire, script).await;
             let first = lab.say("First question", None).await;
             let lines = lab.lines(&first).await;
-            let turn = lab.agent().start_compaction(lab.delivery("", Some(&first)));
+            let turn = lab.agent().start_compaction(lab.turn_input("", Some(&first)));
             let compacted = take(turn).await;
             let (reason, message) = failure(&compacted);
             assert_eq!(reason, Reason::Incomplete, "{wire:?}: {message}");
@@ -294,10 +294,10 @@ async fn a_turn_has_no_more_time_for_being_tried_again() {
     let lab = Lab::new(ApiWire::Chat, script).await;
     let first = lab.say("First question", None).await;
     let lines = lab.lines(&first).await;
-    let mut delivery = lab.delivery("Second question", Some(&first));
-    delivery.limits.turn = Duration::from_secs(10);
+    let mut turn_input = lab.turn_input("Second question", Some(&first));
+    turn_input.limits.turn = Duration::from_secs(10);
     let begun = std::time::Instant::now();
-    let second = take(lab.agent().start(delivery)).await;
+    let second = take(lab.agent().start(turn_input)).await;
     assert_eq!(second.outcome.verdict, Verdict::TimedOut);
     assert!(begun.elapsed() >= Duration::from_millis(9_900));
     assert_eq!(lab.lines(&first).await, lines);
@@ -320,7 +320,7 @@ async fn a_turn_that_is_cancelled_in_the_compaction_before_it_is_kept_with_its_q
         let script = Script::new(answers).with_default(small("SUMMARY"));
         let mut lab = Lab::new(ApiWire::Responses, script).await.with_window(window);
         let first = lab.say("First question", None).await;
-        let turn = lab.agent().start(lab.delivery(&long("Second question"), Some(&first)));
+        let turn = lab.agent().start(lab.turn_input(&long("Second question"), Some(&first)));
         if waits {
             assert!(lab.server.has_model_calls(2, PATIENCE).await);
             assert!(!lab.bodies()[1].contains("Second question"), "it is the compaction");

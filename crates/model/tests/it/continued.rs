@@ -6,7 +6,7 @@ use convoke_thread::pack::Pack;
 use convoke_thread::permissions::{ApprovalPolicy, SandboxPolicy};
 use convoke_thread::personality::Personality;
 use convoke_thread::record::Record;
-use convoke_thread::thread::{Setup, Step, Thread, Told, TurnOverrides};
+use convoke_thread::thread::{LastSituation, Setup, Step, Thread, TurnOverrides};
 use convoke_thread::user_input::UserInput;
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ impl World {
     }
 
     /// Begins a thread with a turn, and returns what a store keeps of it.
-    fn begun(&self) -> (Record, Told, Vec<Value>) {
+    fn begun(&self) -> (Record, LastSituation, Vec<Value>) {
         let mut thread = Thread::start(self.setup(), self.config(), "t").unwrap();
         let mut record = thread.record_start();
         let items = items_of(&mut thread, "One");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use convoke_agent::config::{Api, ApiTools, ApiWire};
 use convoke_agent::event::{Event, EventKind, Part};
-use convoke_agent::{Agent, Delivery, Outcome, Turn, Verdict};
+use convoke_agent::{Agent, Outcome, Turn, TurnInput, Verdict};
 use convoke_model::{Host, Log, MemoryStore, ModelAgent, Settings, ThreadId, ThreadStore};
 use convoke_rehearsal::{Rehearsal, Script, start};
 use convoke_thread::config::Machine;
@@ -126,16 +126,16 @@ impl Lab {
         }
     }
 
-    pub fn delivery(&self, prompt: &str, after: Option<&Taken>) -> Delivery {
-        let mut delivery = Delivery::new(prompt, self.work());
-        delivery.limits.turn = PATIENCE;
-        delivery.resume = after.map(|taken| taken.outcome.resume.clone().unwrap());
-        delivery
+    pub fn turn_input(&self, prompt: &str, after: Option<&Taken>) -> TurnInput {
+        let mut turn_input = TurnInput::new(prompt, self.work());
+        turn_input.limits.turn = PATIENCE;
+        turn_input.resume = after.map(|taken| taken.outcome.resume.clone().unwrap());
+        turn_input
     }
 
     /// Takes a turn with a member that was just made.
     pub async fn say(&self, prompt: &str, after: Option<&Taken>) -> Taken {
-        take(self.agent().start(self.delivery(prompt, after))).await
+        take(self.agent().start(self.turn_input(prompt, after))).await
     }
 
     /// Returns the bodies of the requests so far.

@@ -80,16 +80,16 @@ async fn a_thread_goes_on_after_a_restart_and_what_was_sent_stays_as_it_was() {
 #[tokio::test]
 async fn only_what_has_changed_is_told_and_only_after_what_was_said() {
     let lab = Lab::new(ApiWire::Responses, Script::default()).await;
-    let mut delivery = lab.delivery("One", None);
-    delivery.system = Some("You are Max.".to_owned());
-    let first = take(lab.agent().start(delivery)).await;
+    let mut turn_input = lab.turn_input("One", None);
+    turn_input.system = Some("You are Max.".to_owned());
+    let first = take(lab.agent().start(turn_input)).await;
 
     lab.write("AGENTS.md", "Be thorough.\n");
     lab.write("sub/x", "");
-    let mut delivery = lab.delivery("Two", Some(&first));
-    delivery.system = Some("You are Max, and tired.".to_owned());
-    delivery.cwd = lab.work().join("sub");
-    let second = take(lab.agent().start(delivery)).await;
+    let mut turn_input = lab.turn_input("Two", Some(&first));
+    turn_input.system = Some("You are Max, and tired.".to_owned());
+    turn_input.cwd = lab.work().join("sub");
+    let second = take(lab.agent().start(turn_input)).await;
     assert_eq!(second.story().last().unwrap(), "finished done");
 
     let (before, after) = (lab.items(0), lab.items(1));
@@ -105,10 +105,10 @@ async fn only_what_has_changed_is_told_and_only_after_what_was_said() {
     assert_eq!(question, "user: \"Two\"");
 
     std::fs::remove_file(lab.work().join("AGENTS.md")).unwrap();
-    let mut delivery = lab.delivery("Three", Some(&second));
-    delivery.system = Some("You are Max, and tired.".to_owned());
-    delivery.cwd = lab.work().join("sub");
-    let third = take(lab.agent().start(delivery)).await;
+    let mut turn_input = lab.turn_input("Three", Some(&second));
+    turn_input.system = Some("You are Max, and tired.".to_owned());
+    turn_input.cwd = lab.work().join("sub");
+    let third = take(lab.agent().start(turn_input)).await;
     assert!(third.story().contains(&"warning thread.text-withdrawn".to_owned()));
     assert_eq!(lab.items(2).len(), after.len() + 2);
 }
@@ -131,9 +131,9 @@ async fn a_chat_server_that_knows_no_developer_is_spoken_to_by_the_system() {
 async fn another_model_is_announced_to_it() {
     let lab = Lab::new(ApiWire::Responses, Script::default()).await;
     let first = lab.say("One", None).await;
-    let mut delivery = lab.delivery("Two", Some(&first));
-    delivery.model = Some("other-model".to_owned());
-    take(lab.agent().start(delivery)).await;
+    let mut turn_input = lab.turn_input("Two", Some(&first));
+    turn_input.model = Some("other-model".to_owned());
+    take(lab.agent().start(turn_input)).await;
     assert!(lab.bodies()[1].contains("<model_switch>"));
     assert!(lab.bodies()[1].starts_with("{\"model\":\"other-model\""));
 }
@@ -188,7 +188,7 @@ async fn a_cancelled_turn_ends_at_once_and_is_remembered_as_such() {
         let script = Script::new([Answer::say("One."), hang.into(), Answer::say("Three.")]);
         let lab = Lab::new(wire, script).await;
         let first = lab.say("First", None).await;
-        let turn = lab.agent().start(lab.delivery("Second", Some(&first)));
+        let turn = lab.agent().start(lab.turn_input("Second", Some(&first)));
         assert!(lab.server.has_model_calls(2, PATIENCE).await);
         turn.canceller().cancel();
         let second = take(turn).await;
@@ -208,9 +208,9 @@ async fn a_turn_that_takes_too_long_ends_and_leaves_nothing() {
     let lab = Lab::new(ApiWire::Chat, Script::new([Answer::say("One."), hang.into()])).await;
     let first = lab.say("First", None).await;
     let lines = lab.lines(&first).await;
-    let mut delivery = lab.delivery("Second", Some(&first));
-    delivery.limits.turn = Duration::from_millis(300);
-    let late = take(lab.agent().start(delivery)).await;
+    let mut turn_input = lab.turn_input("Second", Some(&first));
+    turn_input.limits.turn = Duration::from_millis(300);
+    let late = take(lab.agent().start(turn_input)).await;
     assert_eq!(late.outcome.verdict, Verdict::TimedOut);
     assert_eq!(lab.lines(&first).await, lines);
 }
@@ -246,7 +246,7 @@ async fn a_thread_that_is_gone_is_begun_anew_and_said_so() {
     let lab = Lab::new(ApiWire::Chat, Script::default()).await;
     let first = lab.say("One", None).await;
     let agent = lab.agent_with(Arc::<MemoryStore>::default());
-    let anew = take(agent.start(lab.delivery("Two", Some(&first)))).await;
+    let anew = take(agent.start(lab.turn_input("Two", Some(&first)))).await;
     assert_eq!(anew.story()[0], "warning agent.session-anew");
     assert_ne!(anew.thread(), first.thread());
 }
@@ -309,9 +309,9 @@ async fn a_project_that_is_not_trusted_cannot_have_other_files_read() {
     link("../../outside", ".agents/skills");
     link("../../outside/stolen", ".codex/skills/stolen");
 
-    let mut delivery = lab.delivery("Hello", None);
-    delivery.cwd = lab.work().join("deep/er");
-    let taken = take(lab.agent().start(delivery.clone())).await;
+    let mut turn_input = lab.turn_input("Hello", None);
+    turn_input.cwd = lab.work().join("deep/er");
+    let taken = take(lab.agent().start(turn_input.clone())).await;
     let body = &lab.bodies()[0];
     assert!(body.contains("From inside.") && !body.contains("The secret."));
     assert!(!body.contains("stolen words"), "{body}");
@@ -327,16 +327,16 @@ async fn a_project_that_is_not_trusted_cannot_have_other_files_read() {
     std::fs::remove_dir(lab.work().join(".git")).unwrap();
     std::os::unix::fs::symlink("work", lab.folder.path().join("alias")).unwrap();
     for name in ["work", "alias"] {
-        let mut delivery = lab.delivery("Hello", None);
-        delivery.cwd = lab.folder.path().join(name);
-        take(lab.agent().start(delivery)).await;
+        let mut turn_input = lab.turn_input("Hello", None);
+        turn_input.cwd = lab.folder.path().join(name);
+        take(lab.agent().start(turn_input)).await;
         let body = lab.bodies().pop().unwrap();
         assert!(!body.contains("The secret.") && !body.contains("stolen words"), "{name}: {body}");
     }
     std::fs::create_dir(lab.work().join(".git")).unwrap();
 
-    delivery.trust = convoke_agent::delivery::Trust::Trusted;
-    let taken = take(lab.agent().start(delivery)).await;
+    turn_input.trust = convoke_agent::turn_input::Trust::Trusted;
+    let taken = take(lab.agent().start(turn_input)).await;
     assert!(lab.bodies().pop().unwrap().contains("The secret."));
     assert!(taken.outcome.diagnostics.is_empty(), "{:?}", taken.outcome.diagnostics);
 }
@@ -360,10 +360,10 @@ async fn not_even_a_directory_that_is_called_like_the_key_brings_it_into_a_reque
     let lab = Lab::new(ApiWire::Responses, Script::new(script)).await;
     let mut last = None;
     for question in ["First", "Second"] {
-        let mut delivery = lab.delivery(question, last.as_ref());
-        delivery.cwd = lab.work().join(KEY);
-        std::fs::create_dir_all(&delivery.cwd).unwrap();
-        last = Some(take(lab.agent().start(delivery)).await);
+        let mut turn_input = lab.turn_input(question, last.as_ref());
+        turn_input.cwd = lab.work().join(KEY);
+        std::fs::create_dir_all(&turn_input.cwd).unwrap();
+        last = Some(take(lab.agent().start(turn_input)).await);
     }
     let kept = lab.store.requests(&last.unwrap().thread());
     let kept: Vec<_> = kept.into_iter().map(|request| request.kept.body).collect();
@@ -400,7 +400,7 @@ impl ThreadStore for FullStore {
 async fn a_turn_that_cannot_be_stored_is_not_done() {
     let lab = Lab::new(ApiWire::Chat, Script::default()).await;
     let agent = lab.agent_with(Arc::new(FullStore));
-    let taken = take(agent.start(lab.delivery("Hello", None))).await;
+    let taken = take(agent.start(lab.turn_input("Hello", None))).await;
     let told = taken.outcome.verdict.to_string();
     assert!(told.contains("no space left"), "{told}");
     assert_eq!(taken.outcome.reply, Script::DEFAULT_TEXT);
@@ -458,7 +458,7 @@ async fn two_turns_at_once_on_one_thread_cannot_mix() {
     let first = lab.say("First", None).await;
     let slow_store =
         Arc::new(SlowStore { store: Arc::clone(&lab.store), leave: Semaphore::new(0) });
-    let slow = lab.agent_with(slow_store.clone()).start(lab.delivery("Slow", Some(&first)));
+    let slow = lab.agent_with(slow_store.clone()).start(lab.turn_input("Slow", Some(&first)));
     assert!(lab.server.has_model_calls(2, PATIENCE).await);
     let quick = lab.say("Quick", Some(&first)).await;
     assert_eq!(quick.reply(), "Quick.");

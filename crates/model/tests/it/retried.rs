@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use convoke_agent::Agent;
 use convoke_agent::config::ApiWire;
-use convoke_agent::delivery::Keeper;
-use convoke_agent::turn::Memory;
-use convoke_agent::{Delivery, Verdict};
+use convoke_agent::turn::ThreadAppend;
+use convoke_agent::turn_input::ThreadWriter;
+use convoke_agent::{TurnInput, Verdict};
 use convoke_model::{Log, ThreadId, ThreadStore, undo_compaction};
 use convoke_rehearsal::{Answer, End, Reply, Script, Usage};
 
@@ -22,21 +22,21 @@ fn thread() -> ThreadId {
     ThreadId::of_member("session", "max")
 }
 
-fn delivery(lab: &Lab, turn: &str, prompt: &str) -> Delivery {
-    let mut delivery = lab.delivery(prompt, None);
-    delivery.keeper = Keeper::Caller { turn: turn.to_owned() };
-    delivery
+fn turn_input(lab: &Lab, turn: &str, prompt: &str) -> TurnInput {
+    let mut turn_input = lab.turn_input(prompt, None);
+    turn_input.keeper = ThreadWriter::Caller { turn: turn.to_owned() };
+    turn_input
 }
 
 /// Takes a turn and keeps what it leaves, as a session does.
 async fn say(lab: &Lab, turn: &str, prompt: &str) -> Taken {
-    let mut taken = take(lab.agent().start(delivery(lab, turn, prompt))).await;
+    let mut taken = take(lab.agent().start(turn_input(lab, turn, prompt))).await;
     keep(lab, taken.outcome.memory.take()).await;
     taken
 }
 
-async fn keep(lab: &Lab, memory: Option<Memory>) {
-    if let Some(Memory { thread, known, lines }) = memory {
+async fn keep(lab: &Lab, memory: Option<ThreadAppend>) {
+    if let Some(ThreadAppend { thread, known, lines }) = memory {
         lab.store.append(&ThreadId::parse(&thread).unwrap(), known, lines).await.unwrap();
     }
 }
@@ -44,7 +44,7 @@ async fn keep(lab: &Lab, memory: Option<Memory>) {
 /// Takes a turn that hangs, and cancels it.
 async fn cancel(lab: &Lab, turn: &str, prompt: &str) -> Taken {
     let calls = lab.server.model_calls().len();
-    let turn = lab.agent().start(delivery(lab, turn, prompt));
+    let turn = lab.agent().start(turn_input(lab, turn, prompt));
     assert!(lab.server.has_model_calls(calls + 1, Duration::from_mins(1)).await);
     turn.canceller().cancel();
     let mut taken = take(turn).await;
@@ -68,7 +68,7 @@ async fn log(lab: &Lab) -> Log {
 #[tokio::test]
 async fn what_a_caller_keeps_is_not_stored_by_the_member() {
     let lab = lab([Answer::say("One."), Answer::say("One, again.")]).await;
-    let taken = take(lab.agent().start(delivery(&lab, "1/1", "First"))).await;
+    let taken = take(lab.agent().start(turn_input(&lab, "1/1", "First"))).await;
     assert_eq!(taken.reply(), "One.");
     assert_eq!(lines(&lab).await, [""; 0], "only the caller knows that the turn has ended");
     // A caller that died has stored nothing: the turn is as if it had never been taken.
@@ -151,7 +151,7 @@ async fn a_compaction_of_an_attempt_is_taken_back_with_it() {
     .await;
     say(&lab, "1/1", "First").await;
     let calls = lab.server.model_calls().len();
-    let turn = lab.agent().start(delivery(&lab, "2/3", "Second"));
+    let turn = lab.agent().start(turn_input(&lab, "2/3", "Second"));
     assert!(lab.server.has_model_calls(calls + 2, Duration::from_mins(1)).await);
     turn.canceller().cancel();
     let mut cancelled = take(turn).await;
@@ -186,7 +186,7 @@ async fn an_attempt_that_later_turns_have_seen_is_a_part_of_what_was_said() {
     assert_eq!(log(&lab).await.turns, ["1/1", "2/2", "1/1"]);
 
     // So is one that was compacted by hand since.
-    let mut compacted = take(lab.agent().start_compaction(lab.delivery("", None))).await;
+    let mut compacted = take(lab.agent().start_compaction(lab.turn_input("", None))).await;
     assert_eq!(compacted.outcome.memory.take(), None, "by hand, the member keeps it itself");
     let again = say(&lab, "1/1", "First").await;
     assert_eq!(again.story()[0], "started");
@@ -196,7 +196,7 @@ async fn an_attempt_that_later_turns_have_seen_is_a_part_of_what_was_said() {
 async fn lines_that_no_thread_has_are_refused() {
     let lab = lab([Answer::say("One."), Answer::say("SUMMARY"), hang()]).await;
     say(&lab, "1/1", "First").await;
-    take(lab.agent().start_compaction(lab.delivery("", None))).await;
+    take(lab.agent().start_compaction(lab.turn_input("", None))).await;
     undo_compaction(&*lab.store, &thread()).await.unwrap();
     cancel(&lab, "2/3", "Second").await;
     let good = lines(&lab).await;

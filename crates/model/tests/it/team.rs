@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use convoke_agent::config::{ApiWire, Definition, Kind};
-use convoke_agent::delivery::Trust;
+use convoke_agent::turn_input::Trust;
 use convoke_model::{Log, Settings, ThreadId, ThreadStore};
 use convoke_rehearsal::{Answer, Script};
 use convoke_session::{
-    Coordinator, Crew, MemberName, NewSession, Saying, Seat, SessionId, SqliteStore,
+    Coordinator, MemberAgent, MemberName, NewSession, PersonMessage, SessionId, SqliteStore,
+    TeamAgents,
 };
 use convoke_team::Team;
 
@@ -64,8 +65,8 @@ async fn three_models_talk_to_each_other_and_each_remembers_its_own_part() {
         let (settings, refused) = Settings::for_member(agent, &configured, Trust::Untrusted, own);
         assert!(refused.is_empty());
         let model = lab.member_with(settings, Arc::clone(&threads));
-        let seat = Seat::new(Arc::new(model), lab.work());
-        seats.insert(MemberName::from(member.name.as_str()), seat);
+        let member_agent = MemberAgent::new(Arc::new(model), lab.work());
+        seats.insert(MemberName::from(member.name.as_str()), member_agent);
     }
     let new = NewSession {
         id: session,
@@ -76,9 +77,10 @@ async fn three_models_talk_to_each_other_and_each_remembers_its_own_part() {
         task: team.task.clone(),
         rehearsal: None,
     };
-    let crew = Crew::new(team, seats);
-    let mut coordinator = Coordinator::create(store, new, crew, Box::new(|_| {})).await.unwrap();
-    let question = Saying::new("kailai", "What do we call it? [NEXT: ada]");
+    let team_agents = TeamAgents::new(team, seats);
+    let mut coordinator =
+        Coordinator::create(store, new, team_agents, Box::new(|_| {})).await.unwrap();
+    let question = PersonMessage::new("kailai", "What do we call it? [NEXT: ada]");
     coordinator.accept(question).await.unwrap();
     coordinator.run().await.unwrap();
 

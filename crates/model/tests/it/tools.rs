@@ -99,9 +99,10 @@ async fn a_key_in_an_instruction_file_is_never_sent_and_nothing_is_told_twice() 
         lab.write("AGENTS.md", &format!("Use {KEY} for the server.\n"));
         let mut last = None;
         for question in ["First", "Second", "Third"] {
-            let mut delivery = lab.delivery(&format!("{question}: is {KEY} right?"), last.as_ref());
-            delivery.system = Some(format!("You know {KEY}."));
-            let taken = take(lab.agent().start(delivery)).await;
+            let mut turn_input =
+                lab.turn_input(&format!("{question}: is {KEY} right?"), last.as_ref());
+            turn_input.system = Some(format!("You know {KEY}."));
+            let taken = take(lab.agent().start(turn_input)).await;
             assert_eq!(taken.story().last().unwrap(), "finished done");
             last = Some(taken);
         }

@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use convoke_agent::delivery::{Keeper, TurnName};
-use convoke_agent::turn::Memory;
+use convoke_agent::turn::ThreadAppend;
+use convoke_agent::turn_input::{ThreadWriter, TurnName};
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Outcome, Verdict};
 use convoke_core::Diagnostic;
@@ -12,15 +12,15 @@ use convoke_core::ledger::estimate_tokens;
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
 
-use super::controls::Wish;
+use super::controls::StopRequest;
 use super::drive::{Drive, Driven, Report};
-use super::prepare::{Prepared, Unprepared};
+use super::prepare::{PreparedTurn, Unprepared};
 use super::redacted::redact_reply;
 use super::{Coordinator, CoordinatorError};
-use crate::event::{Event, FailedTurn, Stop};
+use crate::event::{Event, FailedTurn, StopReason};
 use crate::id::TurnId;
 use crate::progress::Progress;
-use crate::routing::conversation::{Conversation, Said};
+use crate::routing::conversation::{Conversation, IncomingMessage};
 use crate::routing::route;
 use crate::store::{Store, StoreError};
 use crate::thread::Addition;
@@ -43,17 +43,17 @@ struct UnderWay {
 /// How a turn ended, once that is stored.
 enum End {
     /// With a reply; and why the conversation stops, if it does.
-    Finished(Option<Stop>),
+    Finished(Option<StopReason>),
     Failed(FailedTurn),
 }
 
 impl<S: Store> Coordinator<S> {
     /// Takes the next turns to their end. Returns why the conversation stops, if it does.
-    pub(super) async fn run_batch(&mut self) -> Result<Option<Stop>, CoordinatorError> {
+    pub(super) async fn run_batch(&mut self) -> Result<Option<StopReason>, CoordinatorError> {
         let mut next = self.conversation.clone();
-        let roster = self.crew.roster();
+        let roster = self.team_agents.roster();
         let mut batch = next.queue.take_next(self.pace(), |turn| !roster.is_person(&turn.member));
-        let left = self.guard.turns_left(self.crew.team().limits.turns);
+        let left = self.guard.turns_left(self.team_agents.team().limits.turns);
         while batch.len() as u64 > left {
             batch.pop().into_iter().for_each(|turn| next.queue.put_back(turn));
         }
@@ -69,11 +69,13 @@ impl<S: Store> Coordinator<S> {
         let batch = self.begin(next, prepared).await?;
         let guarded = self.attend(batch, &mut failed).await?;
         Ok(match (self.controls.wish(), failed.first()) {
-            (Wish::Leave, _) => Some(Stop::Left),
+            (StopRequest::Leave, _) => Some(StopReason::Left),
             (_, None) => guarded,
-            (Wish::CancelTurn, Some(_)) => Some(Stop::Cancelled { person: self.asker() }),
-            (Wish::GoOn, Some(first)) => {
-                Some(Stop::TurnFailed { person: first.asker.clone(), turns: failed })
+            (StopRequest::CancelTurn, Some(_)) => {
+                Some(StopReason::Cancelled { person: self.asker() })
+            }
+            (StopRequest::GoOn, Some(first)) => {
+                Some(StopReason::TurnFailed { person: first.asker.clone(), turns: failed })
             }
         })
     }
@@ -110,7 +112,7 @@ impl<S: Store> Coordinator<S> {
     async fn begin(
         &mut self,
         next: Conversation,
-        prepared: Vec<Prepared>,
+        prepared: Vec<PreparedTurn>,
     ) -> Result<Batch, CoordinatorError> {
         if !prepared.is_empty() {
             let mut commit = self.commit_of(&next);
@@ -125,7 +127,7 @@ impl<S: Store> Coordinator<S> {
         let (sender, reports) = mpsc::channel(256);
         let mut batch = Batch { drivers: JoinSet::new(), under_way: HashMap::new(), reports };
         for ready in prepared {
-            let Prepared { turn, attempt, seat, output, context, .. } = ready;
+            let PreparedTurn { turn, attempt, member_agent, output, context, .. } = ready;
             let bytes = attempt.prompt.bytes + attempt.system.map_or(0, |system| system.bytes);
             self.emit(Event::TurnStarted {
                 turn: turn.id,
@@ -140,20 +142,20 @@ impl<S: Store> Coordinator<S> {
             for diagnostic in output.diagnostics {
                 self.emit(Event::Diagnostic { turn: Some(turn.id), diagnostic });
             }
-            let team = self.crew.team();
-            let mut delivery = seat.delivery(output.prompt, output.system_flag, team);
-            delivery.turn = Some(TurnName {
+            let team = self.team_agents.team();
+            let mut turn_input = member_agent.turn_input(output.prompt, output.system_flag, team);
+            turn_input.turn = Some(TurnName {
                 session: self.session.to_string(),
                 number: turn.id.0,
                 attempt: attempt.number,
             });
-            delivery.keeper = Keeper::Caller { turn: name_of(&turn) };
+            turn_input.keeper = ThreadWriter::Caller { turn: name_of(&turn) };
             let drive = Drive {
                 turn: turn.id,
-                agent_turn: seat.agent.start(delivery),
+                agent_turn: member_agent.agent.start(turn_input),
                 timeout: team.limits.turn_timeout,
                 wish: self.controls.watch(),
-                redactor: self.crew.redactor.clone(),
+                redactor: self.team_agents.redactor.clone(),
                 reports: sender.clone(),
             };
             let driver = batch.drivers.spawn(drive.run()).id();
@@ -167,7 +169,7 @@ impl<S: Store> Coordinator<S> {
         &mut self,
         mut batch: Batch,
         failed: &mut Vec<FailedTurn>,
-    ) -> Result<Option<Stop>, CoordinatorError> {
+    ) -> Result<Option<StopReason>, CoordinatorError> {
         let mut stop = None;
         loop {
             let ended = tokio::select! {
@@ -206,7 +208,7 @@ impl<S: Store> Coordinator<S> {
         mut driven: Driven,
     ) -> Result<End, CoordinatorError> {
         let memory = driven.outcome.memory.take();
-        driven.remarks.extend(redact_reply(&mut driven.outcome.reply, &self.crew.redactor));
+        driven.remarks.extend(redact_reply(&mut driven.outcome.reply, &self.team_agents.redactor));
         driven.outcome.diagnostics.extend(driven.remarks.iter().cloned());
         let stored = match driven.outcome.verdict {
             Verdict::Done => self.finish(under_way, &driven, memory).await.map(End::Finished),
@@ -251,25 +253,30 @@ impl<S: Store> Coordinator<S> {
         &mut self,
         under_way: &UnderWay,
         driven: &Driven,
-        memory: Option<Memory>,
-    ) -> Result<Option<Stop>, CoordinatorError> {
+        memory: Option<ThreadAppend>,
+    ) -> Result<Option<StopReason>, CoordinatorError> {
         let UnderWay { mut turn, mut attempt } = under_way.clone();
         let Driven { outcome, events, remarks, elapsed } = driven;
         let reply = outcome.reply.clone();
-        let routed = route(self.crew.roster(), &turn.member, &reply, self.crew.team().context.text);
+        let routed = route(
+            self.team_agents.roster(),
+            &turn.member,
+            &reply,
+            self.team_agents.team().context.text,
+        );
         let answered = self.store.message(self.session, turn.answers).await?.message.id;
         let mut next = self.conversation.clone();
         let mut commit = self.commit_of(&next);
         let consequences = next.say(
-            Said {
+            IncomingMessage {
                 routed: &routed,
-                speaker: self.crew.roster().speaker(&turn.member),
+                speaker: self.team_agents.roster().speaker(&turn.member),
                 content: reply,
                 answers: Some((turn.answers, answered)),
                 asker: turn.asker.clone(),
                 at: commit.at,
             },
-            self.crew.team().limits.queue,
+            self.team_agents.team().limits.queue,
         );
         let reply_id = consequences.message.message.id.clone();
         turn.state = TurnState::Done;
@@ -282,7 +289,7 @@ impl<S: Store> Coordinator<S> {
             commit.at,
             outcome.clone(),
             events,
-            &self.crew,
+            &self.team_agents,
             &mut commit.contents,
         );
         let shown = ended_event(&turn, &ended, Some(reply_id), *elapsed);
@@ -295,7 +302,7 @@ impl<S: Store> Coordinator<S> {
         let repeated = self.guard.said(&turn.member, &routed.text);
         let person = self.asker();
         let repetition =
-            repeated.map(|times| Stop::Repetition { person, member: turn.member, times });
+            repeated.map(|times| StopReason::Repetition { person, member: turn.member, times });
         Ok(repetition)
     }
 
@@ -304,7 +311,7 @@ impl<S: Store> Coordinator<S> {
         &mut self,
         under_way: &UnderWay,
         driven: &Driven,
-        memory: Option<Memory>,
+        memory: Option<ThreadAppend>,
     ) -> Result<FailedTurn, CoordinatorError> {
         let UnderWay { mut turn, mut attempt } = under_way.clone();
         let Driven { outcome, events, remarks, elapsed } = driven;
@@ -315,7 +322,7 @@ impl<S: Store> Coordinator<S> {
             commit.at,
             outcome.clone(),
             events,
-            &self.crew,
+            &self.team_agents,
             &mut commit.contents,
         );
         turn.state = match ended.verdict {

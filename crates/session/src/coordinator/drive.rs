@@ -9,7 +9,7 @@ use convoke_core::Diagnostic;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::controls::Wish;
+use super::controls::StopRequest;
 use super::redacted::Redaction;
 use crate::id::TurnId;
 use crate::progress::EventLog;
@@ -45,7 +45,7 @@ pub(super) struct Drive {
     pub(super) turn: TurnId,
     pub(super) agent_turn: AgentTurn,
     pub(super) timeout: Duration,
-    pub(super) wish: watch::Receiver<Wish>,
+    pub(super) wish: watch::Receiver<StopRequest>,
     pub(super) redactor: Redactor,
     pub(super) reports: mpsc::Sender<(TurnId, Report)>,
 }
@@ -67,15 +67,15 @@ impl Drive {
         let mut redaction = Redaction::new(self.redactor.clone());
         let mut store_at = began + STORE_AFTER;
         let canceller = self.agent_turn.canceller();
-        let mut heard = Wish::GoOn;
+        let mut heard = StopRequest::GoOn;
         let given_up = loop {
             let event = tokio::select! {
                 biased;
                 wish = self.wish.wait_for(|wish| *wish > heard) => {
                     canceller.cancel();
                     // An error says that the coordinator is gone.
-                    heard = wish.map_or(Wish::Leave, |wish| *wish);
-                    if heard == Wish::Leave {
+                    heard = wish.map_or(StopRequest::Leave, |wish| *wish);
+                    if heard == StopRequest::Leave {
                         break Some(Verdict::Cancelled);
                     }
                     continue;

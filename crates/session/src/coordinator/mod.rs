@@ -3,24 +3,24 @@
 
 mod batch;
 mod controls;
-mod crew;
 mod drive;
 mod prepare;
 mod redacted;
+mod team_agents;
 
 use convoke_core::marker::Intent;
 use convoke_core::{Code, Diagnostic, MessageId};
 use tokio::sync::mpsc;
 
 pub use self::controls::Controls;
-use self::controls::Wish;
-pub use self::crew::{Clock, Crew, Seat};
-use crate::event::{Event, Stop};
+use self::controls::StopRequest;
+pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
+use crate::event::{Event, StopReason};
 use crate::id::{Head, MemberName, SessionId, TurnId};
 use crate::progress::interrupt;
-use crate::routing::conversation::{Consequences, Conversation, Said};
+use crate::routing::conversation::{Conversation, IncomingMessage, MessageEffects};
 use crate::routing::guard::Guard;
-use crate::routing::queue::Pace;
+use crate::routing::queue::Concurrency;
 use crate::routing::{Call, Routed, route};
 use crate::session::NewSession;
 use crate::store::{Commit, Holder, Store, StoreError};
@@ -31,7 +31,7 @@ pub type Observer = Box<dyn FnMut(Event) + Send>;
 
 /// What a person says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Saying {
+pub struct PersonMessage {
     /// Who says it.
     pub person: MemberName,
     /// What is said, markers and all.
@@ -40,7 +40,7 @@ pub struct Saying {
     pub to: Vec<String>,
 }
 
-impl Saying {
+impl PersonMessage {
     /// Creates a saying that calls whom its text calls.
     pub fn new(person: impl Into<MemberName>, text: impl Into<String>) -> Self {
         Self { person: person.into(), text: text.into(), to: Vec::new() }
@@ -66,17 +66,17 @@ impl Saying {
 ///
 /// use convoke_agent::adapter::{Script, StandIn};
 /// use convoke_session::conformance::new_session;
-/// use convoke_session::{Coordinator, Crew, Saying, Seat, SqliteStore, Stop};
+/// use convoke_session::{Coordinator, TeamAgents, Saying, MemberAgent, SqliteStore, Stop};
 /// use convoke_team::Team;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// # let directory = tempfile::tempdir()?;
 /// let team = Team::parse("[[member]]\nname = \"max\"\nagent = \"claude\"\n")?;
 /// let max = StandIn::new(Script::replies(["Looks good to me."]));
-/// let seats = HashMap::from([("max".into(), Seat::new(Arc::new(max), directory.path()))]);
+/// let seats = HashMap::from([("max".into(), MemberAgent::new(Arc::new(max), directory.path()))]);
 /// let store = SqliteStore::open(directory.path()).await?;
 ///
-/// let crew = Crew::new(team, seats);
+/// let crew = TeamAgents::new(team, seats);
 /// let observer = Box::new(|event| println!("{event:?}"));
 /// let mut coordinator = Coordinator::create(store, new_session(), crew, observer).await?;
 /// coordinator.accept(Saying::new("user", "What do you think? [NEXT: max]")).await?;
@@ -91,13 +91,13 @@ pub struct Coordinator<S: Store> {
     session: SessionId,
     head: Head,
     conversation: Conversation,
-    crew: Crew,
+    team_agents: TeamAgents,
     guard: Guard,
     controls: Controls,
-    inbox: mpsc::UnboundedReceiver<Saying>,
+    inbox: mpsc::UnboundedReceiver<PersonMessage>,
     observer: Observer,
     /// A guard spoke up while a message was stored.
-    stop: Option<Stop>,
+    stop: Option<StopReason>,
     /// Something failed between memory and store: the store is right.
     is_stale: bool,
     _hold: S::Hold,
@@ -132,31 +132,31 @@ impl<S: Store> Coordinator<S> {
     pub async fn create(
         store: S,
         session: NewSession,
-        crew: Crew,
+        team_agents: TeamAgents,
         observer: Observer,
     ) -> Result<Self, CoordinatorError> {
         let id = session.id;
-        let hold = store.hold(id, Holder::this_process(crew.now())).await?;
+        let hold = store.hold(id, Holder::this_process(team_agents.now())).await?;
         store.create(session).await?;
-        Self::take_up(store, id, hold, crew, observer).await
+        Self::take_up(store, id, hold, team_agents, observer).await
     }
 
     /// Takes up a session, and the turns that were under way when its last holder died.
     pub async fn open(
         store: S,
         session: SessionId,
-        crew: Crew,
+        team_agents: TeamAgents,
         observer: Observer,
     ) -> Result<Self, CoordinatorError> {
-        let hold = store.hold(session, Holder::this_process(crew.now())).await?;
-        Self::take_up(store, session, hold, crew, observer).await
+        let hold = store.hold(session, Holder::this_process(team_agents.now())).await?;
+        Self::take_up(store, session, hold, team_agents, observer).await
     }
 
     async fn take_up(
         store: S,
         id: SessionId,
         hold: S::Hold,
-        crew: Crew,
+        team_agents: TeamAgents,
         observer: Observer,
     ) -> Result<Self, CoordinatorError> {
         let session = store.session(id).await?;
@@ -166,7 +166,7 @@ impl<S: Store> Coordinator<S> {
             session: id,
             head: session.head,
             conversation: Conversation::new(session.state, Vec::new()),
-            crew,
+            team_agents,
             guard: Guard::default(),
             controls,
             inbox,
@@ -229,8 +229,8 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Returns the team and its agents.
-    pub fn crew(&self) -> &Crew {
-        &self.crew
+    pub fn team_agents(&self) -> &TeamAgents {
+        &self.team_agents
     }
 
     /// Returns what steers the conversation while it runs.
@@ -246,7 +246,7 @@ impl<S: Store> Coordinator<S> {
     /// Returns the turn of the person who is waited for, if it is a person's turn.
     pub fn awaited(&self) -> Option<&Turn> {
         let next = self.conversation.queue.peek()?;
-        self.crew.roster().is_person(&next.member).then_some(next)
+        self.team_agents.roster().is_person(&next.member).then_some(next)
     }
 
     /// Returns what the team is to do.
@@ -255,9 +255,9 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Stores and routes what a person says. When it returns, the message is safe.
-    pub async fn accept(&mut self, saying: Saying) -> Result<MessageId, CoordinatorError> {
+    pub async fn accept(&mut self, saying: PersonMessage) -> Result<MessageId, CoordinatorError> {
         self.refresh().await?;
-        let roster = self.crew.roster();
+        let roster = self.team_agents.roster();
         let person = roster.resolve_person(saying.person.as_str()).cloned().ok_or_else(|| {
             let people: Vec<&str> = roster.people().map(MemberName::as_str).collect();
             CoordinatorError::NoPerson {
@@ -265,11 +265,11 @@ impl<S: Store> Coordinator<S> {
                 hint: format!("the people are {}", people.join(", ")),
             }
         })?;
-        let policy = self.crew.team().context.text;
+        let policy = self.team_agents.team().context.text;
         let mut routed = route(roster, &person, &saying.text, policy);
         // A name that nobody has is put right by the person, not answered by somebody else.
         if routed.calls.is_empty() && !routed.names_somebody {
-            call_instead(&mut routed, &saying.to, &self.crew);
+            call_instead(&mut routed, &saying.to, &self.team_agents);
         }
         let speaker = roster.speaker(&routed.speaker);
         let mut next = self.conversation.clone();
@@ -286,8 +286,8 @@ impl<S: Store> Coordinator<S> {
                 Some((turn.answers, message.message.id))
             }
         };
-        let at = self.crew.now();
-        let said = Said {
+        let at = self.team_agents.now();
+        let said = IncomingMessage {
             asker: routed.speaker.clone(),
             routed: &routed,
             speaker,
@@ -295,7 +295,7 @@ impl<S: Store> Coordinator<S> {
             answers,
             at,
         };
-        let consequences = next.say(said, self.crew.team().limits.queue);
+        let consequences = next.say(said, self.team_agents.team().limits.queue);
         let mut commit = self.commit_of(&next);
         commit.at = at;
         commit.turns.extend(answered.map(|turn| Turn {
@@ -313,7 +313,7 @@ impl<S: Store> Coordinator<S> {
     /// Works until a person is to speak, a guard says stop, or somebody cancels or leaves.
     ///
     /// Calling it is a person's decision to go on: limits count from here.
-    pub async fn run(&mut self) -> Result<Stop, CoordinatorError> {
+    pub async fn run(&mut self) -> Result<StopReason, CoordinatorError> {
         self.refresh().await?;
         self.guard.reset();
         self.controls.settle();
@@ -362,36 +362,42 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Says why nothing can run now.
-    fn pause(&mut self) -> Option<Stop> {
+    fn pause(&mut self) -> Option<StopReason> {
         match self.controls.wish() {
-            Wish::Leave => return Some(Stop::Left),
-            Wish::CancelTurn => return Some(Stop::Cancelled { person: self.asker() }),
-            Wish::GoOn => {}
+            StopRequest::Leave => return Some(StopReason::Left),
+            StopRequest::CancelTurn => return Some(StopReason::Cancelled { person: self.asker() }),
+            StopRequest::GoOn => {}
         }
         if let Some(stop) = self.stop.take() {
             return Some(stop);
         }
         let Some(next) = self.conversation.queue.peek() else {
-            return Some(Stop::Idle { person: self.asker() });
+            return Some(StopReason::Idle { person: self.asker() });
         };
-        if self.crew.roster().is_person(&next.member) {
+        if self.team_agents.roster().is_person(&next.member) {
             let (person, turn, answers) = (next.member.clone(), next.id, next.answers);
-            return Some(Stop::Addressed { person, turn, answers });
+            return Some(StopReason::Addressed { person, turn, answers });
         }
-        let limit = self.crew.team().limits.turns;
-        (self.guard.turns_left(limit) == 0).then(|| Stop::TurnLimit { person: self.asker(), limit })
+        let limit = self.team_agents.team().limits.turns;
+        (self.guard.turns_left(limit) == 0)
+            .then(|| StopReason::TurnLimit { person: self.asker(), limit })
     }
 
     /// Returns the person who gets the word.
     fn asker(&self) -> MemberName {
-        let asker = self.conversation.asker().filter(|asker| self.crew.roster().is_person(asker));
-        let anybody = || self.crew.roster().people().next();
+        let asker =
+            self.conversation.asker().filter(|asker| self.team_agents.roster().is_person(asker));
+        let anybody = || self.team_agents.roster().people().next();
         // A crew always has a person.
         asker.or_else(anybody).cloned().unwrap_or_else(|| "user".into())
     }
 
-    fn pace(&self) -> Pace {
-        if self.crew.team().limits.parallel { Pace::Parallel } else { Pace::Serial }
+    fn pace(&self) -> Concurrency {
+        if self.team_agents.team().limits.parallel {
+            Concurrency::Parallel
+        } else {
+            Concurrency::Serial
+        }
     }
 
     /// Stores a message with everything that it changed, and tells the observer.
@@ -400,9 +406,9 @@ impl<S: Store> Coordinator<S> {
         next: Conversation,
         mut commit: Commit,
         routed: &Routed,
-        consequences: Consequences,
+        consequences: MessageEffects,
     ) -> Result<(), CoordinatorError> {
-        let Consequences { message, dropped, queued, left_out } = consequences;
+        let MessageEffects { message, dropped, queued, left_out } = consequences;
         let said = &message.message;
         let shown = Event::Message {
             id: said.id.clone(),
@@ -437,19 +443,19 @@ impl<S: Store> Coordinator<S> {
     }
 
     fn note_overflow(&mut self, left_out: u64) {
-        let limit = self.crew.team().limits.queue;
+        let limit = self.team_agents.team().limits.queue;
         let message =
             format!("{left_out} more turns were called for than the {limit} that may wait");
         let diagnostic = Diagnostic::new(Code::QueueFull, message).with_count(left_out);
         self.emit(Event::Diagnostic { turn: None, diagnostic });
-        self.stop = Some(Stop::QueueFull { person: self.asker(), limit, left_out });
+        self.stop = Some(StopReason::QueueFull { person: self.asker(), limit, left_out });
     }
 
     /// Begins a commit of a conversation's state.
     fn commit_of(&self, conversation: &Conversation) -> Commit {
         Commit {
             on: self.head,
-            at: self.crew.now(),
+            at: self.team_agents.now(),
             contents: Vec::new(),
             messages: Vec::new(),
             turns: Vec::new(),
@@ -479,15 +485,15 @@ impl<S: Store> Coordinator<S> {
 }
 
 /// Calls those whom a saying names beside its text.
-fn call_instead(routed: &mut Routed, to: &[String], crew: &Crew) {
+fn call_instead(routed: &mut Routed, to: &[String], team_agents: &TeamAgents) {
     for name in to {
-        match crew.roster().resolve(name) {
+        match team_agents.roster().resolve(name) {
             Some(member) if routed.calls.iter().any(|call| call.member == *member) => {}
             Some(member) => {
                 routed.calls.push(Call { member: member.clone(), intent: Intent::default() });
             }
             None => {
-                let hint = crew.roster().hint(name);
+                let hint = team_agents.roster().hint(name);
                 let message = format!("nobody is called `{name}`; {hint}");
                 routed.diagnostics.push(Diagnostic::new(Code::MarkerUnresolved, message));
             }

@@ -7,8 +7,8 @@ use convoke_agent::verdict::{Failure, Reason};
 use convoke_core::{AssemblerOutput, Diagnostic};
 use serde_json::Value;
 
-use super::crew::{Crew, Seat};
 use super::redacted::{redact_text, redact_verdict};
+use super::team_agents::{MemberAgent, TeamAgents};
 use super::{Coordinator, CoordinatorError};
 use crate::content::Content;
 use crate::id::Millis;
@@ -17,10 +17,10 @@ use crate::store::Store;
 use crate::turn::{Attempt, Ended, Turn, TurnState};
 
 /// A turn that is ready to be sent.
-pub(super) struct Prepared {
+pub(super) struct PreparedTurn {
     pub(super) turn: Turn,
     pub(super) attempt: Attempt,
-    pub(super) seat: Seat,
+    pub(super) member_agent: MemberAgent,
     pub(super) output: AssemblerOutput<'static>,
     pub(super) contents: Vec<Content>,
     /// How many context messages there are to choose from.
@@ -38,17 +38,18 @@ impl<S: Store> Coordinator<S> {
     pub(super) async fn prepare(
         &mut self,
         mut turn: Turn,
-    ) -> Result<Result<Prepared, Unprepared>, CoordinatorError> {
-        let team = self.crew.team();
-        let seated = team.member(turn.member.as_str()).zip(self.crew.seat(&turn.member));
-        let Some((member, seat)) = seated else {
+    ) -> Result<Result<PreparedTurn, Unprepared>, CoordinatorError> {
+        let team = self.team_agents.team();
+        let seated =
+            team.member(turn.member.as_str()).zip(self.team_agents.member_agent(&turn.member));
+        let Some((member, member_agent)) = seated else {
             let why = format!("there is no agent for {}", turn.member);
             return Ok(Err(Unprepared { turn, failure: Failure::new(Reason::Start, why) }));
         };
         let mut input = PromptInput::new(
             team,
             member,
-            seat.instruction_file.clone(),
+            member_agent.instruction_file.clone(),
             self.conversation.task(),
             turn.answers,
             self.conversation.last_message(),
@@ -71,7 +72,7 @@ impl<S: Store> Coordinator<S> {
         let attempt = Attempt {
             turn: turn.id,
             number: turn.attempts,
-            began_at: self.crew.now(),
+            began_at: self.team_agents.now(),
             engine: convoke_core::VERSION.to_owned(),
             prompt: prompt.reference(),
             system: system.as_ref().map(Content::reference),
@@ -82,7 +83,14 @@ impl<S: Store> Coordinator<S> {
         };
         let contents = [prompt, assembled_from, ledger].into_iter().chain(system).collect();
         let context = input.context.len();
-        Ok(Ok(Prepared { turn, attempt, seat: seat.clone(), output, contents, context }))
+        Ok(Ok(PreparedTurn {
+            turn,
+            attempt,
+            member_agent: member_agent.clone(),
+            output,
+            contents,
+            context,
+        }))
     }
 }
 
@@ -91,7 +99,7 @@ pub(super) fn ended(
     at: Millis,
     outcome: Outcome,
     events: &str,
-    crew: &Crew,
+    team_agents: &TeamAgents,
     contents: &mut Vec<Content>,
 ) -> Ended {
     let mut keep = |text: &str| {
@@ -103,12 +111,12 @@ pub(super) fn ended(
         })
     };
     let mut verdict = outcome.verdict;
-    redact_verdict(&mut verdict, &crew.redactor);
+    redact_verdict(&mut verdict, &team_agents.redactor);
     let mut said = outcome.reply;
-    redact_text(&mut said, &crew.redactor);
+    redact_text(&mut said, &team_agents.redactor);
     let mut diagnostics = outcome.diagnostics;
     for diagnostic in &mut diagnostics {
-        redact_text(&mut diagnostic.message, &crew.redactor);
+        redact_text(&mut diagnostic.message, &team_agents.redactor);
     }
     Ended {
         at,

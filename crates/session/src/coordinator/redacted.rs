@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use convoke_agent::Verdict;
 use convoke_agent::event::{Event, EventKind, Part};
-use convoke_agent::redact::{Pieces, Redactor};
+use convoke_agent::redact::{Redactor, StreamRedactor};
 use convoke_core::{Code, Diagnostic};
 
 /// Takes the secrets out of the events of one turn. A secret may be cut over several pieces of a text, so
@@ -12,7 +12,7 @@ use convoke_core::{Code, Diagnostic};
 pub(super) struct Redaction {
     redactor: Redactor,
     /// The texts of which pieces have come.
-    texts: Vec<(Origin, Pieces)>,
+    texts: Vec<(Origin, StreamRedactor)>,
 }
 
 /// Whose text it is, and which one: the pieces of each come one after another.
@@ -24,14 +24,14 @@ struct Origin {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TextKind {
-    Said,
+    IncomingMessage,
     Thought,
 }
 
 impl Origin {
     fn of(event: &Event<'static>) -> Option<(Self, Part)> {
         let (kind, part) = match &event.kind {
-            EventKind::Text { part, .. } => (TextKind::Said, *part),
+            EventKind::Text { part, .. } => (TextKind::IncomingMessage, *part),
             EventKind::Thinking { part, .. } => (TextKind::Thought, *part),
             _ => return None,
         };
@@ -39,11 +39,11 @@ impl Origin {
     }
 
     /// Makes an event of what was held back of a text.
-    fn rest(self, mut pieces: Pieces) -> Option<Event<'static>> {
+    fn rest(self, mut pieces: StreamRedactor) -> Option<Event<'static>> {
         let text = Some(pieces.finish()).filter(|text| !text.is_empty())?;
         let (text, part) = (Cow::Owned(text), Part::Delta);
         let kind = match self.kind {
-            TextKind::Said => EventKind::Text { text, part },
+            TextKind::IncomingMessage => EventKind::Text { text, part },
             TextKind::Thought => EventKind::Thinking { text, part },
         };
         Some(Event { sub_agent: self.sub_agent, kind })

@@ -19,7 +19,7 @@ pub struct Conversation {
 
 /// A message on its way into the conversation.
 #[derive(Debug)]
-pub struct Said<'a> {
+pub struct IncomingMessage<'a> {
     /// What it asks for.
     pub routed: &'a Routed,
     /// Who says it.
@@ -36,7 +36,7 @@ pub struct Said<'a> {
 
 /// What a message changed.
 #[derive(Debug)]
-pub struct Consequences {
+pub struct MessageEffects {
     /// The message under its id.
     pub message: NumberedMessage,
     /// Turns that it dropped.
@@ -79,8 +79,8 @@ impl Conversation {
     }
 
     /// Adds a message: drops, then sets the task, then calls.
-    pub fn say(&mut self, said: Said<'_>, queue_limit: u64) -> Consequences {
-        let Said { routed, speaker, content, answers, asker, at } = said;
+    pub fn say(&mut self, said: IncomingMessage<'_>, queue_limit: u64) -> MessageEffects {
+        let IncomingMessage { routed, speaker, content, answers, asker, at } = said;
         let number = self.state.last_message.next();
         let id = MessageId::numbered(self.state.next_message_id);
         self.state.last_message = number;
@@ -131,6 +131,6 @@ impl Conversation {
         let (answers, in_reply_to) = answers.unzip();
         message.in_reply_to = in_reply_to;
         let message = NumberedMessage { number, answers, message: message.with_id(id) };
-        Consequences { message, dropped, queued, left_out }
+        MessageEffects { message, dropped, queued, left_out }
     }
 }

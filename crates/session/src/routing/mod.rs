@@ -19,7 +19,7 @@ pub struct Routed {
     /// What was said, without markers.
     pub text: String,
     /// Whose waiting turns are dropped, before anybody is called.
-    pub drop: Drop,
+    pub drop: DropTurns,
     /// Who is called, as written; each member once.
     pub calls: Vec<Call>,
     /// Whether the text names anybody, be it somebody whom nobody knows.
@@ -32,14 +32,14 @@ pub struct Routed {
 
 /// Whose waiting turns are dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Drop {
+pub enum DropTurns {
     /// Those of these members.
     Members(Vec<MemberName>),
     /// Everybody's.
     All,
 }
 
-impl Drop {
+impl DropTurns {
     /// Tells whether a member's waiting turns are dropped.
     pub fn concerns(&self, member: &MemberName) -> bool {
         match self {
@@ -111,18 +111,18 @@ fn speaks_for(
     speaker.clone()
 }
 
-fn dropped(roster: &Roster, names: &[String], diagnostics: &mut Vec<Diagnostic>) -> Drop {
+fn dropped(roster: &Roster, names: &[String], diagnostics: &mut Vec<Diagnostic>) -> DropTurns {
     let mut members = Vec::new();
     for name in names {
         if NameKey::new(name).is_all() {
-            return Drop::All;
+            return DropTurns::All;
         }
         match roster.resolve(name) {
             Some(member) => members.push(member.clone()),
             None => diagnostics.push(unresolved(roster, name, "DROP")),
         }
     }
-    Drop::Members(members)
+    DropTurns::Members(members)
 }
 
 fn meant(
@@ -242,8 +242,8 @@ mod tests {
     #[test]
     fn dropping_all_drops_everybody() {
         let drop = routed("max", "[DROP: bob, ALL]").drop;
-        assert_eq!(drop, Drop::All);
+        assert_eq!(drop, DropTurns::All);
         assert!(drop.concerns(&"sarah".into()));
-        assert_eq!(routed("max", "none").drop, Drop::Members(Vec::new()));
+        assert_eq!(routed("max", "none").drop, DropTurns::Members(Vec::new()));
     }
 }

@@ -6,7 +6,7 @@
 
 use convoke_core::marker::Intent;
 
-use super::Drop;
+use super::DropTurns;
 use crate::id::{MessageNumber, TurnId};
 use crate::turn::Turn;
 
@@ -26,7 +26,7 @@ pub struct Queue {
 
 /// Whether turns may run at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
+pub enum Concurrency {
     /// One after another.
     Serial,
     /// Those that do not depend on each other's answer, together.
@@ -61,7 +61,7 @@ impl Queue {
     }
 
     /// Takes out the turns that are dropped.
-    pub fn drop_turns(&mut self, drop: &Drop) -> Vec<Turn> {
+    pub fn drop_turns(&mut self, drop: &DropTurns) -> Vec<Turn> {
         self.waiting.extract_if(.., |turn| drop.concerns(&turn.member)).collect()
     }
 
@@ -83,12 +83,12 @@ impl Queue {
 
     /// Takes out what runs next: one turn, or with it those that the same message opened with the same
     /// intent, as far as `may_join` says so. No member is in it twice.
-    pub fn take_next(&mut self, pace: Pace, may_join: impl Fn(&Turn) -> bool) -> Vec<Turn> {
+    pub fn take_next(&mut self, pace: Concurrency, may_join: impl Fn(&Turn) -> bool) -> Vec<Turn> {
         let Some((at, in_a_row)) = self.select() else { return Vec::new() };
         self.in_a_row = in_a_row;
         let first = self.waiting.remove(at);
         let mut batch = vec![first];
-        if pace == Pace::Parallel {
+        if pace == Concurrency::Parallel {
             let mut index = 0;
             while index < self.waiting.len() {
                 let turn = &self.waiting[index];
@@ -153,7 +153,7 @@ mod tests {
     /// Takes everything out, one after another; no message is finished meanwhile.
     fn order(mut queue: Queue) -> Vec<u64> {
         let mut order = Vec::new();
-        while let [next] = queue.take_next(Pace::Serial, |_| true).as_slice() {
+        while let [next] = queue.take_next(Concurrency::Serial, |_| true).as_slice() {
             order.push(next.id.0);
         }
         order
@@ -215,7 +215,7 @@ mod tests {
             turn(6, "d", 2, Intent::P2),
         ];
         let mut queue = Queue::new(waiting, None, 0);
-        let batch = queue.take_next(Pace::Parallel, |turn| turn.member.as_str() != "person");
+        let batch = queue.take_next(Concurrency::Parallel, |turn| turn.member.as_str() != "person");
         assert_eq!(batch.iter().map(|turn| turn.id.0).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(queue.waiting().len(), 4);
     }
@@ -228,9 +228,9 @@ mod tests {
             turn(3, "a", 2, Intent::P1),
         ];
         let mut queue = Queue::new(waiting, None, 0);
-        let dropped = queue.drop_turns(&Drop::Members(vec!["a".into()]));
+        let dropped = queue.drop_turns(&DropTurns::Members(vec!["a".into()]));
         assert_eq!(dropped.len(), 2);
         assert_eq!(queue.waiting().len(), 1);
-        assert_eq!(queue.drop_turns(&Drop::All).len(), 1);
+        assert_eq!(queue.drop_turns(&DropTurns::All).len(), 1);
     }
 }

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use convoke_agent::adapter::{Script, StandIn, Step};
-use convoke_agent::{Agent, Delivery, Turn};
+use convoke_agent::{Agent, Turn, TurnInput};
 use convoke_core::marker::{TextPolicy, strip_all_markers};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::{
-    Coordinator, Crew, Event, MemberName, MessageNumber, NewSession, NumberedMessage, Saying, Seat,
-    SessionId, SqliteStore, Stop, Store,
+    Coordinator, Event, MemberAgent, MemberName, MessageNumber, NewSession, NumberedMessage,
+    PersonMessage, SessionId, SqliteStore, StopReason, Store, TeamAgents,
 };
 use convoke_team::Team;
 
@@ -52,11 +52,11 @@ pub fn line(message: &NumberedMessage) -> String {
 struct Echo(&'static str);
 
 impl Agent for Echo {
-    fn start(&self, delivery: Delivery) -> Turn {
-        let heard = delivery.prompt.lines().last().unwrap_or_default();
+    fn start(&self, turn_input: TurnInput) -> Turn {
+        let heard = turn_input.prompt.lines().last().unwrap_or_default();
         let next = if heard.contains("hears") { "" } else { " [NEXT: sarah]" };
         let reply = format!("{} hears: {heard}{next}", self.0);
-        StandIn::new(Script { turns: vec![vec![Step::Say(reply)]] }).start(delivery)
+        StandIn::new(Script { turns: vec![vec![Step::Say(reply)]] }).start(turn_input)
     }
 }
 
@@ -72,8 +72,8 @@ async fn talk(directory: &Path) {
     };
     let store = SqliteStore::open_with(directory, Durability::PowerCut, failpoint).await.unwrap();
     let seats = ["max", "sarah"]
-        .map(|name| (MemberName::from(name), Seat::new(Arc::new(Echo(name)), directory)));
-    let crew = Crew::new(Team::parse(TEAM).unwrap(), HashMap::from(seats));
+        .map(|name| (MemberName::from(name), MemberAgent::new(Arc::new(Echo(name)), directory)));
+    let team_agents = TeamAgents::new(Team::parse(TEAM).unwrap(), HashMap::from(seats));
     let observer = Box::new(|event: Event| {
         if let Event::Message { number, from, text, .. } = event {
             // On a line of its own, whatever the test harness has written.
@@ -83,7 +83,7 @@ async fn talk(directory: &Path) {
     });
     let known = store.session(session()).await.is_ok();
     let mut coordinator = if known {
-        Coordinator::open(store.clone(), session(), crew, observer).await.unwrap()
+        Coordinator::open(store.clone(), session(), team_agents, observer).await.unwrap()
     } else {
         let new = NewSession {
             id: session(),
@@ -94,15 +94,15 @@ async fn talk(directory: &Path) {
             task: None,
             rehearsal: None,
         };
-        Coordinator::create(store.clone(), new, crew, observer).await.unwrap()
+        Coordinator::create(store.clone(), new, team_agents, observer).await.unwrap()
     };
     loop {
         let stop = coordinator.run().await.unwrap();
-        assert!(matches!(stop, Stop::Idle { .. }), "{stop:?}");
+        assert!(matches!(stop, StopReason::Idle { .. }), "{stop:?}");
         let said = store.messages_after(session(), MessageNumber(0), 1000).await.unwrap();
         let said = said.iter().filter(|message| !message.message.said.speaker.is_ai()).count();
         let Some(saying) = SAYINGS.get(said) else { break };
-        coordinator.accept(Saying::new("kailai", *saying)).await.unwrap();
+        coordinator.accept(PersonMessage::new("kailai", *saying)).await.unwrap();
     }
     store.close().await;
 }

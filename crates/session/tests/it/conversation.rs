@@ -6,7 +6,9 @@ use std::time::Duration;
 use convoke_agent::adapter::Step;
 use convoke_agent::event::EventKind;
 use convoke_agent::verdict::{Failure, Reason};
-use convoke_session::{Controls, Coordinator, Event, Saying, Stop, Store, TurnId, TurnState};
+use convoke_session::{
+    Controls, Coordinator, Event, PersonMessage, StopReason, Store, TurnId, TurnState,
+};
 
 use crate::stage::{Act, Stage, does, says};
 
@@ -18,9 +20,9 @@ async fn replies_are_routed_until_a_person_has_the_word() {
     )
     .await;
     let mut coordinator = stage.begin().await;
-    coordinator.accept(Saying::new("kailai", "please review [NEXT: max]")).await.unwrap();
+    coordinator.accept(PersonMessage::new("kailai", "please review [NEXT: max]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
-    assert_eq!(stop, Stop::Idle { person: "kailai".into() });
+    assert_eq!(stop, StopReason::Idle { person: "kailai".into() });
     assert_eq!(stage.transcript(), ["kailai: please review", "max: looks good", "sarah: agreed"]);
     let prompts = stage.prompts("sarah");
     assert!(prompts[0].contains("[TEAM_TASK]\nReview"), "{}", prompts[0]);
@@ -40,7 +42,10 @@ async fn a_reply_answers_the_message_that_called_for_it_and_siblings_are_context
     )
     .await;
     let mut coordinator = stage.begin().await;
-    coordinator.accept(Saying::new("kailai", "both of you [NEXT: max, sarah]")).await.unwrap();
+    coordinator
+        .accept(PersonMessage::new("kailai", "both of you [NEXT: max, sarah]"))
+        .await
+        .unwrap();
     coordinator.run().await.unwrap();
     assert_eq!(
         stage.prompts("sarah"),
@@ -56,10 +61,10 @@ async fn what_failed_is_kept_apart_its_markers_are_not_obeyed_and_the_person_is_
     ];
     let stage = Stage::new("", &[("max", does(steps)), ("sarah", says(&["hello"]))]).await;
     let mut coordinator = stage.begin().await;
-    coordinator.accept(Saying::new("lee", "go [NEXT: max]")).await.unwrap();
+    coordinator.accept(PersonMessage::new("lee", "go [NEXT: max]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     assert!(
-        matches!(&stop, Stop::TurnFailed { person, .. } if person.as_str() == "lee"),
+        matches!(&stop, StopReason::TurnFailed { person, .. } if person.as_str() == "lee"),
         "{stop:?}"
     );
     assert_eq!(stage.transcript(), ["lee: go"]);
@@ -70,8 +75,8 @@ async fn what_failed_is_kept_apart_its_markers_are_not_obeyed_and_the_person_is_
     // Nothing is wedged: it can be tried again, and the conversation goes on.
     coordinator.retry(TurnId(1)).await.unwrap();
     coordinator.run().await.unwrap();
-    coordinator.accept(Saying::new("lee", "then you [NEXT: sarah]")).await.unwrap();
-    assert_eq!(coordinator.run().await.unwrap(), Stop::Idle { person: "lee".into() });
+    coordinator.accept(PersonMessage::new("lee", "then you [NEXT: sarah]")).await.unwrap();
+    assert_eq!(coordinator.run().await.unwrap(), StopReason::Idle { person: "lee".into() });
     assert_eq!(stage.transcript(), ["lee: go", "lee: then you", "sarah: hello"]);
     assert_eq!(stage.store.attempts(stage.session, TurnId(1)).await.unwrap().len(), 2);
 }
@@ -84,14 +89,14 @@ async fn a_person_who_is_addressed_is_waited_for_and_what_waits_stays() {
     )
     .await;
     let mut coordinator = stage.begin().await;
-    coordinator.accept(Saying::new("kailai", "go").to(["max"])).await.unwrap();
+    coordinator.accept(PersonMessage::new("kailai", "go").to(["max"])).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     assert!(
-        matches!(&stop, Stop::Addressed { person, .. } if person.as_str() == "lee"),
+        matches!(&stop, StopReason::Addressed { person, .. } if person.as_str() == "lee"),
         "{stop:?}"
     );
-    coordinator.accept(Saying::new("lee", "it is")).await.unwrap();
-    assert_eq!(coordinator.run().await.unwrap(), Stop::Idle { person: "kailai".into() });
+    coordinator.accept(PersonMessage::new("lee", "it is")).await.unwrap();
+    assert_eq!(coordinator.run().await.unwrap(), StopReason::Idle { person: "kailai".into() });
     assert_eq!(stage.transcript(), ["kailai: go", "max: lee, is it?", "lee: it is", "sarah: fine"]);
     let message =
         stage.store.message(stage.session, convoke_session::MessageNumber(3)).await.unwrap();
@@ -109,9 +114,9 @@ async fn a_loop_is_stopped_by_repetition_and_by_the_turn_limit() {
     )
     .await;
     let mut coordinator = stage.begin().await;
-    coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();
+    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
-    assert!(matches!(stop, Stop::Repetition { times: 3, .. }), "{stop:?}");
+    assert!(matches!(stop, StopReason::Repetition { times: 3, .. }), "{stop:?}");
     assert_eq!(coordinator.waiting().len(), 1);
 
     let counter = std::sync::atomic::AtomicU32::new(0);
@@ -121,10 +126,10 @@ async fn a_loop_is_stopped_by_repetition_and_by_the_turn_limit() {
     });
     let stage = Stage::new("[limits]\nturns = 7\n", &[("max", talk)]).await;
     let mut coordinator = stage.begin().await;
-    coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();
+    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
     for turns in [7, 14] {
         let stop = coordinator.run().await.unwrap();
-        assert!(matches!(stop, Stop::TurnLimit { limit: 7, .. }), "{stop:?}");
+        assert!(matches!(stop, StopReason::TurnLimit { limit: 7, .. }), "{stop:?}");
         assert_eq!(stage.transcript().len(), turns + 1);
     }
 }
@@ -135,11 +140,11 @@ async fn more_turns_than_may_wait_are_left_out_with_a_reason() {
         Stage::new("[limits]\nqueue = 1\n", &[("max", says(&["a"])), ("sarah", says(&["b"]))])
             .await;
     let mut coordinator = stage.begin().await;
-    coordinator.accept(Saying::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
+    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
-    assert!(matches!(stop, Stop::QueueFull { left_out: 1, .. }), "{stop:?}");
+    assert!(matches!(stop, StopReason::QueueFull { left_out: 1, .. }), "{stop:?}");
     assert_eq!(stage.codes(), ["queue.full"]);
-    assert_eq!(coordinator.run().await.unwrap(), Stop::Idle { person: "kailai".into() });
+    assert_eq!(coordinator.run().await.unwrap(), StopReason::Idle { person: "kailai".into() });
     assert_eq!(stage.transcript(), ["kailai: go", "max: a"]);
 }
 
@@ -148,7 +153,7 @@ async fn the_first_interrupt_cancels_the_turn_and_the_second_leaves() {
     let steps = vec![Step::Say("working".to_owned()), Step::Wait(Duration::from_mins(10))];
     let stage = Stage::new("", &[("max", does(steps)), ("sarah", says(&["b"]))]).await;
     let mut coordinator = stage.begin().await;
-    coordinator.accept(Saying::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
+    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
     let controls = coordinator.controls();
     let is_text = |event: &Event| matches!(event, Event::Agent { event, .. } if matches!(event.kind, EventKind::Text { .. }));
     let at_work = stage.happened(is_text);
@@ -157,14 +162,14 @@ async fn the_first_interrupt_cancels_the_turn_and_the_second_leaves() {
         controls.interrupt();
     });
     let stop = coordinator.run().await.unwrap();
-    assert_eq!(stop, Stop::Cancelled { person: "kailai".into() });
+    assert_eq!(stop, StopReason::Cancelled { person: "kailai".into() });
     let turn = &stage.store.turns_after(stage.session, TurnId(0), 1).await.unwrap()[0];
     assert_eq!(turn.state, TurnState::Cancelled);
     let ended = stage.store.attempts(stage.session, TurnId(1)).await.unwrap()[0].ended.clone();
     assert!(ended.unwrap().partial.is_some());
     assert_eq!(coordinator.waiting().len(), 1, "what waits is still there");
     coordinator.controls().leave();
-    assert_eq!(coordinator.run().await.unwrap(), Stop::Left);
+    assert_eq!(coordinator.run().await.unwrap(), StopReason::Left);
 }
 
 #[tokio::test]
@@ -172,9 +177,9 @@ async fn an_agent_that_takes_too_long_is_a_failed_turn() {
     let steps = vec![Step::Say("slow".to_owned()), Step::Wait(Duration::from_mins(10))];
     let stage = Stage::new("[limits]\nturn-timeout = \"1s\"\n", &[("max", does(steps))]).await;
     let mut coordinator = stage.begin().await;
-    coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();
+    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
-    let Stop::TurnFailed { turns, .. } = stop else { panic!("{stop:?}") };
+    let StopReason::TurnFailed { turns, .. } = stop else { panic!("{stop:?}") };
     assert_eq!(turns[0].outcome.word(), "timed-out");
 }
 
@@ -185,8 +190,8 @@ async fn parallel_turns_run_together_and_all_are_stored() {
     let limits = "[limits]\nparallel = true\nturn-timeout = \"1m\"\n";
     let stage = Stage::meeting(limits, &acts).await;
     let mut coordinator = stage.begin().await;
-    coordinator.accept(Saying::new("kailai", "go [NEXT: max, sarah, tom]")).await.unwrap();
-    assert_eq!(coordinator.run().await.unwrap(), Stop::Idle { person: "kailai".into() });
+    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max, sarah, tom]")).await.unwrap();
+    assert_eq!(coordinator.run().await.unwrap(), StopReason::Idle { person: "kailai".into() });
     let mut said = stage.transcript();
     said.sort();
     assert_eq!(said, ["kailai: go", "max: a", "sarah: b", "tom: c"]);
@@ -203,11 +208,11 @@ async fn a_session_goes_on_where_it_stopped() {
     )
     .await;
     let mut coordinator = stage.begin().await;
-    coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();
+    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
     coordinator.run().await.unwrap();
     drop(coordinator);
     let mut coordinator = stage.resume().await;
-    assert_eq!(coordinator.run().await.unwrap(), Stop::Idle { person: "kailai".into() });
+    assert_eq!(coordinator.run().await.unwrap(), StopReason::Idle { person: "kailai".into() });
     assert_eq!(stage.transcript(), ["kailai: go", "max: a", "sarah: b"]);
 }
 
@@ -223,7 +228,7 @@ async fn drop_and_task_are_obeyed_before_anybody_is_called() {
     )
     .await;
     let mut coordinator = stage.begin().await;
-    coordinator.accept(Saying::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
+    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
     coordinator.run().await.unwrap();
     assert_eq!(stage.transcript(), ["kailai: go", "max: stop that", "tom: done"]);
     assert_eq!(
@@ -241,17 +246,17 @@ async fn a_conversation_can_run_on_another_task_and_people_can_speak_meanwhile()
     let heard = controls.clone();
     // Lee speaks while Max is at work.
     let interrupted: Act = Arc::new(move |_| {
-        heard.get().unwrap().interject(Saying::new("lee", "and you [NEXT: sarah]"));
+        heard.get().unwrap().interject(PersonMessage::new("lee", "and you [NEXT: sarah]"));
         vec![Step::Say("a".to_owned())]
     });
     let stage = Stage::new("", &[("max", interrupted), ("sarah", says(&["b"]))]).await;
     let mut coordinator = stage.begin().await;
     controls.set(coordinator.controls()).unwrap();
     let task = tokio::spawn(async move {
-        coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();
+        coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
         coordinator.run().await.unwrap()
     });
-    assert_eq!(task.await.unwrap(), Stop::Idle { person: "lee".into() });
+    assert_eq!(task.await.unwrap(), StopReason::Idle { person: "lee".into() });
     assert_eq!(stage.transcript(), ["kailai: go", "max: a", "lee: and you", "sarah: b"]);
 }
 
@@ -259,8 +264,9 @@ async fn a_conversation_can_run_on_another_task_and_people_can_speak_meanwhile()
 async fn the_second_process_is_told_who_holds_the_session() {
     let stage = Stage::new("", &[("max", says(&["a"]))]).await;
     let coordinator = stage.begin().await;
-    let crew = stage.crew.clone();
-    let second = Coordinator::open(stage.store.clone(), stage.session, crew, Box::new(|_| {}));
+    let team_agents = stage.team_agents.clone();
+    let second =
+        Coordinator::open(stage.store.clone(), stage.session, team_agents, Box::new(|_| {}));
     let refused = second.await.err().unwrap().to_string();
     let expected = format!("session {} is held by process {}", stage.session, std::process::id());
     assert!(refused.starts_with(&expected), "{refused}");

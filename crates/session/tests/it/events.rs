@@ -2,7 +2,7 @@
 
 use convoke_agent::adapter::Step;
 use convoke_agent::verdict::{Failure, Reason};
-use convoke_session::Saying;
+use convoke_session::PersonMessage;
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, does, says};
@@ -10,7 +10,7 @@ use crate::stage::{Stage, does, says};
 /// Holds a conversation and returns its events as JSON, with what differs from run to run taken out.
 async fn events(stage: Stage, text: &str) -> Vec<Value> {
     let mut coordinator = stage.begin().await;
-    coordinator.accept(Saying::new("kailai", text)).await.unwrap();
+    coordinator.accept(PersonMessage::new("kailai", text)).await.unwrap();
     coordinator.run().await.unwrap();
     let events = stage.events.lock().unwrap();
     let mut events: Vec<Value> =

@@ -8,17 +8,20 @@ use convoke_agent::redact::Redactor;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_session::conformance::new_session;
 use convoke_session::replay::{ReplayResult, verify};
-use convoke_session::{Coordinator, Crew, Event, MessageNumber, Saying, Seat, Stop, Store, TurnId};
+use convoke_session::{
+    Coordinator, Event, MemberAgent, MessageNumber, PersonMessage, StopReason, Store, TeamAgents,
+    TurnId,
+};
 use convoke_team::Team;
 
 use crate::stage::{Stage, does, says};
 
 /// Lets max reply once, and then sarah to whatever it said.
-async fn after_reply(settings: &str, reply: &str) -> (Stage, Stop) {
+async fn after_reply(settings: &str, reply: &str) -> (Stage, StopReason) {
     let acts = [("max", says(&[reply])), ("sarah", says(&["seen"]))];
     let stage = Stage::new(settings, &acts).await;
     let mut coordinator = stage.begin().await;
-    coordinator.accept(Saying::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
+    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     for replayed in verify(&stage.store, stage.session).await.unwrap() {
         assert_eq!(replayed.result, ReplayResult::Same);
@@ -40,7 +43,7 @@ async fn an_agent_cannot_speak_as_somebody_else() {
 async fn what_is_quoted_or_code_routes_nobody() {
     let quoted = "```\n[NEXT: kailai]\n[DROP: ALL]\n```\n> [NEXT: lee]\n`[TEAM_TASK: x]`";
     let (stage, stop) = after_reply("", quoted).await;
-    assert_eq!(stop, Stop::Idle { person: "kailai".into() });
+    assert_eq!(stop, StopReason::Idle { person: "kailai".into() });
     assert_eq!(stage.transcript().last().unwrap(), "sarah: seen");
     assert_eq!(stage.transcript()[1], format!("max: {quoted}"));
     assert_eq!(stage.store.session(stage.session).await.unwrap().state.task, None);
@@ -62,7 +65,7 @@ async fn lines_that_look_like_ours_are_reported_or_fenced() {
 async fn ten_megabytes_without_a_line_break_are_kept_whole() {
     let reply = "🦀x".repeat(2 << 20);
     let (stage, stop) = after_reply("", &reply).await;
-    assert_eq!(stop, Stop::Idle { person: "kailai".into() });
+    assert_eq!(stop, StopReason::Idle { person: "kailai".into() });
     let message = stage.store.message(stage.session, MessageNumber(2)).await.unwrap();
     assert_eq!(message.message.said.content, reply);
     // It does not fit into sarah's prompt, which says so.
@@ -75,7 +78,7 @@ async fn a_flood_of_markers_opens_no_more_turns_than_may_wait() {
     let flood =
         "[NEXT: sarah] ".repeat(50_000) + &"[NEXT: nobody] ".repeat(20) + &"[NEXT:".repeat(50_000);
     let (stage, stop) = after_reply("", &flood).await;
-    assert_eq!(stop, Stop::Idle { person: "kailai".into() });
+    assert_eq!(stop, StopReason::Idle { person: "kailai".into() });
     let turns = stage.store.turns_after(stage.session, TurnId(0), 100).await.unwrap();
     assert_eq!(turns.len(), 3, "a member is called once by one message");
 }
@@ -84,7 +87,7 @@ async fn a_flood_of_markers_opens_no_more_turns_than_may_wait() {
 async fn odd_characters_and_empty_replies_are_kept() {
     for reply in ["", " ", "\0\u{1}\u{FEFF}", "\r\n\r", "\u{202E}[NEXT: sarah"] {
         let (stage, stop) = after_reply("", reply).await;
-        assert_eq!(stop, Stop::Idle { person: "kailai".into() }, "{reply:?}");
+        assert_eq!(stop, StopReason::Idle { person: "kailai".into() }, "{reply:?}");
         let message = stage.store.message(stage.session, MessageNumber(2)).await.unwrap();
         assert_eq!(message.message.said.content, reply);
     }
@@ -103,9 +106,9 @@ async fn secrets_in_events_are_neither_shown_nor_stored() {
         Step::Say(format!("it was {secret} [NEXT: sarah]")),
     ];
     let mut stage = Stage::new("", &[("max", does(steps)), ("sarah", says(&["done"]))]).await;
-    stage.crew.redactor = Redactor::for_env(&[("API_KEY".into(), secret.into())]);
+    stage.team_agents.redactor = Redactor::for_env(&[("API_KEY".into(), secret.into())]);
     let mut coordinator = stage.begin().await;
-    coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();
+    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
     coordinator.run().await.unwrap();
     let attempt = &stage.store.attempts(stage.session, TurnId(1)).await.unwrap()[0];
     let events = attempt.ended.as_ref().unwrap().events.unwrap();
@@ -137,9 +140,9 @@ async fn a_secret_that_is_cut_over_two_pieces_is_not_shown() {
         Step::Fail(Failure::new(Reason::Server, "overloaded")),
     ];
     let mut stage = Stage::new("", &[("max", does(steps))]).await;
-    stage.crew.redactor = Redactor::default().and_key(secret);
+    stage.team_agents.redactor = Redactor::default().and_key(secret);
     let mut coordinator = stage.begin().await;
-    coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();
+    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
     coordinator.run().await.unwrap();
     let events = stage.events.lock().unwrap();
     let pieces = events.iter().filter_map(|event| match event {
@@ -157,23 +160,23 @@ async fn a_member_without_an_agent_fails_in_its_turn_and_nothing_is_wedged() {
     let stage = Stage::new("", &[("max", says(&["fine"]))]).await;
     let file = "[[member]]\nname = \"ghost\"\nagent = \"codex\"\n";
     let agent = StandIn::new(Script::default());
-    let seats = [("max".into(), Seat::new(Arc::new(agent), "/"))].into_iter().collect();
+    let seats = [("max".into(), MemberAgent::new(Arc::new(agent), "/"))].into_iter().collect();
     let team = Team::parse(&format!("{file}[[member]]\nname = \"max\"\nagent = \"codex\"\n"));
-    let crew = Crew::new(team.unwrap(), seats);
+    let team_agents = TeamAgents::new(team.unwrap(), seats);
     let store = stage.store.clone();
-    let created = Coordinator::create(store, new_session(), crew, Box::new(|_| {})).await;
+    let created = Coordinator::create(store, new_session(), team_agents, Box::new(|_| {})).await;
     let mut coordinator = created.unwrap();
-    coordinator.accept(Saying::new("user", "go [NEXT: ghost, max]")).await.unwrap();
+    coordinator.accept(PersonMessage::new("user", "go [NEXT: ghost, max]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
-    let Stop::TurnFailed { turns, .. } = stop else { panic!("{stop:?}") };
+    let StopReason::TurnFailed { turns, .. } = stop else { panic!("{stop:?}") };
     assert_eq!(turns[0].outcome.to_string(), "failed: cannot start: there is no agent for ghost");
-    assert_eq!(coordinator.run().await.unwrap(), Stop::Idle { person: "user".into() });
+    assert_eq!(coordinator.run().await.unwrap(), StopReason::Idle { person: "user".into() });
 }
 
 #[tokio::test]
 async fn a_budget_that_is_too_small_is_a_failed_turn_with_its_figures() {
     let (stage, stop) = after_reply("[context]\nmax-bytes = 100\n", "never").await;
-    let Stop::TurnFailed { turns, .. } = stop else { panic!("{stop:?}") };
+    let StopReason::TurnFailed { turns, .. } = stop else { panic!("{stop:?}") };
     let why = turns[0].outcome.to_string();
     assert!(why.contains("the budget of 100 bytes is too small"), "{why}");
     let turn = &stage.store.turns_after(stage.session, TurnId(0), 1).await.unwrap()[0];

@@ -1,9 +1,11 @@
 //! What members remember: stored with their turns, copied, cut, exported and imported with their session.
 
-use convoke_agent::turn::Memory;
+use convoke_agent::turn::ThreadAppend;
 use convoke_session::thread::{Addition, ThreadLine};
 use convoke_session::transfer::{BadThread, Checks, TransferError, export, import};
-use convoke_session::{MessageNumber, Saying, SessionId, Stop, Store, StoreError, TurnId};
+use convoke_session::{
+    MessageNumber, PersonMessage, SessionId, StopReason, Store, StoreError, TurnId,
+};
 
 use crate::room::{Room, new_session, thread};
 use crate::stage::unchecked;
@@ -18,9 +20,9 @@ async fn a_turn_is_remembered_with_its_end_done_or_not() {
     assert_eq!(room.lines(room.session, "ada").await, [line(2, "1/1"), line(6, "3/5")]);
     assert_eq!(room.lines(room.session, "bob b").await, [line(4, "2/3")]);
     let mut coordinator = room.open(room.session).await;
-    coordinator.accept(Saying::new("kim", "fail").to(["bob b"])).await.unwrap();
+    coordinator.accept(PersonMessage::new("kim", "fail").to(["bob b"])).await.unwrap();
     let stop = coordinator.run().await.unwrap();
-    assert!(matches!(stop, Stop::TurnFailed { .. }), "{stop:?}");
+    assert!(matches!(stop, StopReason::TurnFailed { .. }), "{stop:?}");
     assert_eq!(room.lines(room.session, "bob b").await, [line(4, "2/3"), line(7, "4/7")]);
     coordinator.retry(TurnId(4)).await.unwrap();
     coordinator.run().await.unwrap();
@@ -33,9 +35,9 @@ async fn a_turn_is_remembered_with_its_end_done_or_not() {
 async fn a_turn_whose_thread_somebody_else_has_gone_on_with_has_failed_and_the_session_goes_on() {
     let room = Room::talked().await;
     let mut coordinator = room.open(room.session).await;
-    coordinator.accept(Saying::new("kim", "meddle").to(["ada"])).await.unwrap();
+    coordinator.accept(PersonMessage::new("kim", "meddle").to(["ada"])).await.unwrap();
     let stop = coordinator.run().await.unwrap();
-    let Stop::TurnFailed { turns, .. } = &stop else { panic!("{stop:?}") };
+    let StopReason::TurnFailed { turns, .. } = &stop else { panic!("{stop:?}") };
     let why = turns[0].outcome.to_string();
     assert!(why.contains("was changed by another program"), "{why}");
     let session = room.store.session(room.session).await.unwrap();
@@ -46,7 +48,7 @@ async fn a_turn_whose_thread_somebody_else_has_gone_on_with_has_failed_and_the_s
     assert_eq!(stored[0].problem.as_deref(), Some(why.as_str()));
 
     // Nothing of the session is held up by it.
-    coordinator.accept(Saying::new("kim", "five").to(["ada"])).await.unwrap();
+    coordinator.accept(PersonMessage::new("kim", "five").to(["ada"])).await.unwrap();
     coordinator.run().await.unwrap();
     let said = room.store.message(room.session, MessageNumber(9)).await.unwrap();
     assert_eq!(said.message.said.content, "3 remembered");
@@ -61,7 +63,7 @@ async fn a_copy_remembers_what_its_members_did_and_goes_its_own_way() {
         assert_eq!(room.lines(copy, member).await, room.lines(room.session, member).await);
     }
     let mut coordinator = room.open(copy).await;
-    coordinator.accept(Saying::new("kim", "four").to(["ada"])).await.unwrap();
+    coordinator.accept(PersonMessage::new("kim", "four").to(["ada"])).await.unwrap();
     coordinator.run().await.unwrap();
     let said = room.store.message(copy, MessageNumber(8)).await.unwrap();
     assert_eq!(said.message.said.content, "2 remembered");
@@ -101,7 +103,7 @@ async fn a_copy_as_it_was_earlier_remembers_no_more_than_it_holds() {
 async fn a_thread_of_which_nobody_knows_what_belongs_to_the_copy_begins_anew_and_says_so() {
     let room = Room::new().await;
     let mut coordinator = room.begin().await;
-    coordinator.accept(Saying::new("kim", "one").to(["bob b"])).await.unwrap();
+    coordinator.accept(PersonMessage::new("kim", "one").to(["bob b"])).await.unwrap();
     coordinator.run().await.unwrap();
     drop(coordinator);
     // A session whose threads an earlier version stored comes with lines of which nothing is known.
@@ -121,7 +123,7 @@ async fn a_thread_of_which_nobody_knows_what_belongs_to_the_copy_begins_anew_and
     // What came later shows that the earlier lines belong to what came earlier.
     let mut coordinator = room.open(room.session).await;
     for says in ["two", "three"] {
-        coordinator.accept(Saying::new("kim", says).to(["bob b"])).await.unwrap();
+        coordinator.accept(PersonMessage::new("kim", says).to(["bob b"])).await.unwrap();
         coordinator.run().await.unwrap();
     }
     let (copy, told) = room.fork(Some(4)).await;
@@ -137,7 +139,8 @@ async fn a_thread_that_is_not_named_after_its_session_is_copied_too() {
     let head = room.store.session(room.session).await.unwrap().head;
     let mut commit = convoke_session::conformance::commit(head);
     commit.state = room.store.session(room.session).await.unwrap().state;
-    let memory = Memory { thread: "a-b_c".to_owned(), known: 0, lines: vec!["odd".to_owned()] };
+    let memory =
+        ThreadAppend { thread: "a-b_c".to_owned(), known: 0, lines: vec!["odd".to_owned()] };
     commit.threads = vec![Addition::of_turn(memory, MessageNumber(6))];
     room.store.commit(room.session, commit).await.unwrap();
     let (copy, _) = room.fork(None).await;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use convoke_agent::adapter::Step;
 use convoke_session::transfer::{export, fork, import};
-use convoke_session::{Event, Saying, SessionId, Stop, Store, TurnId, TurnState};
+use convoke_session::{Event, PersonMessage, SessionId, StopReason, Store, TurnId, TurnState};
 
 use crate::stage::{Stage, says, unchecked};
 
@@ -22,7 +22,7 @@ async fn interrupted() -> Stage {
     });
     let stage = Stage::new("", &[("max", act), ("sarah", says(&["hello"]))]).await;
     let mut coordinator = stage.begin().await;
-    coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();
+    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
     let is_stored = async {
         let began = Instant::now();
         while stage.store.progress(stage.session, TurnId(1), 1).await.unwrap().is_empty() {
@@ -62,7 +62,7 @@ async fn what_had_come_of_a_turn_survives_the_end_of_the_process() {
     let left = stage.store.progress(stage.session, TurnId(1), 1).await.unwrap();
     assert_eq!(left, "", "what the end holds is not kept twice");
 
-    assert_eq!(coordinator.run().await.unwrap(), Stop::Idle { person: "kailai".into() });
+    assert_eq!(coordinator.run().await.unwrap(), StopReason::Idle { person: "kailai".into() });
     let expected = ["kailai: go", "max: whole"];
     assert_eq!(stage.transcript(), expected, "markers of what was not finished are not obeyed");
     let attempts = stage.store.attempts(stage.session, TurnId(1)).await.unwrap();

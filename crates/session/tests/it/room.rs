@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use convoke_agent::delivery::Keeper;
 use convoke_agent::event::{Event as AgentEvent, EventKind};
 use convoke_agent::redact::Redactor;
-use convoke_agent::turn::Memory;
+use convoke_agent::turn::ThreadAppend;
+use convoke_agent::turn_input::ThreadWriter;
 use convoke_agent::verdict::{Failure, Reason};
-use convoke_agent::{Agent, Delivery, Outcome, Turn, Verdict};
+use convoke_agent::{Agent, Outcome, Turn, TurnInput, Verdict};
 use convoke_session::request::{NewRequest, Predecessor, RequestRow, RequestTexts, RequestTurn};
 use convoke_session::transfer::{export, fork};
 use convoke_session::{
-    Coordinator, Crew, MemberName, MessageNumber, NewSession, Saying, Seat, SessionId, SqliteStore,
-    Store, TurnId,
+    Coordinator, MemberAgent, MemberName, MessageNumber, NewSession, PersonMessage, SessionId,
+    SqliteStore, Store, TeamAgents, TurnId,
 };
 use convoke_team::Team;
 use tempfile::TempDir;
@@ -29,28 +29,28 @@ struct Rememberer {
 }
 
 impl Agent for Rememberer {
-    fn start(&self, delivery: Delivery) -> Turn {
+    fn start(&self, turn_input: TurnInput) -> Turn {
         let (turn, side, sender) = Turn::open(Redactor::default());
         let (store, thread) = (self.store.clone(), self.thread.clone());
         tokio::spawn(async move {
             let lines = store.thread(&thread).await.unwrap();
             let known = lines.len();
-            let Keeper::Caller { turn } = &delivery.keeper else { panic!("who keeps it?") };
+            let ThreadWriter::Caller { turn } = &turn_input.keeper else { panic!("who keeps it?") };
             let mut outcome = Outcome::failed(Failure::new(Reason::OutputFull, "too much"));
             outcome.reply = format!("{known} remembered");
-            if !delivery.prompt.contains("fail") {
+            if !turn_input.prompt.contains("fail") {
                 outcome.verdict = Verdict::Done;
             }
             // Once, although later prompts tell of it too.
             let is_meddled_with = lines.iter().any(|line| line.text == "by somebody else");
-            if delivery.prompt.contains("meddle") && !is_meddled_with {
+            if turn_input.prompt.contains("meddle") && !is_meddled_with {
                 store
                     .extend_thread(&thread, known, &["by somebody else".to_owned()])
                     .await
                     .unwrap();
             }
-            if delivery.prompt.contains("send") {
-                let name = delivery.turn.as_ref().unwrap();
+            if turn_input.prompt.contains("send") {
+                let name = turn_input.turn.as_ref().unwrap();
                 let of = RequestTurn {
                     session: name.session.parse().unwrap(),
                     turn: TurnId(name.number),
@@ -58,8 +58,8 @@ impl Agent for Rememberer {
                 };
                 send(&store, &thread, Some(of), turn).await;
             }
-            if !delivery.prompt.contains("forget") {
-                outcome.memory = Some(Memory { thread, known, lines: vec![turn.clone()] });
+            if !turn_input.prompt.contains("forget") {
+                outcome.memory = Some(ThreadAppend { thread, known, lines: vec![turn.clone()] });
             }
             side.send(AgentEvent::own(EventKind::Finished { verdict: outcome.verdict.clone() }))
                 .await;
@@ -108,7 +108,7 @@ impl Room {
         let room = Self::new().await;
         let mut coordinator = room.begin().await;
         for (says, to) in [("one", "ada"), ("two", "bob b"), ("three", "ada")] {
-            coordinator.accept(Saying::new("kim", says).to([to])).await.unwrap();
+            coordinator.accept(PersonMessage::new("kim", says).to([to])).await.unwrap();
             coordinator.run().await.unwrap();
         }
         room
@@ -120,15 +120,18 @@ impl Room {
         let room = Self::new().await;
         let mut coordinator = room.begin().await;
         for says in ["send one", "send two"] {
-            coordinator.accept(Saying::new("kim", says).to(["ada"])).await.unwrap();
+            coordinator.accept(PersonMessage::new("kim", says).to(["ada"])).await.unwrap();
             coordinator.run().await.unwrap();
             if says == "send one" {
                 send(&room.store, &thread(room.session, "ada"), None, "by hand").await;
             }
         }
-        coordinator.accept(Saying::new("kim", "send, forget, fail").to(["bob b"])).await.unwrap();
+        coordinator
+            .accept(PersonMessage::new("kim", "send, forget, fail").to(["bob b"]))
+            .await
+            .unwrap();
         coordinator.run().await.unwrap();
-        coordinator.accept(Saying::new("kim", "again").to(["bob b"])).await.unwrap();
+        coordinator.accept(PersonMessage::new("kim", "again").to(["bob b"])).await.unwrap();
         room
     }
 
@@ -144,24 +147,24 @@ impl Room {
         whole
     }
 
-    fn crew(&self, session: SessionId) -> Crew {
+    fn team_agents(&self, session: SessionId) -> TeamAgents {
         let seats = ["ada", "bob b"].map(|name| {
             let thread = thread(session, name);
             let agent = Rememberer { store: self.store.clone(), thread };
-            (MemberName::from(name), Seat::new(Arc::new(agent), "/"))
+            (MemberName::from(name), MemberAgent::new(Arc::new(agent), "/"))
         });
-        Crew::new(Team::parse(TEAM).unwrap(), HashMap::from(seats))
+        TeamAgents::new(Team::parse(TEAM).unwrap(), HashMap::from(seats))
     }
 
     pub async fn begin(&self) -> Coordinator<SqliteStore> {
         let new = new_session(self.session);
-        let crew = self.crew(self.session);
-        Coordinator::create(self.store.clone(), new, crew, Box::new(|_| {})).await.unwrap()
+        let team_agents = self.team_agents(self.session);
+        Coordinator::create(self.store.clone(), new, team_agents, Box::new(|_| {})).await.unwrap()
     }
 
     pub async fn open(&self, session: SessionId) -> Coordinator<SqliteStore> {
-        let crew = self.crew(session);
-        Coordinator::open(self.store.clone(), session, crew, Box::new(|_| {})).await.unwrap()
+        let team_agents = self.team_agents(session);
+        Coordinator::open(self.store.clone(), session, team_agents, Box::new(|_| {})).await.unwrap()
     }
 
     pub async fn lines(&self, session: SessionId, member: &str) -> Vec<(Option<u64>, String)> {

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::redact::Redactor;
-use convoke_agent::{Agent, Delivery, Turn};
+use convoke_agent::{Agent, Turn, TurnInput};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::transfer::Checks;
 use convoke_session::{
-    Coordinator, Crew, Event, MemberName, NewSession, Seat, SessionId, SqliteStore,
+    Coordinator, Event, MemberAgent, MemberName, NewSession, SessionId, SqliteStore, TeamAgents,
 };
 use convoke_team::Team;
 use tempfile::TempDir;
@@ -25,19 +25,19 @@ pub fn unchecked() -> Checks<'static> {
 }
 
 /// What an agent does in its next turn, given what it was sent.
-pub type Act = Arc<dyn Fn(&Delivery) -> Vec<Step> + Send + Sync>;
+pub type Act = Arc<dyn Fn(&TurnInput) -> Vec<Step> + Send + Sync>;
 
 /// An agent whose every turn is decided by a function.
 pub struct Scripted {
     pub act: Act,
-    pub deliveries: Arc<Mutex<Vec<Delivery>>>,
+    pub deliveries: Arc<Mutex<Vec<TurnInput>>>,
 }
 
 impl Agent for Scripted {
-    fn start(&self, delivery: Delivery) -> Turn {
-        self.deliveries.lock().unwrap().push(delivery.clone());
-        let turns = vec![(self.act)(&delivery)];
-        StandIn::new(Script { turns }).start(delivery)
+    fn start(&self, turn_input: TurnInput) -> Turn {
+        self.deliveries.lock().unwrap().push(turn_input.clone());
+        let turns = vec![(self.act)(&turn_input)];
+        StandIn::new(Script { turns }).start(turn_input)
     }
 }
 
@@ -48,8 +48,8 @@ struct Meeting {
 }
 
 impl Agent for Meeting {
-    fn start(&self, delivery: Delivery) -> Turn {
-        let mut at_work = self.agent.start(delivery);
+    fn start(&self, turn_input: TurnInput) -> Turn {
+        let mut at_work = self.agent.start(turn_input);
         let (turn, side, outcome) = Turn::open(Redactor::for_env(&[]));
         let all = self.all.clone();
         tokio::spawn(async move {
@@ -83,8 +83,8 @@ pub struct Stage {
     _directory: TempDir,
     pub store: SqliteStore,
     pub session: SessionId,
-    pub deliveries: HashMap<String, Arc<Mutex<Vec<Delivery>>>>,
-    pub crew: Crew,
+    pub deliveries: HashMap<String, Arc<Mutex<Vec<TurnInput>>>>,
+    pub team_agents: TeamAgents,
     /// The text of the team file.
     team: String,
     pub events: Arc<Mutex<Vec<Event>>>,
@@ -93,16 +93,17 @@ pub struct Stage {
 impl Stage {
     /// Sets up a team: the settings, then two people, then one agent for each act.
     pub async fn new(settings: &str, acts: &[(&str, Act)]) -> Self {
-        Self::seat(settings, acts, |agent| Arc::new(agent)).await
+        Self::member_agent(settings, acts, |agent| Arc::new(agent)).await
     }
 
     /// Sets up a team whose agents must all be at work at the same time.
     pub async fn meeting(settings: &str, acts: &[(&str, Act)]) -> Self {
         let all = Arc::new(Barrier::new(acts.len()));
-        Self::seat(settings, acts, |agent| Arc::new(Meeting { agent, all: all.clone() })).await
+        Self::member_agent(settings, acts, |agent| Arc::new(Meeting { agent, all: all.clone() }))
+            .await
     }
 
-    async fn seat(
+    async fn member_agent(
         settings: &str,
         acts: &[(&str, Act)],
         agent: impl Fn(Scripted) -> Arc<dyn Agent>,
@@ -126,14 +127,14 @@ impl Stage {
             let list = Arc::new(Mutex::new(Vec::new()));
             let agent = agent(Scripted { act: act.clone(), deliveries: list.clone() });
             deliveries.insert((*name).to_owned(), list);
-            seats.insert(MemberName::from(*name), Seat::new(agent, directory.path()));
+            seats.insert(MemberName::from(*name), MemberAgent::new(agent, directory.path()));
         }
-        let mut crew = Crew::new(Team::parse(&file).unwrap(), seats);
+        let mut team_agents = TeamAgents::new(Team::parse(&file).unwrap(), seats);
         let ticks = AtomicI64::new(1_000);
-        crew.clock = Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed));
+        team_agents.clock = Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed));
         let session = SessionId::generate();
         let events = Arc::default();
-        Self { _directory: directory, store, session, deliveries, crew, team: file, events }
+        Self { _directory: directory, store, session, deliveries, team_agents, team: file, events }
     }
 
     /// Begins the session.
@@ -144,17 +145,19 @@ impl Stage {
             name: Some("stage".to_owned()),
             directory: "/work".to_owned(),
             team: self.team.clone(),
-            task: self.crew.team().task.clone(),
+            task: self.team_agents.team().task.clone(),
             rehearsal: None,
         };
         let observer = self.observer();
-        Coordinator::create(self.store.clone(), new, self.crew.clone(), observer).await.unwrap()
+        Coordinator::create(self.store.clone(), new, self.team_agents.clone(), observer)
+            .await
+            .unwrap()
     }
 
     /// Takes the session up again.
     pub async fn resume(&self) -> Coordinator<SqliteStore> {
         let observer = self.observer();
-        Coordinator::open(self.store.clone(), self.session, self.crew.clone(), observer)
+        Coordinator::open(self.store.clone(), self.session, self.team_agents.clone(), observer)
             .await
             .unwrap()
     }
@@ -187,7 +190,7 @@ impl Stage {
     /// Returns the prompts that a member was sent.
     pub fn prompts(&self, member: &str) -> Vec<String> {
         let deliveries = self.deliveries[member].lock().unwrap();
-        deliveries.iter().map(|delivery| delivery.prompt.clone()).collect()
+        deliveries.iter().map(|turn_input| turn_input.prompt.clone()).collect()
     }
 
     /// Returns the codes of the diagnostics.

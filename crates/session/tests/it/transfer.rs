@@ -8,7 +8,8 @@ use convoke_session::diff::diff;
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::transfer::{TransferError, export, export_snapshot, fork, import};
 use convoke_session::{
-    MessageNumber, NewSession, Saying, SessionId, SqliteStore, Stop, Store, StoreError, TurnId,
+    MessageNumber, NewSession, PersonMessage, SessionId, SqliteStore, StopReason, Store,
+    StoreError, TurnId,
 };
 use serde_json::Value;
 
@@ -25,9 +26,9 @@ async fn talked() -> Stage {
     )
     .await;
     let mut coordinator = stage.begin().await;
-    coordinator.accept(Saying::new("kailai", "begin [NEXT: max]")).await.unwrap();
+    coordinator.accept(PersonMessage::new("kailai", "begin [NEXT: max]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
-    assert!(matches!(stop, Stop::Addressed { .. }), "{stop:?}");
+    assert!(matches!(stop, StopReason::Addressed { .. }), "{stop:?}");
     stage
 }
 
@@ -145,7 +146,7 @@ async fn a_session_that_is_under_way_is_taken_out_as_it_was_at_one_moment() {
     let is_over = AtomicBool::new(false);
     let talk = async {
         for _ in 0..60 {
-            coordinator.accept(Saying::new("kailai", "go [NEXT: max]")).await.unwrap();
+            coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
             coordinator.run().await.unwrap();
         }
         is_over.store(true, Ordering::Relaxed);
@@ -177,9 +178,9 @@ async fn a_copy_as_it_was_earlier_has_no_prompt_with_what_was_said_later() {
     let acts = [("max", says(&["one"])), ("sarah", does(vec![fails]))];
     let stage = Stage::new("", &acts).await;
     let mut coordinator = stage.begin().await;
-    coordinator.accept(Saying::new("kailai", "begin [NEXT: max, sarah]")).await.unwrap();
+    coordinator.accept(PersonMessage::new("kailai", "begin [NEXT: max, sarah]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
-    assert!(matches!(stop, Stop::TurnFailed { .. }), "{stop:?}");
+    assert!(matches!(stop, StopReason::TurnFailed { .. }), "{stop:?}");
     // Sarah answers the first message too, and has seen what max said to it.
     for (after, turns) in [(1, vec![]), (2, vec![TurnId(1), TurnId(2)])] {
         let copy = SessionId::generate();

@@ -16,7 +16,8 @@ use convoke_agent::event::EventKind;
 use convoke_agent::process::guardian::{Guardian, run_if_asked};
 use convoke_session::conformance::new_session;
 use convoke_session::{
-    Coordinator, Crew, Event, MessageNumber, Saying, Seat, SqliteStore, Stop, Store, TurnId,
+    Coordinator, Event, MemberAgent, MessageNumber, PersonMessage, SqliteStore, StopReason, Store,
+    TeamAgents, TurnId,
 };
 use convoke_team::Team;
 use tokio::sync::Notify;
@@ -53,7 +54,7 @@ async fn talk(
     directory: &Path,
     script: &str,
     observer: Observer,
-) -> (SqliteStore, convoke_session::SessionId, Stop) {
+) -> (SqliteStore, convoke_session::SessionId, StopReason) {
     let definition = Definition {
         command: Some("/bin/sh".to_owned()),
         args: vec!["-c".to_owned(), script.to_owned()],
@@ -65,15 +66,15 @@ async fn talk(
         temp_root: directory.to_owned(),
         state_dir: directory.to_owned(),
     };
-    let seat = Seat::new(Arc::from(agent(definition, host)), directory);
-    let seats = HashMap::from([("sh".into(), seat)]);
-    let crew = Crew::new(Team::parse(TEAM).unwrap(), seats);
+    let member_agent = MemberAgent::new(Arc::from(agent(definition, host)), directory);
+    let seats = HashMap::from([("sh".into(), member_agent)]);
+    let team_agents = TeamAgents::new(Team::parse(TEAM).unwrap(), seats);
     let store = SqliteStore::open(&directory.join("data")).await.unwrap();
     let new = new_session();
     let id = new.id;
-    let created = Coordinator::create(store.clone(), new, crew, observer).await;
+    let created = Coordinator::create(store.clone(), new, team_agents, observer).await;
     let mut coordinator = created.unwrap();
-    coordinator.accept(Saying::new("user", "héllo\n\n  indented [NEXT: sh]")).await.unwrap();
+    coordinator.accept(PersonMessage::new("user", "héllo\n\n  indented [NEXT: sh]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     (store, id, stop)
 }
@@ -87,7 +88,7 @@ async fn what_is_not_utf8_is_replaced_and_said() {
     let directory = tempfile::tempdir().unwrap();
     let script = r"cat >/dev/null; printf 'a\377\376b\n'";
     let (store, id, stop) = talk(directory.path(), script, nobody()).await;
-    assert!(matches!(stop, Stop::Idle { .. }), "{stop:?}");
+    assert!(matches!(stop, StopReason::Idle { .. }), "{stop:?}");
     let reply = store.message(id, MessageNumber(2)).await.unwrap();
     assert_eq!(reply.message.said.content, "a\u{FFFD}\u{FFFD}b");
     let ended = store.attempts(id, TurnId(1)).await.unwrap().remove(0).ended.unwrap();
@@ -98,7 +99,7 @@ async fn a_reply_without_a_line_break_is_whole() {
     let directory = tempfile::tempdir().unwrap();
     let script = "cat >/dev/null; head -c 1000000 /dev/zero | tr '\\0' x";
     let (store, id, stop) = talk(directory.path(), script, nobody()).await;
-    assert!(matches!(stop, Stop::Idle { .. }), "{stop:?}");
+    assert!(matches!(stop, StopReason::Idle { .. }), "{stop:?}");
     let reply = store.message(id, MessageNumber(2)).await.unwrap();
     assert_eq!(reply.message.said.content, "x".repeat(1_000_000));
 }
@@ -130,7 +131,7 @@ async fn a_program_that_takes_too_long_leaves_what_it_wrote() {
         tokio::time::resume();
     };
     let ((store, id, stop), ()) = tokio::join!(talk(directory.path(), script, observer), later);
-    assert!(matches!(stop, Stop::TurnFailed { .. }), "{stop:?}");
+    assert!(matches!(stop, StopReason::TurnFailed { .. }), "{stop:?}");
     let ended = store.attempts(id, TurnId(1)).await.unwrap().remove(0).ended.unwrap();
     assert_eq!(ended.verdict.word(), "timed-out");
     let partial = store.content(ended.partial.unwrap().hash).await.unwrap();

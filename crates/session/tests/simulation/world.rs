@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::verdict::{Failure, Reason};
-use convoke_agent::{Agent, Delivery, Turn};
+use convoke_agent::{Agent, Turn, TurnInput};
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::{
-    Coordinator, Crew, MemberName, MessageNumber, NewSession, NumberedMessage, Saying, Seat,
-    SessionId, SqliteStore, Stop, Store, TurnId, TurnState,
+    Coordinator, MemberAgent, MemberName, MessageNumber, NewSession, NumberedMessage,
+    PersonMessage, SessionId, SqliteStore, StopReason, Store, TeamAgents, TurnId, TurnState,
 };
 use convoke_team::Team;
 
@@ -43,14 +43,14 @@ struct Actor {
 }
 
 impl Agent for Actor {
-    fn start(&self, delivery: Delivery) -> Turn {
+    fn start(&self, turn_input: TurnInput) -> Turn {
         let nth = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         let Performance { line, fails } = performance(self.seed, nth);
         let mut steps = vec![Step::Say(line.text)];
         if fails {
             steps.push(Step::Fail(Failure::new(Reason::Server, "overloaded")));
         }
-        StandIn::new(Script { turns: vec![steps] }).start(delivery)
+        StandIn::new(Script { turns: vec![steps] }).start(turn_input)
     }
 }
 
@@ -90,7 +90,7 @@ impl World {
         to.iter().copied().filter(|name| AGENTS[..self.agents].contains(name)).collect()
     }
 
-    fn crew(&self, asked: &Arc<AtomicU64>) -> Crew {
+    fn team_agents(&self, asked: &Arc<AtomicU64>) -> TeamAgents {
         let mut file = format!(
             "[limits]\nturns = {}\nqueue = {}\nparallel = {}\n",
             self.turn_limit, self.queue_limit, self.parallel
@@ -102,9 +102,9 @@ impl World {
         for agent in &AGENTS[..self.agents] {
             let _ = writeln!(file, "[[member]]\nname = \"{agent}\"\nagent = \"gemini\"");
             let actor = Actor { seed: self.seed, asked: asked.clone() };
-            seats.insert(MemberName::from(*agent), Seat::new(Arc::new(actor), "/"));
+            seats.insert(MemberName::from(*agent), MemberAgent::new(Arc::new(actor), "/"));
         }
-        Crew::new(Team::parse(&file).unwrap(), seats)
+        TeamAgents::new(Team::parse(&file).unwrap(), seats)
     }
 
     pub async fn hold(&self, store: &SqliteStore) -> Held {
@@ -119,14 +119,16 @@ impl World {
             task: None,
             rehearsal: None,
         };
-        let crew = self.crew(&asked);
+        let team_agents = self.team_agents(&asked);
         let mut coordinator =
-            Coordinator::create(store.clone(), new, crew.clone(), Box::new(|_| {})).await.unwrap();
+            Coordinator::create(store.clone(), new, team_agents.clone(), Box::new(|_| {}))
+                .await
+                .unwrap();
         let mut stops = vec![];
         for deed in &self.deeds {
             match deed {
                 Deed::Say { person, line, to } => {
-                    let saying = Saying::new(*person, &*line.text).to(self.present(to));
+                    let saying = PersonMessage::new(*person, &*line.text).to(self.present(to));
                     coordinator.accept(saying).await.unwrap();
                 }
                 Deed::GoOn => {}
@@ -141,7 +143,9 @@ impl World {
                     drop(coordinator);
                     let observer = Box::new(|_| {});
                     coordinator =
-                        Coordinator::open(store.clone(), id, crew.clone(), observer).await.unwrap();
+                        Coordinator::open(store.clone(), id, team_agents.clone(), observer)
+                            .await
+                            .unwrap();
                 }
             }
             stops.push(word(&coordinator.run().await.unwrap()));
@@ -235,14 +239,14 @@ async fn last_without_reply(store: &SqliteStore, id: SessionId) -> Option<TurnId
     ended.max_by_key(|turn| turn.id).map(|turn| turn.id)
 }
 
-fn word(stop: &Stop) -> String {
+fn word(stop: &StopReason) -> String {
     match stop {
-        Stop::Idle { person } => format!("idle {person}"),
-        Stop::Addressed { person, turn, .. } => format!("addressed {person} {turn}"),
-        Stop::TurnFailed { turns, .. } => format!("failed {}", turns[0].turn),
-        Stop::TurnLimit { .. } => "turn-limit".to_owned(),
-        Stop::Repetition { member, times, .. } => format!("repetition {member} {times}"),
-        Stop::QueueFull { left_out, .. } => format!("queue-full {left_out}"),
-        Stop::Cancelled { .. } | Stop::Left => "somebody interfered".to_owned(),
+        StopReason::Idle { person } => format!("idle {person}"),
+        StopReason::Addressed { person, turn, .. } => format!("addressed {person} {turn}"),
+        StopReason::TurnFailed { turns, .. } => format!("failed {}", turns[0].turn),
+        StopReason::TurnLimit { .. } => "turn-limit".to_owned(),
+        StopReason::Repetition { member, times, .. } => format!("repetition {member} {times}"),
+        StopReason::QueueFull { left_out, .. } => format!("queue-full {left_out}"),
+        StopReason::Cancelled { .. } | StopReason::Left => "somebody interfered".to_owned(),
     }
 }

@@ -18,8 +18,8 @@ const BEDROCK: &str = "amazon-bedrock";
 enum Kind {
     Text,
     FilledText,
-    Truth,
-    Whole,
+    Bool,
+    Unsigned,
     /// A whole number, 0 or more.
     Natural,
     Number,
@@ -36,8 +36,8 @@ enum Kind {
 }
 
 use Kind::{
-    FilledText, Natural, Number, OneOf, OneOfOrTable, TableOrTruth, Text, Texts, TextsOrTruth,
-    Truth, Whole,
+    Bool, FilledText, Natural, Number, OneOf, OneOfOrTable, TableOrTruth, Text, Texts,
+    TextsOrTruth, Unsigned,
 };
 
 const APPROVALS: [&str; 4] = ["untrusted", "on-failure", "on-request", "never"];
@@ -56,7 +56,7 @@ const ANYWHERE: &[(&str, Kind)] = &[
     ("experimental_compact_prompt_file", Text),
     ("chatgpt_base_url", Text),
     ("oss_provider", Text),
-    ("features.*", Truth),
+    ("features.*", Bool),
 ];
 
 /// What only Codex 0.98 refuses, there too.
@@ -79,34 +79,34 @@ const AT_THE_TOP: &[(&str, Kind)] = &[
     ("profiles.*", Kind::Table),
     ("projects.*", Kind::Table),
     ("review_model", Text),
-    ("model_context_window", Whole),
-    ("model_auto_compact_token_limit", Whole),
+    ("model_context_window", Unsigned),
+    ("model_auto_compact_token_limit", Unsigned),
     ("tool_output_token_limit", Natural),
     ("instructions", Text),
     ("developer_instructions", Text),
     ("compact_prompt", Text),
     ("notify", Texts),
-    ("hide_agent_reasoning", Truth),
-    ("show_raw_agent_reasoning", Truth),
-    ("check_for_update_on_startup", Truth),
-    ("disable_paste_burst", Truth),
-    ("suppress_unstable_features_warning", Truth),
+    ("hide_agent_reasoning", Bool),
+    ("show_raw_agent_reasoning", Bool),
+    ("check_for_update_on_startup", Bool),
+    ("disable_paste_burst", Bool),
+    ("suppress_unstable_features_warning", Bool),
     ("log_dir", Text),
     ("file_opener", OneOf(&["vscode", "vscode-insiders", "windsurf", "cursor", "none"])),
     ("forced_login_method", OneOf(&["chatgpt", "api"])),
     ("sandbox_workspace_write.writable_roots", Texts),
-    ("sandbox_workspace_write.network_access", Truth),
-    ("sandbox_workspace_write.exclude_tmpdir_env_var", Truth),
-    ("sandbox_workspace_write.exclude_slash_tmp", Truth),
+    ("sandbox_workspace_write.network_access", Bool),
+    ("sandbox_workspace_write.exclude_tmpdir_env_var", Bool),
+    ("sandbox_workspace_write.exclude_slash_tmp", Bool),
     ("shell_environment_policy.inherit", OneOf(&["core", "all", "none"])),
-    ("shell_environment_policy.ignore_default_excludes", Truth),
+    ("shell_environment_policy.ignore_default_excludes", Bool),
     ("shell_environment_policy.exclude", Texts),
     ("shell_environment_policy.set.*", Text),
     ("history.persistence", OneOf(&["save-all", "none"])),
     ("history.max_bytes", Natural),
     ("tui.notifications", TextsOrTruth),
-    ("tui.animations", Truth),
-    ("notice.hide_full_access_warning", Truth),
+    ("tui.animations", Bool),
+    ("notice.hide_full_access_warning", Bool),
     ("tools", Kind::Table),
     ("skills", Kind::Table),
     ("agents", Kind::Table),
@@ -120,7 +120,7 @@ const AT_THE_TOP: &[(&str, Kind)] = &[
     ("mcp_servers.*.cwd", Text),
     ("mcp_servers.*.url", Text),
     ("mcp_servers.*.bearer_token_env_var", Text),
-    ("mcp_servers.*.enabled", Truth),
+    ("mcp_servers.*.enabled", Bool),
     ("mcp_servers.*.enabled_tools", Texts),
     ("mcp_servers.*.startup_timeout_sec", Number),
     ("model_providers.*.name", Text),
@@ -130,13 +130,13 @@ const AT_THE_TOP: &[(&str, Kind)] = &[
     ("model_providers.*.http_headers.*", Text),
     ("model_providers.*.request_max_retries", Natural),
     ("model_providers.*.stream_max_retries", Natural),
-    ("model_providers.*.requires_openai_auth", Truth),
+    ("model_providers.*.requires_openai_auth", Bool),
 ];
 
 const AT_THE_TOP_0_98: &[(&str, Kind)] = &[
-    ("model_supports_reasoning_summaries", Truth),
-    ("tools.web_search", Truth),
-    ("tools.view_image", Truth),
+    ("model_supports_reasoning_summaries", Bool),
+    ("tools.web_search", Bool),
+    ("tools.view_image", Bool),
 ];
 
 const AT_THE_TOP_0_166: &[(&str, Kind)] =
@@ -256,8 +256,8 @@ impl Kind {
         match self {
             Self::Text => value.is_str(),
             Self::FilledText => value.as_str().is_some_and(|text| !text.is_empty()),
-            Self::Truth => value.is_bool(),
-            Self::Whole => value.is_integer(),
+            Self::Bool => value.is_bool(),
+            Self::Unsigned => value.is_integer(),
             Self::Natural => value.as_integer().is_some_and(|number| number >= 0),
             Self::Number => value.is_integer() || value.is_float(),
             Self::Texts => value.as_array().is_some_and(|list| list.iter().all(Value::is_str)),
@@ -272,8 +272,8 @@ impl Kind {
     fn name(self) -> String {
         match self {
             Self::Text | Self::FilledText => "a text".to_owned(),
-            Self::Truth => "true or false".to_owned(),
-            Self::Whole => "a whole number".to_owned(),
+            Self::Bool => "true or false".to_owned(),
+            Self::Unsigned => "a whole number".to_owned(),
             Self::Natural => "a whole number, 0 or more".to_owned(),
             Self::Number => "a number".to_owned(),
             Self::Texts => "a list of texts".to_owned(),

@@ -5,7 +5,7 @@
 
 mod compact;
 mod context;
-mod going_on;
+mod continuation;
 mod settings;
 mod turn;
 
@@ -31,7 +31,7 @@ use crate::record::{Event, Record, Usage};
 use crate::skills::{self, Skill};
 use crate::user_instructions::{self, UserInstructions};
 
-pub use going_on::Told;
+pub use continuation::LastSituation;
 pub use settings::{CollaborationMode, Settings, TurnOverrides};
 pub use turn::{Answer, Failure, Outcome, Step};
 

@@ -30,7 +30,7 @@ pub(super) fn prepare(context: &Context<'_>) -> io::Result<PathBuf> {
         let text = std::fs::read_to_string(users.join("settings.json")).unwrap_or_default();
         settings = serde_json::from_str(&without_comments(&text)).unwrap_or_default();
     }
-    let attempts = context.delivery.limits.retries + 1;
+    let attempts = context.turn_input.limits.retries + 1;
     let settings = with_ours(settings, attempts);
     replace(&ours.join("settings.json"), settings.to_string().as_bytes())?;
     Ok(home)

@@ -33,7 +33,7 @@ pub(super) struct Withheld {
 
 /// Holds back what can be held back, and refuses the turn where something cannot.
 pub(super) fn withhold(context: &Context<'_>) -> Result<Withheld, Failure> {
-    let cwd = real(&context.delivery.cwd);
+    let cwd = real(&context.turn_input.cwd);
     if let Some(path) = FOLLOWED.iter().map(|name| cwd.join(name)).find(|path| path.exists()) {
         return Err(untrusted(&path));
     }

@@ -10,9 +10,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
-use convoke_agent::delivery::Trust;
+use convoke_agent::turn_input::Trust;
 use convoke_agent::verdict::{Failure, Reason};
-use convoke_agent::{Agent, Delivery, Verdict};
+use convoke_agent::{Agent, TurnInput, Verdict};
 use convoke_core::Diagnostic;
 use convoke_model::member::Observer;
 use convoke_model::{
@@ -28,10 +28,10 @@ use crate::commands::sessions::sent::{Showing, show_thread};
 use crate::conversation::home::Home;
 use crate::conversation::trust::TrustedDirectories;
 use crate::following::{Followed, follow};
+use crate::host_environment;
 use crate::machine;
 use crate::outcome::{Outcome, UsageError};
 use crate::requests::Wanted;
-use crate::surroundings;
 use crate::threads::{BroughtBack, StoredThreads};
 
 /// Asks, and shows the answer as it comes; or does what else there is to do with threads.
@@ -77,7 +77,7 @@ impl Task {
 }
 
 async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
-    let home = Home::of(&surroundings::of_process()?);
+    let home = Home::of(&host_environment::of_process()?);
     let store = SqliteStore::open(&home.data).await.context("cannot open the store of threads")?;
     threads::expect_own(&store, &task).await?;
     let (question, thread) = match task {
@@ -101,8 +101,8 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
     let store = Arc::new(StoredThreads(store));
     let agent = agent(arguments, &home, store, observer(&requests), &mut remarks)?;
     let turn = match question {
-        Some(question) => agent.start(delivery(question, thread.as_ref(), &home)?),
-        None => agent.start_compaction(delivery(String::new(), thread.as_ref(), &home)?),
+        Some(question) => agent.start(turn_input(question, thread.as_ref(), &home)?),
+        None => agent.start_compaction(turn_input(String::new(), thread.as_ref(), &home)?),
     };
     let watched = match arguments {
         Arguments { json: true, .. } => Watched::Nothing,
@@ -178,22 +178,26 @@ fn agent(
     Ok(ModelAgent::new(Settings { api, model, thread: None }, host))
 }
 
-fn delivery(question: String, thread: Option<&ThreadId>, home: &Home) -> anyhow::Result<Delivery> {
+fn turn_input(
+    question: String,
+    thread: Option<&ThreadId>,
+    home: &Home,
+) -> anyhow::Result<TurnInput> {
     let cwd = std::env::current_dir().context("the working directory is gone")?;
-    let mut delivery = Delivery::new(question, cwd.clone());
+    let mut turn_input = TurnInput::new(question, cwd.clone());
     // The documents of a repository are read from its root on, so either may be the one that is trusted.
     let trusted = TrustedDirectories::load(home)?;
     let is_trusted = |directory: &Path| trusted.trust_of(directory) == Trust::Trusted;
     if is_trusted(&cwd) || is_trusted(root_of(&cwd)) {
-        delivery.trust = Trust::Trusted;
+        turn_input.trust = Trust::Trusted;
     }
-    delivery.resume = thread.map(|thread| convoke_agent::delivery::ResumeHandle {
+    turn_input.resume = thread.map(|thread| convoke_agent::turn_input::ResumeHandle {
         session: thread.as_str().to_owned(),
         cwd,
         model: None,
         used: None,
     });
-    Ok(delivery)
+    Ok(turn_input)
 }
 
 fn observer(requests: &Arc<Mutex<Vec<SentRequest>>>) -> Observer {

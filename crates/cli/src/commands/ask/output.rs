@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 
 use convoke_agent::event::{Event, EventKind, Part};
-use convoke_agent::redact::{Pieces, Redactor};
+use convoke_agent::redact::{Redactor, StreamRedactor};
 use convoke_agent::{Outcome, Verdict};
 use convoke_core::ledger::{Ledger, Style, Table};
 use convoke_model::{Sent, ThreadId};
@@ -106,7 +106,7 @@ pub(super) struct Printer<O, E> {
     watched: Watched,
     redactor: Redactor,
     /// Takes secrets out of the message that is being written, also those that come in two pieces.
-    pieces: Pieces,
+    pieces: StreamRedactor,
     shown: Shown,
     is_first: bool,
     is_in_line: bool,

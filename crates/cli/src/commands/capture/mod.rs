@@ -13,14 +13,14 @@ use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
 use convoke_core::{Code, Diagnostic};
 use convoke_inspect::capture::{
-    self, Capture, CaptureError, Order, SavedError, compare, load, save,
+    self, Capture, CaptureError, CaptureOptions, SavedError, compare, load, save,
 };
 use convoke_rehearsal::Script;
 use serde_json::json;
 
 use crate::diagnostics::Deny;
+use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::surroundings;
 use crate::terminal::Paint;
 
 mod difference;
@@ -80,9 +80,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         return show_difference(a, b, arguments);
     }
     let order = order(arguments)?;
-    let surroundings = surroundings::of_process()?;
+    let host_environment = host_environment::of_process()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let capture = runtime.block_on(capture::capture(order, &surroundings)).map_err(explain)?;
+    let capture = runtime.block_on(capture::capture(order, &host_environment)).map_err(explain)?;
     if let Some(directory) = &arguments.save {
         save(&capture, directory)?;
     }
@@ -98,12 +98,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code)))
 }
 
-fn order(arguments: &Arguments) -> anyhow::Result<Order> {
+fn order(arguments: &Arguments) -> anyhow::Result<CaptureOptions> {
     let vendor = arguments.vendor.as_ref().map(|name| name.parse::<Vendor>()).transpose();
     let script = arguments.script.as_deref().map(Script::load).transpose();
     let stdin = arguments.stdin.as_deref().map(read_stdin).transpose()?;
     let environment = arguments.environment.iter().map(variable);
-    Ok(Order {
+    Ok(CaptureOptions {
         command: arguments.command.clone(),
         vendor: vendor.map_err(|error| UsageError(error.to_string()))?,
         stdin: stdin.unwrap_or_default(),

@@ -4,9 +4,9 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::time::Instant;
 
-use convoke_chat::{Intention, Sheet, What, help, printable, read_sheet};
-use convoke_session::event::Stop;
-use convoke_session::{Event, MemberName, Saying, Store as _, TurnId};
+use convoke_chat::{PromptView, SentPrompt, UserAction, help, printable, read_sheet};
+use convoke_session::event::StopReason;
+use convoke_session::{Event, MemberName, PersonMessage, Store as _, TurnId};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -15,19 +15,19 @@ use super::company;
 use crate::commands::run::{self, Finale, Reached, Show, conclude, drive};
 use crate::conversation::{self, Conversation};
 use crate::figures::count;
+use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::surroundings;
 
 /// Holds a conversation with what stands in the lines of standard input.
 pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outcome> {
-    let surroundings = surroundings::of_process()?;
+    let host_environment = host_environment::of_process()?;
     let began = Instant::now();
     let (sender, events) = unbounded_channel();
     let observer = Box::new(move |event: Event| {
         // Nobody listens any more once the chat has ended.
         let _ = sender.send(event);
     });
-    let conversation = conversation::open(&arguments.order, &surroundings, observer).await?;
+    let conversation = conversation::open(&arguments.order, &host_environment, observer).await?;
     let to = match run::addressees(&arguments.to, &conversation).await {
         Ok(to) => to,
         Err(error) => {
@@ -49,7 +49,7 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
     chat.show.opening(&chat.conversation).await?;
     let listened = chat.listen().await;
     let LineChat { conversation, mut show, reached, stop, speaker, misunderstood, form, .. } = chat;
-    let stop = stop.unwrap_or(Stop::Idle { person: speaker });
+    let stop = stop.unwrap_or(StopReason::Idle { person: speaker });
     let finale = Finale { stop, reached, elapsed: began.elapsed() };
     let is_kept = conversation.is_kept().await?;
     let outcome = match listened {
@@ -88,7 +88,7 @@ struct LineChat {
     reached: Vec<Reached>,
     form: Form,
     /// Why the conversation stopped last.
-    stop: Option<Stop>,
+    stop: Option<StopReason>,
     /// The lines that could not be understood.
     misunderstood: u64,
 }
@@ -97,7 +97,7 @@ impl LineChat {
     /// Does what the lines say, until there are no more or the person leaves.
     async fn listen(&mut self) -> anyhow::Result<()> {
         let mut lines = read_lines();
-        while self.stop != Some(Stop::Left) {
+        while self.stop != Some(StopReason::Left) {
             // Anew for each line: what comes while agents are at work is heard where they are.
             let mut interrupts = signal(SignalKind::interrupt())?;
             let mut ends = signal(SignalKind::terminate())?;
@@ -112,8 +112,8 @@ impl LineChat {
                 continue;
             }
             match company(&self.conversation).understand(&line, &self.to) {
-                Ok(Intention::Quit) => return Ok(()),
-                Ok(intention) => match self.intend(intention).await {
+                Ok(UserAction::Quit) => return Ok(()),
+                Ok(user_action) => match self.intend(user_action).await {
                     Err(error) if error.is::<UsageError>() => {
                         self.misunderstand(&line, &error.to_string())?;
                     }
@@ -134,38 +134,38 @@ impl LineChat {
         }
     }
 
-    async fn intend(&mut self, intention: Intention) -> anyhow::Result<()> {
-        match intention {
-            Intention::Say { text, to } => {
+    async fn intend(&mut self, user_action: UserAction) -> anyhow::Result<()> {
+        match user_action {
+            UserAction::Say { text, to } => {
                 let to = company(&self.conversation).meant(&self.speaker, to);
-                let saying = Saying::new(self.speaker.clone(), text).to(to);
+                let saying = PersonMessage::new(self.speaker.clone(), text).to(to);
                 self.conversation.coordinator.accept(saying).await?;
                 self.go_on().await
             }
-            Intention::Address(to) => {
+            UserAction::Address(to) => {
                 self.to = to;
                 Ok(())
             }
-            Intention::SpeakAs(person) => {
+            UserAction::SpeakAs(person) => {
                 self.speaker = person;
                 Ok(())
             }
-            Intention::Retry => {
+            UserAction::Retry => {
                 run::retry(&mut self.conversation).await?;
                 self.go_on().await
             }
-            Intention::GoOn => self.go_on().await,
-            Intention::Look(what, member) => self.look(what, member).await,
-            Intention::Help => self.help(),
+            UserAction::GoOn => self.go_on().await,
+            UserAction::Look(what, member) => self.look(what, member).await,
+            UserAction::Help => self.help(),
             // Between two lines nothing is under way.
-            Intention::Cancel | Intention::Quit => Ok(()),
+            UserAction::Cancel | UserAction::Quit => Ok(()),
         }
     }
 
     async fn go_on(&mut self) -> anyhow::Result<()> {
         let Self { conversation, events, show, reached, .. } = self;
         let stop = drive(conversation, events, show, reached).await?;
-        if let Stop::Addressed { person, .. } = &stop {
+        if let StopReason::Addressed { person, .. } = &stop {
             self.speaker.clone_from(person);
         }
         self.stop = Some(stop);
@@ -173,7 +173,7 @@ impl LineChat {
     }
 
     /// Shows what was sent last, to a member or at all.
-    async fn look(&self, what: What, member: Option<MemberName>) -> anyhow::Result<()> {
+    async fn look(&self, what: PromptView, member: Option<MemberName>) -> anyhow::Result<()> {
         let coordinator = &self.conversation.coordinator;
         let (store, session) = (coordinator.store(), coordinator.session());
         let turns = store.turns_after(session, TurnId::default(), usize::MAX).await?;
@@ -186,8 +186,8 @@ impl LineChat {
         let text = match (&sheet, what) {
             _ if self.form == Form::Json => return write_json(&sheet_event(sheet.as_ref())),
             (None, _) => "nothing was sent yet\n".to_owned(),
-            (Some(sheet), What::Ledger) => sheet.table.clone(),
-            (Some(sheet), What::Prompt) => sheet.texts() + "\n",
+            (Some(sheet), PromptView::Ledger) => sheet.table.clone(),
+            (Some(sheet), PromptView::Prompt) => sheet.texts() + "\n",
         };
         let mut out = io::stdout();
         // A file gets every byte; a terminal nothing that could steer it.
@@ -204,9 +204,9 @@ impl LineChat {
 }
 
 /// Describes what a member was sent, for other programs.
-fn sheet_event(sheet: Option<&Sheet>) -> Value {
+fn sheet_event(sheet: Option<&SentPrompt>) -> Value {
     let Some(sheet) = sheet else { return json!({"type": "sheet", "member": null}) };
-    let Sheet { member, turn, attempt, table, system, prompt } = sheet;
+    let SentPrompt { member, turn, attempt, table, system, prompt } = sheet;
     json!({
         "type": "sheet", "member": member, "turn": turn, "attempt": attempt,
         "prompt": prompt, "systemFlag": system, "table": table,

@@ -5,17 +5,17 @@ mod lines;
 use std::io::{IsTerminal, Write as _, stdin, stdout};
 
 use clap::Args;
-use convoke_chat::{Company, Setup};
+use convoke_chat::{InputParser, Setup};
 use convoke_session::{MessageNumber, Store as _};
 
 use crate::commands::run::{Arguments as RunArguments, addressees};
 use crate::commands::sessions::short;
 use crate::conversation::project::Origin;
-use crate::conversation::{self, Conversation, Order, Players, sample};
+use crate::conversation::{self, AgentBackend, Conversation, ConversationOptions, sample};
 use crate::diagnostics::Deny;
+use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::program;
-use crate::surroundings;
 
 /// Holds a conversation between you and a team of agents in the whole terminal.
 ///
@@ -28,7 +28,7 @@ use crate::surroundings;
   printf 'Is it safe?\\n/quit\\n' | convoke chat --json")]
 pub struct Arguments {
     #[command(flatten)]
-    order: Order,
+    order: ConversationOptions,
     /// Who is called when your text calls nobody; by default the first agent of the team
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     to: Vec<String>,
@@ -57,9 +57,9 @@ fn has_screen() -> bool {
 }
 
 async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let surroundings = surroundings::of_process()?;
+    let host_environment = host_environment::of_process()?;
     let (observer, reports) = convoke_chat::reports();
-    let conversation = conversation::open(&arguments.order, &surroundings, observer).await?;
+    let conversation = conversation::open(&arguments.order, &host_environment, observer).await?;
     let setup = match setup(&arguments.to, &conversation).await {
         Ok(setup) => setup,
         Err(error) => {
@@ -88,7 +88,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
 /// Collects what a chat begins with.
 async fn setup(to: &[String], conversation: &Conversation) -> anyhow::Result<Setup> {
     let coordinator = &conversation.coordinator;
-    let team = coordinator.crew().team();
+    let team = coordinator.team_agents().team();
     let suggestion =
         (conversation.project.origin == Origin::Sample).then(|| sample::QUESTION.to_owned());
     Ok(Setup {
@@ -98,12 +98,12 @@ async fn setup(to: &[String], conversation: &Conversation) -> anyhow::Result<Set
         speaker: conversation.speaker().await?,
         to: addressees(to, conversation).await?,
         suggestion,
-        label: (conversation.players != Players::Agents).then_some("rehearsal"),
+        label: (conversation.players != AgentBackend::Agents).then_some("rehearsal"),
         diagnostics: conversation.diagnostics.clone(),
     })
 }
 
-fn company(conversation: &Conversation) -> Company {
-    let crew = conversation.coordinator.crew();
-    Company { roster: crew.roster().clone(), text: crew.team().context.text }
+fn company(conversation: &Conversation) -> InputParser {
+    let team_agents = conversation.coordinator.team_agents();
+    InputParser { roster: team_agents.roster().clone(), text: team_agents.team().context.text }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use convoke_explain::{AgentReport, Loaded, Report, Rule, Why};
+use convoke_explain::{AgentReport, LoadReason, Loaded, Report, Rule};
 use foldhash::fast::RandomState;
 
 /// A file, and what each agent does with it.
@@ -16,7 +16,7 @@ pub struct Row {
     pub bytes: Option<u64>,
     pub cells: Vec<Cell>,
     /// Why the first agent that loads it does.
-    pub why: Option<Why>,
+    pub why: Option<LoadReason>,
     /// The file that it is a link to.
     pub target: Option<PathBuf>,
 }
@@ -40,7 +40,7 @@ pub fn rows(report: &Report) -> Vec<Row> {
     let mut order = Order::of(base_paths(report));
     for agent in &report.agents {
         for file in &agent.loaded {
-            if let Why::Import { by, .. } = &file.why {
+            if let LoadReason::Import { by, .. } = &file.why {
                 order.insert_below(by, &file.path, file.depth);
             }
         }
@@ -109,7 +109,8 @@ fn importer(rule: &Rule) -> Option<&Path> {
 fn base_paths(report: &Report) -> Vec<PathBuf> {
     let mut paths = BTreeSet::new();
     for agent in &report.agents {
-        let loaded = agent.loaded.iter().filter(|file| !matches!(file.why, Why::Import { .. }));
+        let loaded =
+            agent.loaded.iter().filter(|file| !matches!(file.why, LoadReason::Import { .. }));
         let ignored = agent.ignored.iter().filter(|file| importer(&file.rule).is_none());
         paths.extend(loaded.map(|file| file.path.as_os_str()));
         paths.extend(ignored.map(|file| file.path.as_os_str()));

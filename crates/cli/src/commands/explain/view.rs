@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::path::Path;
 
-use convoke_explain::{AgentReport, Limit, Report, Rule, Why, tokens_estimate};
+use convoke_explain::{AgentReport, Limit, LoadReason, Report, Rule, tokens_estimate};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::findings::{Finding, Findings};
@@ -354,7 +354,7 @@ impl Fill {
         let (used, limit, whose) = match agent.limit {
             None => return Self { percent: 0, words: String::new() },
             Some(Limit::Shared(limit)) => {
-                let project = loaded.filter(|file| file.why != Why::User);
+                let project = loaded.filter(|file| file.why != LoadReason::User);
                 (project.map(|file| file.bytes_loaded).sum(), limit, "")
             }
             Some(Limit::EachFile(limit)) => {
@@ -363,7 +363,7 @@ impl Fill {
             }
             Some(Limit::Total(limit)) => (agent.bytes_loaded(), limit, ""),
         };
-        let is_cut = agent.loaded.iter().any(|file| !file.whole && file.why != Why::Memory);
+        let is_cut = agent.loaded.iter().any(|file| !file.whole && file.why != LoadReason::Memory);
         let percent = used.saturating_mul(100).checked_div(limit).unwrap_or(100).min(100);
         let percent = if is_cut { 100 } else { percent };
         Self { percent, words: format!("{percent:>3}% of {}{whose}", bytes(limit)) }
@@ -375,20 +375,20 @@ impl Fill {
 }
 
 /// Why a file is loaded, in a word or two.
-fn short_why(why: &Why) -> String {
+fn short_why(why: &LoadReason) -> String {
     match why {
-        Why::Managed => "managed".to_owned(),
-        Why::User => "user".to_owned(),
-        Why::Rule => "rule".to_owned(),
-        Why::MatchingRule(_) => "matching rule".to_owned(),
-        Why::Project => "project".to_owned(),
-        Why::Local => "local".to_owned(),
-        Why::ExtraDirectory => "added directory".to_owned(),
-        Why::Memory => "memory".to_owned(),
-        Why::Extension(name) => format!("extension {name}"),
-        Why::Import { line, .. } => format!("import, line {line}"),
-        Why::Read(_) => "after a read".to_owned(),
-        Why::Fallback => "fallback name".to_owned(),
+        LoadReason::Managed => "managed".to_owned(),
+        LoadReason::User => "user".to_owned(),
+        LoadReason::Rule => "rule".to_owned(),
+        LoadReason::MatchingRule(_) => "matching rule".to_owned(),
+        LoadReason::Project => "project".to_owned(),
+        LoadReason::Local => "local".to_owned(),
+        LoadReason::ExtraDirectory => "added directory".to_owned(),
+        LoadReason::Memory => "memory".to_owned(),
+        LoadReason::Extension(name) => format!("extension {name}"),
+        LoadReason::Import { line, .. } => format!("import, line {line}"),
+        LoadReason::Read(_) => "after a read".to_owned(),
+        LoadReason::Fallback => "fallback name".to_owned(),
     }
 }
 

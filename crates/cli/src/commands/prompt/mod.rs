@@ -16,8 +16,8 @@ use crate::conversation::home::Home;
 use crate::conversation::project::{Project, TEAM_FILE, find_team_file};
 use crate::conversation::trust::TrustedDirectories;
 use crate::diagnostics::Deny;
+use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::surroundings;
 
 /// Shows the exact prompt that a member would get now; nothing is sent.
 ///
@@ -113,9 +113,9 @@ fn assemble(arguments: &Arguments) -> anyhow::Result<AssemblerOutput<'static>> {
 }
 
 fn read_project(arguments: &Arguments) -> anyhow::Result<Project> {
-    let surroundings = surroundings::of_process()?;
-    let trusted = TrustedDirectories::load(&Home::of(&surroundings))?;
-    let found = || find_team_file(&surroundings.cwd).unwrap_or_else(|| TEAM_FILE.into());
+    let host_environment = host_environment::of_process()?;
+    let trusted = TrustedDirectories::load(&Home::of(&host_environment))?;
+    let found = || find_team_file(&host_environment.cwd).unwrap_or_else(|| TEAM_FILE.into());
     let path = arguments.team.clone().unwrap_or_else(found);
     Ok(Project::read(&path, &trusted)?)
 }

@@ -10,8 +10,8 @@ use crate::conversation::home::Home;
 use crate::conversation::project::Project;
 use crate::conversation::trust::TrustedDirectories;
 use crate::conversation::{project_of, sessions};
+use crate::host_environment;
 use crate::outcome::UsageError;
-use crate::surroundings;
 
 /// Assembles what a member would be sent: for the turn of its own that waits, else for the newest
 /// message.
@@ -21,10 +21,10 @@ pub(super) fn assemble(
 ) -> anyhow::Result<AssemblerOutput<'static>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let surroundings = surroundings::of_process()?;
-        let home = Home::of(&surroundings);
+        let host_environment = host_environment::of_process()?;
+        let home = Home::of(&host_environment);
         let trusted = TrustedDirectories::load(&home)?;
-        let store = sessions::open_store(&surroundings).await?;
+        let store = sessions::open_store(&host_environment).await?;
         let session = store.session(sessions::find(&store, written).await?).await?;
         let id = session.began.id;
         let project = match &arguments.team {

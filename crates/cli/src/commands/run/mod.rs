@@ -1,8 +1,8 @@
 //! `convoke run`: holds a conversation to its end.
 
 mod json;
+mod message;
 mod reached;
-mod saying;
 mod summary;
 mod tally;
 mod text;
@@ -12,21 +12,21 @@ use std::io::{self, IsTerminal, Stdout, stdout};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use convoke_session::event::Stop;
+use convoke_session::event::StopReason;
 use convoke_session::{Controls, Event, Rehearsal, Store as _, TurnId, TurnState};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+pub(in crate::commands) use self::message::addressees;
 use self::reached::Arrivals;
 pub(in crate::commands) use self::reached::Reached;
-pub(in crate::commands) use self::saying::addressees;
 use self::summary::End;
 use self::tally::Tally;
 use self::view::{Screen, View};
-use crate::conversation::{self, Conversation, Order};
+use crate::conversation::{self, Conversation, ConversationOptions};
 use crate::diagnostics::Deny;
+use crate::host_environment;
 use crate::outcome::Outcome;
-use crate::surroundings;
 use crate::terminal::Paint;
 
 /// Holds a conversation between you and a team of agents to its end, and shows it as it happens.
@@ -44,7 +44,7 @@ pub struct Arguments {
     #[arg(value_name = "TASK")]
     pub(in crate::commands) task: Option<String>,
     #[command(flatten)]
-    pub(in crate::commands) order: Order,
+    pub(in crate::commands) order: ConversationOptions,
     /// Who is called when your text calls nobody; by default the first agent of the team
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(in crate::commands) to: Vec<String>,
@@ -65,15 +65,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let surroundings = surroundings::of_process()?;
+    let host_environment = host_environment::of_process()?;
     let began = Instant::now();
     let (sender, mut events) = unbounded_channel();
     let observer = Box::new(move |event: Event| {
         // Nobody listens any more once the run has ended.
         let _ = sender.send(event);
     });
-    let mut conversation = conversation::open(&arguments.order, &surroundings, observer).await?;
-    let saying = match saying::what_to_say(arguments, &conversation).await {
+    let mut conversation =
+        conversation::open(&arguments.order, &host_environment, observer).await?;
+    let saying = match message::what_to_say(arguments, &conversation).await {
         Ok(saying) => saying,
         Err(error) => {
             conversation.discard().await?;
@@ -96,7 +97,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
 
 /// How a conversation ended.
 pub(in crate::commands) struct Finale {
-    pub(in crate::commands) stop: Stop,
+    pub(in crate::commands) stop: StopReason,
     pub(in crate::commands) reached: Vec<Reached>,
     pub(in crate::commands) elapsed: Duration,
 }
@@ -122,7 +123,7 @@ pub(in crate::commands) async fn conclude(
     show.closing(conversation, &End { stop: &stop, arrivals, elapsed, is_undone })?;
     let denied = show.denied(deny);
     Ok(match (denied, stop) {
-        (Outcome::Done, Stop::Idle { .. } | Stop::Addressed { .. }) => Outcome::Done,
+        (Outcome::Done, StopReason::Idle { .. } | StopReason::Addressed { .. }) => Outcome::Done,
         (Outcome::Done, _) => Outcome::Failed,
         (denied, _) => denied,
     })
@@ -155,7 +156,7 @@ pub(in crate::commands) async fn drive(
     events: &mut UnboundedReceiver<Event>,
     show: &mut Show,
     reached: &mut Vec<Reached>,
-) -> anyhow::Result<Stop> {
+) -> anyhow::Result<StopReason> {
     let controls = conversation.coordinator.controls();
     let mut interrupts = signal(SignalKind::interrupt())?;
     let mut ends = signal(SignalKind::terminate())?;
@@ -233,7 +234,7 @@ impl Show {
             let screen = Screen {
                 paint: Paint::for_stream(&out),
                 columns,
-                parallel: conversation.coordinator.crew().team().limits.parallel,
+                parallel: conversation.coordinator.team_agents().team().limits.parallel,
             };
             Audience::Person(View::new(out, screen))
         };

@@ -4,7 +4,7 @@ use convoke_core::{Code, Diagnostic};
 use convoke_session::{MemberName, SessionId, Store, StoreError, TurnId};
 use serde::Serialize;
 
-use crate::conversation::stage::Received;
+use crate::conversation::rehearsal_servers::Received;
 
 /// What reached the model in one turn.
 #[derive(Debug)]

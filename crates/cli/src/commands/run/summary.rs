@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use convoke_core::ledger::estimate_tokens;
-use convoke_session::event::Stop;
+use convoke_session::event::StopReason;
 
 use super::reached::Arrivals;
 use super::tally::{CountedTokens, MemberTally, Tally};
 use super::view::View;
 use crate::commands::sessions::short;
 use crate::conversation::project::Origin;
-use crate::conversation::{Conversation, Players};
+use crate::conversation::{AgentBackend, Conversation};
 use crate::figures::{number, seconds};
 use crate::program;
 use crate::terminal::printable;
@@ -20,7 +20,7 @@ use crate::terminal::printable;
 /// Says who is about to talk, and where.
 pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation) -> io::Result<()> {
     let paint = view.paint();
-    let team = conversation.coordinator.crew().team();
+    let team = conversation.coordinator.team_agents().team();
     let session = short(conversation.coordinator.session());
     let name = team.name.as_deref().unwrap_or("a conversation");
     let goes_on = if conversation.is_new { "session" } else { "goes on: session" };
@@ -30,14 +30,14 @@ pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation)
         paint.faint(&format!("{goes_on} {session}"))
     ))?;
     let players = match conversation.players {
-        Players::Agents => None,
-        Players::StandIns if conversation.project.origin == Origin::Sample => {
+        AgentBackend::Agents => None,
+        AgentBackend::StandIns if conversation.project.origin == Origin::Sample => {
             Some("A rehearsal of the built-in sample: a script answers. No account, no network.")
         }
-        Players::StandIns => {
+        AgentBackend::StandIns => {
             Some("A rehearsal: the built-in stand-in answers. No account, no network.")
         }
-        Players::Clis => Some(
+        AgentBackend::Clis => Some(
             "A rehearsal: the installed programs run in private homes, and a model server on this machine answers.",
         ),
     };
@@ -67,7 +67,7 @@ pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation)
 
 /// How a run ended.
 pub(super) struct End<'a> {
-    pub(super) stop: &'a Stop,
+    pub(super) stop: &'a StopReason,
     pub(super) arrivals: Arrivals,
     pub(super) elapsed: Duration,
     /// Whether an earlier run left a turn undone, and this one took none.
@@ -84,7 +84,7 @@ pub(super) fn closing<W: Write>(
     let paint = view.paint();
     let End { stop, arrivals, elapsed, is_undone } = *end;
     let (ended, is_good) = match stop {
-        Stop::Idle { person } if tally.turns() == 0 && tally.messages > 0 => {
+        StopReason::Idle { person } if tally.turns() == 0 && tally.messages > 0 => {
             (format!("Nobody was called: back to {person}."), false)
         }
         stop => ending(stop),
@@ -94,7 +94,7 @@ pub(super) fn closing<W: Write>(
     if !tally.members.is_empty() {
         view.line("")?;
         let mut members = tally.members.clone();
-        if conversation.players == Players::StandIns {
+        if conversation.players == AgentBackend::StandIns {
             // A stand-in has no model whose tokens it could count.
             for member in &mut members {
                 member.counted_tokens = None;
@@ -124,13 +124,15 @@ pub(super) fn closing<W: Write>(
     }
     let (program, id) = (program::name(), short(conversation.coordinator.session()));
     let again = match stop {
-        Stop::TurnFailed { .. } | Stop::Cancelled { .. } | Stop::Left => " --retry".to_owned(),
+        StopReason::TurnFailed { .. } | StopReason::Cancelled { .. } | StopReason::Left => {
+            " --retry".to_owned()
+        }
         _ if is_undone => " --retry".to_owned(),
-        Stop::Addressed { .. } => " \"…\"".to_owned(),
+        StopReason::Addressed { .. } => " \"…\"".to_owned(),
         _ => String::new(),
     };
     let go_on = match stop {
-        Stop::Addressed { person, .. } => format!("answer as {person}"),
+        StopReason::Addressed { person, .. } => format!("answer as {person}"),
         _ if is_undone => "try the last turn again".to_owned(),
         _ => "go on with this session".to_owned(),
     };
@@ -151,28 +153,28 @@ pub(super) fn closing<W: Write>(
 }
 
 /// Says why a conversation stopped, and whether that is as it should be.
-fn ending(stop: &Stop) -> (String, bool) {
+fn ending(stop: &StopReason) -> (String, bool) {
     match stop {
-        Stop::Idle { person } => {
+        StopReason::Idle { person } => {
             (format!("Nobody has anything left to say: back to {person}."), true)
         }
-        Stop::Addressed { person, answers, .. } => {
+        StopReason::Addressed { person, answers, .. } => {
             (format!("It is {person}'s turn to answer message {answers}."), true)
         }
-        Stop::TurnFailed { person, turns } => {
+        StopReason::TurnFailed { person, turns } => {
             let members: Vec<&str> = turns.iter().map(|turn| turn.member.as_str()).collect();
             (format!("{} could not answer: back to {person}.", members.join(", ")), false)
         }
-        Stop::Cancelled { person } => (format!("Cancelled: back to {person}."), false),
-        Stop::Left => ("Left; everything is saved.".to_owned(), false),
-        Stop::TurnLimit { person, limit } => {
+        StopReason::Cancelled { person } => (format!("Cancelled: back to {person}."), false),
+        StopReason::Left => ("Left; everything is saved.".to_owned(), false),
+        StopReason::TurnLimit { person, limit } => {
             (format!("Stopped after {limit} turns without a person: back to {person}."), false)
         }
-        Stop::Repetition { person, member, times } => (
+        StopReason::Repetition { person, member, times } => (
             format!("Stopped: {member} said the same thing {times} times. Back to {person}."),
             false,
         ),
-        Stop::QueueFull { person, limit, left_out } => (
+        StopReason::QueueFull { person, limit, left_out } => (
             format!(
                 "Stopped: {left_out} more turns were called for than the {limit} that may wait. Back to {person}."
             ),

@@ -4,7 +4,7 @@ use std::io::{self, Write as _, stderr, stdout};
 
 use clap::Args;
 use convoke_agent::event::Event;
-use convoke_agent::{Delivery, Verdict};
+use convoke_agent::{TurnInput, Verdict};
 use convoke_core::Diagnostic;
 use convoke_model::{ThreadId, undo_compaction};
 use convoke_session::store::Holder;
@@ -15,9 +15,9 @@ use super::{Which, write_json};
 use crate::conversation::{ModelMember, model_member, now};
 use crate::diagnostics::{self, Deny};
 use crate::following::{Followed, follow};
+use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::requests::retry;
-use crate::surroundings;
 use crate::terminal::{Paint, shown_on};
 use crate::threads::{BroughtBack, StoredThreads, compacted};
 
@@ -43,17 +43,17 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
     // Nobody takes a turn with the thread while it changes.
     let _hold = store.hold(id, Holder::this_process(now())).await?;
     let session = store.session(id).await?;
-    let surroundings = surroundings::of_process()?;
+    let host_environment = host_environment::of_process()?;
     let ModelMember { agent, thread, directory, trust, mut diagnostics } =
-        model_member(store, &session, &arguments.member, &surroundings)?;
+        model_member(store, &session, &arguments.member, &host_environment)?;
     let member = &arguments.member;
     let (value, text) = if arguments.undo {
         let undone = undo_compaction(&StoredThreads(store.clone()), &thread).await?;
         let undone = BroughtBack::from(undone);
         (json!({"summary": null, "undone": undone}), undone.line(member))
     } else {
-        let mut delivery = Delivery::new(String::new(), directory);
-        delivery.trust = trust;
+        let mut turn_input = TurnInput::new(String::new(), directory);
+        turn_input.trust = trust;
         let mut err = stderr();
         let (paint, redactor) = (Paint::for_stream(&err), agent.redactor());
         let note = |event: &Event<'_>| match retry(&event.kind) {
@@ -62,7 +62,7 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
             }
             _ => Ok(()),
         };
-        let Followed { ended, shown, .. } = follow(agent.start_compaction(delivery), note).await;
+        let Followed { ended, shown, .. } = follow(agent.start_compaction(turn_input), note).await;
         shown?;
         diagnostics.extend(ended.diagnostics);
         let value = json!({"summary": null, "undone": null, "outcome": ended.verdict});

@@ -18,8 +18,8 @@ use convoke_session::{SessionId, SqliteStore, TurnId};
 use serde::Serialize;
 
 use crate::conversation::sessions::{find, open_store};
+use crate::host_environment;
 use crate::outcome::Outcome;
-use crate::surroundings;
 
 /// Shows, resumes, copies and checks conversations.
 ///
@@ -69,7 +69,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let store = open_store(&surroundings::of_process()?).await?;
+        let store = open_store(&host_environment::of_process()?).await?;
         match &command {
             StoredCommand::List(arguments) => list::run(arguments, &store).await,
             StoredCommand::Show(arguments) => show::run(arguments, &store).await,

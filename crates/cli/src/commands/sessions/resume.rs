@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::Which;
 use crate::commands::run;
-use crate::conversation::{Order, Rehearse};
+use crate::conversation::{ConversationOptions, Rehearse};
 use crate::diagnostics::Deny;
 
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ pub(super) struct Arguments {
 impl From<Arguments> for run::Arguments {
     fn from(arguments: Arguments) -> Self {
         let Arguments { which, task, team, rehearse, to, retry, json, deny } = arguments;
-        let order = Order { team, session: Some(which.id), rehearse };
+        let order = ConversationOptions { team, session: Some(which.id), rehearse };
         Self { task, order, to, retry, json, deny }
     }
 }

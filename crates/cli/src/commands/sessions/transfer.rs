@@ -13,13 +13,13 @@ use serde_json::json;
 
 use super::{Which, write_json};
 use crate::conversation::home::Home;
-use crate::conversation::kept::without_secrets;
 use crate::conversation::now;
 use crate::conversation::project::{Project, find_team_file};
+use crate::conversation::team_redaction::without_secrets;
 use crate::conversation::trust::TrustedDirectories;
 use crate::diagnostics::{self, Deny};
+use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::surroundings;
 use crate::terminal::Paint;
 use crate::threads;
 
@@ -133,14 +133,14 @@ pub(super) async fn import(arguments: &Import, store: &SqliteStore) -> anyhow::R
 
 /// Returns what a snapshot, which knows no team, begins with.
 fn new_session(arguments: &Import, text: &str) -> anyhow::Result<NewSession> {
-    let surroundings = surroundings::of_process()?;
-    let trusted = TrustedDirectories::load(&Home::of(&surroundings))?;
-    let path = arguments.team.clone().or_else(|| find_team_file(&surroundings.cwd));
+    let host_environment = host_environment::of_process()?;
+    let trusted = TrustedDirectories::load(&Home::of(&host_environment))?;
+    let path = arguments.team.clone().or_else(|| find_team_file(&host_environment.cwd));
     let mut new = NewSession {
         id: SessionId::generate(),
         created_at: now(),
         name: None,
-        directory: surroundings.cwd.display().to_string(),
+        directory: host_environment.cwd.display().to_string(),
         team: String::new(),
         task: None,
         rehearsal: None,

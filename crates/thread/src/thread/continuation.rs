@@ -19,7 +19,7 @@ use crate::record::Record;
 /// What a model was last told of its situation: one text for each place.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Told(BTreeMap<String, String>);
+pub struct LastSituation(BTreeMap<String, String>);
 
 impl<'a> Thread<'a> {
     /// Goes on with a recorded thread under its own id, and tells what has changed.
@@ -27,7 +27,7 @@ impl<'a> Thread<'a> {
         setup: Setup<'a>,
         config: Config,
         record: &Record,
-        told: &Told,
+        told: &LastSituation,
     ) -> Result<Self, ThreadError> {
         let base = record.base_instructions.as_deref();
         let mut thread = Self::new(setup, config, &record.id, base)?;
@@ -44,13 +44,13 @@ impl<'a> Thread<'a> {
     }
 
     /// Returns what the model has been told of the situation as it is now.
-    pub fn told(&self) -> Told {
+    pub fn told(&self) -> LastSituation {
         let entries = self.build_initial_context(&self.previous, &mut Vec::new());
         let texts = entries.iter().filter_map(|entry| Some((place(entry)?, text(entry))));
-        Told(texts.map(|(place, text)| (place.to_owned(), text)).collect())
+        LastSituation(texts.map(|(place, text)| (place.to_owned(), text)).collect())
     }
 
-    fn tell_changes(&mut self, told: &Told) {
+    fn tell_changes(&mut self, told: &LastSituation) {
         let mut diagnostics = Vec::new();
         let now = self.build_initial_context(&self.previous, &mut diagnostics);
         let mut withdrawn = told.0.clone();

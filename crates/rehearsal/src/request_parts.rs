@@ -8,7 +8,7 @@ use crate::wire::Wire;
 
 /// A request, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Anatomy {
+pub struct RequestParts {
     /// The parts that the model reads, in the order of the request.
     pub parts: Vec<Part>,
     /// The bytes of the whole body.
@@ -42,7 +42,7 @@ pub enum PartKind {
     Tool,
 }
 
-impl Anatomy {
+impl RequestParts {
     /// Takes a request apart.
     pub fn of(wire: Wire, body: &[u8]) -> Result<Self, serde_json::Error> {
         let value: Value = serde_json::from_slice(body)?;
@@ -237,11 +237,11 @@ mod tests {
 
     fn shown(wire: Wire, body: &Value) -> String {
         let body = body.to_string();
-        let anatomy = Anatomy::of(wire, body.as_bytes()).unwrap();
-        let texts = anatomy.parts.iter().map(|part| part.text.len());
-        let envelope = anatomy.envelope_bytes();
+        let request_parts = RequestParts::of(wire, body.as_bytes()).unwrap();
+        let texts = request_parts.parts.iter().map(|part| part.text.len());
+        let envelope = request_parts.envelope_bytes();
         assert_eq!(texts.sum::<usize>() as u64 + envelope, body.len() as u64);
-        let parts = anatomy.parts.iter().map(|part| {
+        let parts = request_parts.parts.iter().map(|part| {
             let Part { kind, place, role, title, text } = part;
             format!("{kind:?} {place} {} | {title} | {text}\n", role.as_deref().unwrap_or("-"))
         });
@@ -297,10 +297,13 @@ mod tests {
     fn odd_bodies_have_an_envelope_and_no_parts() {
         for body in ["{}", "[]", "null", r#"{"messages": {"a": 1}, "tools": 3, "input": 7}"#] {
             for wire in [Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini] {
-                let anatomy = Anatomy::of(wire, body.as_bytes()).unwrap();
-                assert_eq!((anatomy.parts.len(), anatomy.envelope_bytes()), (0, body.len() as u64));
+                let request_parts = RequestParts::of(wire, body.as_bytes()).unwrap();
+                assert_eq!(
+                    (request_parts.parts.len(), request_parts.envelope_bytes()),
+                    (0, body.len() as u64)
+                );
             }
         }
-        assert!(Anatomy::of(Wire::Chat, b"{").is_err());
+        assert!(RequestParts::of(Wire::Chat, b"{").is_err());
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Read as _;
 
 use convoke_core::name::NameKey;
-use convoke_session::Saying;
+use convoke_session::PersonMessage;
 
 use super::Arguments;
 use crate::conversation::project::Origin;
@@ -17,7 +17,7 @@ const BEGIN: &str = "Please begin with the team task.";
 pub(super) async fn what_to_say(
     arguments: &Arguments,
     conversation: &Conversation,
-) -> anyhow::Result<Option<Saying>> {
+) -> anyhow::Result<Option<PersonMessage>> {
     let text = match arguments.task.as_deref() {
         Some("-") => {
             let mut text = String::new();
@@ -47,7 +47,7 @@ pub(super) async fn what_to_say(
         return Err(UsageError("the task is empty".to_owned()).into());
     }
     let to = addressees(&arguments.to, conversation).await?;
-    Ok(Some(Saying::new(conversation.speaker().await?.as_str(), text).to(to)))
+    Ok(Some(PersonMessage::new(conversation.speaker().await?.as_str(), text).to(to)))
 }
 
 /// Returns who is called when a text names nobody.
@@ -55,7 +55,7 @@ pub(in crate::commands) async fn addressees(
     to: &[String],
     conversation: &Conversation,
 ) -> anyhow::Result<Vec<String>> {
-    let roster = conversation.coordinator.crew().roster();
+    let roster = conversation.coordinator.team_agents().roster();
     if to.is_empty() {
         let listener = conversation.listener().await?;
         let listener = listener.ok_or_else(|| {

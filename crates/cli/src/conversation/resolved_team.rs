@@ -12,17 +12,17 @@ use convoke_agent::config::Kind;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::redact::Redactor;
 use convoke_core::{Code, Diagnostic};
-use convoke_inspect::Surroundings;
+use convoke_inspect::HostEnvironment;
 use convoke_model::{ModelAgent, Settings, ThreadId};
 use convoke_session::prompt::InstructionFile;
-use convoke_session::{Crew, MemberName, Seat, SessionId, SqliteStore};
+use convoke_session::{MemberAgent, MemberName, SessionId, SqliteStore, TeamAgents};
 use convoke_team::{AgentSettings, MemberKind, Team};
 
-use super::engagement::{Engagement, engage};
 use super::home::Home;
 use super::project::{Origin, Project};
-use super::stage::{Stage, vendor_of};
-use super::{Players, sample};
+use super::rehearsal_servers::{RehearsalServers, vendor_of};
+use super::resolved_agent::{ResolvedAgent, resolve_agent};
+use super::{AgentBackend, sample};
 use crate::machine;
 use crate::outcome::UsageError;
 use crate::threads::StoredThreads;
@@ -31,31 +31,31 @@ use crate::threads::StoredThreads;
 const PACE: Duration = Duration::from_millis(10);
 
 /// A team with its agents.
-pub(super) struct Cast {
-    pub(super) crew: Crew,
-    pub(super) stage: Stage,
+pub(super) struct ResolvedTeam {
+    pub(super) team_agents: TeamAgents,
+    pub(super) stage: RehearsalServers,
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
 /// What agents are found with.
-pub(super) struct Casting<'a> {
+pub(super) struct AgentResolver<'a> {
     pub(super) project: &'a Project,
-    pub(super) players: Players,
+    pub(super) players: AgentBackend,
     /// How many turns each member has done already: a script goes on after them.
     pub(super) done: HashMap<MemberName, usize>,
     /// Which session the threads of models belong to, and where they are kept.
     pub(super) session: SessionId,
     pub(super) store: &'a SqliteStore,
     pub(super) home: &'a Home,
-    pub(super) surroundings: &'a Surroundings,
+    pub(super) host_environment: &'a HostEnvironment,
 }
 
-impl Casting<'_> {
+impl AgentResolver<'_> {
     /// Finds an agent for every member that is one.
-    pub(super) async fn fill(&self) -> anyhow::Result<Cast> {
+    pub(super) async fn fill(&self) -> anyhow::Result<ResolvedTeam> {
         let catalog = self.home.read_catalog()?;
         let mut team = self.project.team.clone();
-        let mut stage = Stage::default();
+        let mut stage = RehearsalServers::default();
         let mut diagnostics = Vec::new();
         let mut seats = HashMap::new();
         let mut secrets: Vec<_> = self.environment();
@@ -63,61 +63,62 @@ impl Casting<'_> {
         for member in &self.project.team.members {
             let Some(settings) = member.agent() else { continue };
             let name = MemberName::new(&*member.name);
-            let engaged = engage(self.project, &catalog, &member.name, settings, &mut diagnostics);
+            let engaged =
+                resolve_agent(self.project, &catalog, &member.name, settings, &mut diagnostics);
             // A rehearsal refuses what the real run would.
             let engaged = engaged?;
             let own = engaged.definition.env.iter();
             secrets.extend(own.map(|(name, value)| (name.into(), value.into())));
             set_format(&mut team, &member.name, &engaged);
             let agent: Arc<dyn Agent> = match self.players {
-                Players::Agents if engaged.definition.kind == Kind::Api => {
+                AgentBackend::Agents if engaged.definition.kind == Kind::Api => {
                     let model = self.model(&name, settings, &engaged, &mut diagnostics)?;
                     keys.extend(model.key());
                     Arc::new(model)
                 }
-                Players::Agents => agent(engaged.definition.clone(), self.host()?).into(),
-                Players::Clis => {
+                AgentBackend::Agents => agent(engaged.definition.clone(), self.host()?).into(),
+                AgentBackend::Clis => {
                     self.rehearse(&name, &engaged, &mut stage, &mut diagnostics).await?
                 }
-                Players::StandIns => self.stand_in(&name),
+                AgentBackend::StandIns => self.stand_in(&name),
             };
-            seats.insert(name, self.seat(agent, settings, engaged)?);
+            seats.insert(name, self.member_agent(agent, settings, engaged)?);
         }
-        let mut crew = Crew::new(team, seats);
+        let mut team_agents = TeamAgents::new(team, seats);
         let redactor = Redactor::for_env(&secrets);
-        crew.redactor = keys.iter().fold(redactor, |redactor, key| key.known_to(&redactor));
-        Ok(Cast { crew, stage, diagnostics })
+        team_agents.redactor = keys.iter().fold(redactor, |redactor, key| key.known_to(&redactor));
+        Ok(ResolvedTeam { team_agents, stage, diagnostics })
     }
 
-    fn seat(
+    fn member_agent(
         &self,
         agent: Arc<dyn Agent>,
         settings: &AgentSettings,
-        engaged: Engagement,
-    ) -> Result<Seat, UsageError> {
+        engaged: ResolvedAgent,
+    ) -> Result<MemberAgent, UsageError> {
         let text = self.project.read_instructions(settings)?;
         let file = settings.instructions_file.clone().zip(text);
-        let mut seat = Seat::new(agent, &self.project.directory);
-        seat.instruction_file = file.map(|(path, text)| InstructionFile { path, text });
-        seat.model.clone_from(&settings.model);
-        seat.trust = self.project.trust;
-        seat.permissions = engaged.permissions;
+        let mut member_agent = MemberAgent::new(agent, &self.project.directory);
+        member_agent.instruction_file = file.map(|(path, text)| InstructionFile { path, text });
+        member_agent.model.clone_from(&settings.model);
+        member_agent.trust = self.project.trust;
+        member_agent.permissions = engaged.permissions;
         if let Some(cwd) = engaged.cwd {
-            seat.cwd = self.project.directory.join(cwd);
+            member_agent.cwd = self.project.directory.join(cwd);
         }
-        Ok(seat)
+        Ok(member_agent)
     }
 
     /// Lets a member's own program talk to a server of ours, where it can be made to.
     async fn rehearse(
         &self,
         name: &MemberName,
-        engaged: &Engagement,
-        stage: &mut Stage,
+        engaged: &ResolvedAgent,
+        stage: &mut RehearsalServers,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> anyhow::Result<Arc<dyn Agent>> {
         let definition = &engaged.definition;
-        let program = self.surroundings.program(OsStr::new(definition.program()));
+        let program = self.host_environment.program(OsStr::new(definition.program()));
         let (Some(vendor), Some(program)) = (vendor_of(definition.kind), program) else {
             let message = match vendor_of(definition.kind) {
                 Some(_) => format!("`{}` is not installed", definition.program()),
@@ -133,7 +134,7 @@ impl Casting<'_> {
             let all = sample::lines(name.as_str());
             lines = all[self.done(name, all.len())..].to_vec();
         }
-        let host = stage.enter(name.clone(), vendor, lines, self.surroundings, state).await?;
+        let host = stage.enter(name.clone(), vendor, lines, self.host_environment, state).await?;
         let mut definition = definition.clone();
         definition.command = Some(program.display().to_string());
         // The private home's variables lead to our server; the user's own could lead past it.
@@ -146,7 +147,7 @@ impl Casting<'_> {
         &self,
         name: &MemberName,
         settings: &AgentSettings,
-        engaged: &Engagement,
+        engaged: &ResolvedAgent,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> anyhow::Result<ModelAgent> {
         let thread = self.thread_of(name);
@@ -182,7 +183,7 @@ impl Casting<'_> {
         };
         let name = MemberName::new(&*member.name);
         let catalog = self.home.read_catalog()?;
-        let engaged = engage(self.project, &catalog, &member.name, settings, diagnostics)?;
+        let engaged = resolve_agent(self.project, &catalog, &member.name, settings, diagnostics)?;
         if engaged.definition.kind != Kind::Api {
             let program = engaged.definition.program();
             let why = format!(
@@ -216,12 +217,12 @@ impl Casting<'_> {
     }
 
     fn environment(&self) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
-        self.surroundings.environment.clone().into_iter().collect()
+        self.host_environment.environment.clone().into_iter().collect()
     }
 }
 
 /// A member's prompts are in the format of what it really is, whatever the user calls it.
-fn set_format(team: &mut Team, member: &str, engaged: &Engagement) {
+fn set_format(team: &mut Team, member: &str, engaged: &ResolvedAgent) {
     let found = team.members.iter_mut().find(|other| other.name == member);
     if let Some(MemberKind::Agent(settings)) = found.map(|member| &mut member.kind) {
         let format = match engaged.definition.kind {

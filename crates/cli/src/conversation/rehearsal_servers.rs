@@ -10,14 +10,14 @@ use convoke_agent::adapter::Host;
 use convoke_agent::config::Kind;
 use convoke_agent::endpoint;
 use convoke_agent::process::guardian::Guardian;
-use convoke_inspect::Surroundings;
-use convoke_rehearsal::{Anatomy, Answer, PartKind, Rehearsal, Script, start};
+use convoke_inspect::HostEnvironment;
+use convoke_rehearsal::{Answer, PartKind, Rehearsal, RequestParts, Script, start};
 use convoke_session::MemberName;
 use tempfile::TempDir;
 
 /// The members whose programs talk to a server of ours.
 #[derive(Debug, Default)]
-pub struct Stage {
+pub struct RehearsalServers {
     actors: Vec<Actor>,
 }
 
@@ -42,14 +42,14 @@ pub struct Received {
     pub messages: Vec<String>,
 }
 
-impl Stage {
+impl RehearsalServers {
     /// Sets up a member's server and home, and returns the machine as its program will see it.
     pub(super) async fn enter(
         &mut self,
         member: MemberName,
         vendor: Vendor,
         lines: Vec<&str>,
-        surroundings: &Surroundings,
+        host_environment: &HostEnvironment,
         state_dir: PathBuf,
     ) -> anyhow::Result<Host> {
         let home = tempfile::Builder::new()
@@ -59,7 +59,7 @@ impl Stage {
         let server = start(Script::new(lines.into_iter().map(Answer::say))).await?;
         let address = server.base_url();
         endpoint::configure(vendor, &address, home.path())?;
-        let kept = surroundings.environment.iter().filter(|(name, _)| endpoint::is_kept(name));
+        let kept = host_environment.environment.iter().filter(|(name, _)| endpoint::is_kept(name));
         let kept = kept.map(|(name, value)| (name.clone(), value.clone()));
         let own = endpoint::environment(vendor, &address, home.path());
         let own = own.into_iter().map(|(name, value)| (OsString::from(name), value));
@@ -81,14 +81,14 @@ impl Stage {
         let calls = actor.server.model_calls();
         let fresh = calls.get(actor.seen..).unwrap_or_default();
         let first = fresh.iter().find(|call| call.is_turn())?;
-        let anatomy = Anatomy::of(first.model_call()?.wire, &first.body).ok()?;
+        let request_parts = RequestParts::of(first.model_call()?.wire, &first.body).ok()?;
         actor.seen = calls.len();
         let texts = |kind: PartKind| {
-            let parts = anatomy.parts.iter().filter(move |part| part.kind == kind);
+            let parts = request_parts.parts.iter().filter(move |part| part.kind == kind);
             parts.map(|part| part.text.clone()).collect()
         };
         Some(Received {
-            bytes: anatomy.body_bytes,
+            bytes: request_parts.body_bytes,
             system: texts(PartKind::System),
             messages: texts(PartKind::Message),
         })

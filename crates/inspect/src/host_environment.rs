@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// What a program finds around it.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub struct HostEnvironment {
     /// The environment.
     pub environment: BTreeMap<OsString, OsString>,
     /// The user's home directory.
@@ -15,7 +15,7 @@ pub struct Surroundings {
     pub cwd: PathBuf,
 }
 
-impl Surroundings {
+impl HostEnvironment {
     /// Returns a variable of the environment that is set and not empty.
     pub fn variable(&self, name: &str) -> Option<&OsStr> {
         let value = self.environment.get(OsStr::new(name))?;

@@ -59,7 +59,7 @@ pub fn is_private_dir(dir: &Path) -> bool {
 
 /// A child that a guardian holds. When this is dropped, the guardian ends the child.
 #[derive(Debug)]
-pub struct Held {
+pub struct GuardedChild {
     guardian: Child,
     control: OwnedWriteHalf,
     reports: Lines<BufReader<OwnedReadHalf>>,
@@ -96,7 +96,7 @@ impl Report {
     }
 }
 
-impl Held {
+impl GuardedChild {
     /// Starts a program under a guardian.
     pub async fn start(launch: &Launch, guardian: &Guardian) -> Result<(Self, Pipes), StartError> {
         if !launch.cwd.is_dir() {
@@ -180,7 +180,7 @@ impl Held {
     }
 }
 
-impl Held {
+impl GuardedChild {
     /// Ends what carries the mark of this turn: the private directory in its environment.
     async fn end_marked(&self) -> u64 {
         let mut mark = b"TMPDIR=".to_vec();

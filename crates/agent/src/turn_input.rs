@@ -9,7 +9,7 @@ use crate::usage::Usage;
 
 /// What one turn is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivery {
+pub struct TurnInput {
     /// Text that stands beside the agent's own instructions, when the agent takes one.
     pub system: Option<String>,
     /// The text that the agent answers.
@@ -27,7 +27,7 @@ pub struct Delivery {
     /// What the turn may use.
     pub limits: Limits,
     /// Who keeps what the agent remembers of the turn.
-    pub keeper: Keeper,
+    pub keeper: ThreadWriter,
     /// Which turn of a session this is, for what an agent of ours keeps of it.
     pub turn: Option<TurnName>,
 }
@@ -43,7 +43,7 @@ pub struct TurnName {
     pub attempt: u32,
 }
 
-impl Delivery {
+impl TurnInput {
     /// Creates a delivery with the narrowest permissions and the usual limits.
     pub fn new(prompt: impl Into<String>, cwd: impl Into<PathBuf>) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Delivery {
             trust: Trust::Untrusted,
             limits: Limits::default(),
             turn: None,
-            keeper: Keeper::Agent,
+            keeper: ThreadWriter::Agent,
         }
     }
 }
@@ -88,7 +88,7 @@ pub enum Trust {
 
 /// Who keeps what an agent remembers of a turn, where the agent has no memory outside of Convoke.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Keeper {
+pub enum ThreadWriter {
     /// The agent does, before its turn ends.
     #[default]
     Agent,

@@ -2,7 +2,7 @@
 //! may.
 
 use convoke_agent::config::{Catalog, Definition};
-use convoke_agent::delivery::{Permissions, Trust};
+use convoke_agent::turn_input::{Permissions, Trust};
 use convoke_core::Diagnostic;
 use convoke_core::name::nearest;
 use convoke_team::AgentSettings;
@@ -12,7 +12,7 @@ use crate::outcome::UsageError;
 
 /// A member's agent and what it may do.
 #[derive(Debug)]
-pub(super) struct Engagement {
+pub(super) struct ResolvedAgent {
     pub(super) definition: Definition,
     pub(super) permissions: Permissions,
     /// The directory to work in, below the project's.
@@ -20,13 +20,13 @@ pub(super) struct Engagement {
 }
 
 /// Engages an agent. Settings that need trust and have none are left out, with a diagnostic for each.
-pub(super) fn engage(
+pub(super) fn resolve_agent(
     project: &Project,
     catalog: &Catalog,
     member: &str,
     settings: &AgentSettings,
     refused: &mut Vec<Diagnostic>,
-) -> Result<Engagement, UsageError> {
+) -> Result<ResolvedAgent, UsageError> {
     let field = |name: &str| format!("{}: `member.{member}.{name}`", project.file);
     let Some(known) = catalog.get(&settings.agent) else {
         let names: Vec<&str> = catalog.iter().map(|(name, _)| name).collect();
@@ -69,7 +69,7 @@ pub(super) fn engage(
     let narrow = asked.filter(|&asked| asked <= Permissions::default());
     let wide = wide.filter(|_| may("sandbox", true));
     let permissions = wide.or(narrow).or(definition.permissions).unwrap_or_default();
-    Ok(Engagement { definition, permissions, cwd })
+    Ok(ResolvedAgent { definition, permissions, cwd })
 }
 
 fn permissions(word: &str) -> Option<Permissions> {
@@ -98,13 +98,13 @@ mod tests {
         sandbox = "full"
     "#;
 
-    fn engaged(trust: Trust) -> (Engagement, Vec<String>) {
+    fn engaged(trust: Trust) -> (ResolvedAgent, Vec<String>) {
         let project =
             Project::of("convoke.toml".to_owned(), TEAM.to_owned(), "/p".into(), trust).unwrap();
         let settings = project.team.members[0].agent().unwrap();
         let mut refused = Vec::new();
         let catalog = Catalog::built_in();
-        let engagement = engage(&project, &catalog, "max", settings, &mut refused).unwrap();
+        let engagement = resolve_agent(&project, &catalog, "max", settings, &mut refused).unwrap();
         (engagement, refused.into_iter().map(|diagnostic| diagnostic.message).collect())
     }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use convoke_agent::Agent;
-use convoke_agent::delivery::{Delivery, Permissions, Trust};
 use convoke_agent::redact::Redactor;
+use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
 use convoke_team::Team;
 
 use crate::id::{MemberName, Millis};
@@ -19,10 +19,10 @@ pub type Clock = Arc<dyn Fn() -> Millis + Send + Sync>;
 
 /// A team with its agents.
 #[derive(Clone)]
-pub struct Crew {
+pub struct TeamAgents {
     team: Team,
     roster: Roster,
-    seats: HashMap<MemberName, Seat>,
+    seats: HashMap<MemberName, MemberAgent>,
     /// What takes secrets out of events before they are shown or stored.
     pub redactor: Redactor,
     /// What tells the time.
@@ -31,7 +31,7 @@ pub struct Crew {
 
 /// An agent in its place, and what each of its turns is given besides the prompt.
 #[derive(Clone)]
-pub struct Seat {
+pub struct MemberAgent {
     /// The agent.
     pub agent: Arc<dyn Agent>,
     /// The directory that it works in.
@@ -46,7 +46,7 @@ pub struct Seat {
     pub instruction_file: Option<InstructionFile>,
 }
 
-impl Seat {
+impl MemberAgent {
     /// Seats an agent with the narrowest permissions.
     pub fn new(agent: Arc<dyn Agent>, cwd: impl Into<PathBuf>) -> Self {
         Self {
@@ -60,21 +60,26 @@ impl Seat {
     }
 
     /// Creates what a turn is given. The agent begins a new session: see [`crate::prompt`].
-    pub(super) fn delivery(&self, prompt: String, system: Option<String>, team: &Team) -> Delivery {
-        let mut delivery = Delivery::new(prompt, &self.cwd);
-        delivery.system = system;
-        delivery.permissions = self.permissions;
-        delivery.model.clone_from(&self.model);
-        delivery.trust = self.trust;
-        delivery.limits.turn = team.limits.turn_timeout;
-        delivery
+    pub(super) fn turn_input(
+        &self,
+        prompt: String,
+        system: Option<String>,
+        team: &Team,
+    ) -> TurnInput {
+        let mut turn_input = TurnInput::new(prompt, &self.cwd);
+        turn_input.system = system;
+        turn_input.permissions = self.permissions;
+        turn_input.model.clone_from(&self.model);
+        turn_input.trust = self.trust;
+        turn_input.limits.turn = team.limits.turn_timeout;
+        turn_input
     }
 }
 
-impl Crew {
+impl TeamAgents {
     /// Puts agents into a team's places, by the names of their members. A team without people gets one
     /// called `user`. A member whose place is empty fails when it is its turn.
-    pub fn new(mut team: Team, seats: HashMap<MemberName, Seat>) -> Self {
+    pub fn new(mut team: Team, seats: HashMap<MemberName, MemberAgent>) -> Self {
         ensure_person(&mut team);
         let roster = Roster::of(&team);
         Self { team, roster, seats, redactor: Redactor::default(), clock: Arc::new(system_time) }
@@ -90,7 +95,7 @@ impl Crew {
         &self.roster
     }
 
-    pub(super) fn seat(&self, member: &MemberName) -> Option<&Seat> {
+    pub(super) fn member_agent(&self, member: &MemberName) -> Option<&MemberAgent> {
         self.seats.get(member)
     }
 

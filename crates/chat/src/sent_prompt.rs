@@ -5,7 +5,7 @@ use convoke_session::{Attempt, MemberName, SessionId, Store, StoreError, TurnId}
 
 /// What a member was sent in one turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sheet {
+pub struct SentPrompt {
     /// Who.
     pub member: MemberName,
     /// In which turn.
@@ -20,7 +20,7 @@ pub struct Sheet {
     pub prompt: String,
 }
 
-impl Sheet {
+impl SentPrompt {
     /// Returns the texts, one after the other.
     pub fn texts(&self) -> String {
         let prompt = &self.prompt;
@@ -41,7 +41,7 @@ pub async fn read(
     session: SessionId,
     member: MemberName,
     turn: TurnId,
-) -> Result<Option<Sheet>, StoreError> {
+) -> Result<Option<SentPrompt>, StoreError> {
     let Some(Attempt { number, prompt, system, ledger, .. }) =
         store.attempts(session, turn).await?.pop()
     else {
@@ -54,7 +54,7 @@ pub async fn read(
         Some(system) => Some(store.content(system.hash).await?),
         None => None,
     };
-    Ok(Some(Sheet {
+    Ok(Some(SentPrompt {
         member,
         turn,
         attempt: number,

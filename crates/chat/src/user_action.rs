@@ -8,7 +8,7 @@ use crate::command::{Command, Verb, parse};
 
 /// What a person wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Intention {
+pub enum UserAction {
     /// To say something.
     Say {
         /// What, markers and all.
@@ -27,7 +27,7 @@ pub enum Intention {
     /// To go on with what waits.
     GoOn,
     /// To see what was sent.
-    Look(What, Option<MemberName>),
+    Look(PromptView, Option<MemberName>),
     /// To be helped.
     Help,
     /// To leave.
@@ -36,7 +36,7 @@ pub enum Intention {
 
 /// What of a prompt to look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum PromptView {
     /// The account of its bytes.
     Ledger,
     /// The texts.
@@ -45,18 +45,18 @@ pub enum What {
 
 /// Who takes part, and how texts are read.
 #[derive(Debug, Clone)]
-pub struct Company {
+pub struct InputParser {
     /// Everybody.
     pub roster: Roster,
     /// How markers are read.
     pub text: TextPolicy,
 }
 
-impl Company {
+impl InputParser {
     /// Reads a line. `to` is who is addressed when the line says nothing about it.
     ///
     /// Names at the very beginning, each with an `@`, address a message; they are not part of it.
-    pub fn understand(&self, line: &str, to: &[String]) -> Result<Intention, String> {
+    pub fn understand(&self, line: &str, to: &[String]) -> Result<UserAction, String> {
         match parse(line) {
             None => Ok(self.say(line, to)),
             Some(Ok(command)) => self.command(&command),
@@ -72,7 +72,7 @@ impl Company {
         self.roster.everyone_but(speaker).iter().map(ToString::to_string).collect()
     }
 
-    fn say(&self, line: &str, to: &[String]) -> Intention {
+    fn say(&self, line: &str, to: &[String]) -> UserAction {
         let mut named = Vec::new();
         let mut rest = line.trim();
         while let Some((name, after)) = self.mention(rest) {
@@ -80,9 +80,9 @@ impl Company {
             rest = after.trim_start_matches([',', ':', '，', '：']).trim_start();
         }
         if named.is_empty() {
-            return Intention::Say { text: line.trim().to_owned(), to: to.to_vec() };
+            return UserAction::Say { text: line.trim().to_owned(), to: to.to_vec() };
         }
-        Intention::Say { text: rest.to_owned(), to: named }
+        UserAction::Say { text: rest.to_owned(), to: named }
     }
 
     /// Takes a name with an `@` off the beginning; the longest that fits.
@@ -107,11 +107,11 @@ impl Company {
         self.roster.resolve(written).map(ToString::to_string)
     }
 
-    fn command(&self, Command { verb, rest }: &Command) -> Result<Intention, String> {
+    fn command(&self, Command { verb, rest }: &Command) -> Result<UserAction, String> {
         Ok(match verb {
-            Verb::To => Intention::Address(self.members(rest)?),
+            Verb::To => UserAction::Address(self.members(rest)?),
             Verb::As => match self.roster.resolve_person(rest) {
-                Some(person) => Intention::SpeakAs(person.clone()),
+                Some(person) => UserAction::SpeakAs(person.clone()),
                 None => return Err(format!("no person is called `{rest}`; {}", self.people())),
             },
             Verb::Drop => {
@@ -119,13 +119,13 @@ impl Company {
                 self.marker(format!("[DROP: {names}]"), |scan| !scan.drop.is_empty())?
             }
             Verb::Task => self.marker(format!("[TEAM_TASK] {rest}"), |scan| scan.task.is_some())?,
-            Verb::Cancel => Intention::Cancel,
-            Verb::Retry => Intention::Retry,
-            Verb::Go => Intention::GoOn,
-            Verb::Ledger => Intention::Look(What::Ledger, self.agent(rest)?),
-            Verb::Prompt => Intention::Look(What::Prompt, self.agent(rest)?),
-            Verb::Help => Intention::Help,
-            Verb::Quit => Intention::Quit,
+            Verb::Cancel => UserAction::Cancel,
+            Verb::Retry => UserAction::Retry,
+            Verb::Go => UserAction::GoOn,
+            Verb::Ledger => UserAction::Look(PromptView::Ledger, self.agent(rest)?),
+            Verb::Prompt => UserAction::Look(PromptView::Prompt, self.agent(rest)?),
+            Verb::Help => UserAction::Help,
+            Verb::Quit => UserAction::Quit,
         })
     }
 
@@ -134,11 +134,11 @@ impl Company {
         &self,
         text: String,
         is_there: impl Fn(&convoke_core::marker::Scan<'_>) -> bool,
-    ) -> Result<Intention, String> {
+    ) -> Result<UserAction, String> {
         if !is_there(&scan(&text, self.text)) {
             return Err("the text policy of this team does not know that marker".to_owned());
         }
-        Ok(Intention::Say { text, to: Vec::new() })
+        Ok(UserAction::Say { text, to: Vec::new() })
     }
 
     fn members(&self, written: &str) -> Result<Vec<String>, String> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use convoke_core::Code;
 use convoke_session::coordinator::Observer;
 use convoke_session::{
-    Controls, Coordinator, CoordinatorError, Event, MemberName, Saying, SessionId, Store,
+    Controls, Coordinator, CoordinatorError, Event, MemberName, PersonMessage, SessionId, Store,
     StoreError, TurnId,
 };
 use crossterm::event::{Event as TerminalEvent, EventStream};
@@ -17,10 +17,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::history;
-use crate::intention::What;
 use crate::model::{Chat, Effect, Input, Setup, Waiting};
-use crate::sheet;
+use crate::sent_prompt;
 use crate::terminal::Screen;
+use crate::user_action::PromptView;
 use crate::view::render;
 
 /// The shortest time between two frames, when nobody types.
@@ -91,11 +91,11 @@ pub fn reports() -> (Observer, Reports) {
 
 /// What the screen asks of the conversation.
 enum Request {
-    Say(Saying),
+    Say(PersonMessage),
     GoOn,
     Retry(TurnId),
     /// Store it and do no more.
-    Keep(Vec<Saying>),
+    Keep(Vec<PersonMessage>),
 }
 
 /// Holds a conversation in the terminal until the person leaves. Everything is saved as it happens.
@@ -109,7 +109,7 @@ pub async fn hold<S: Store + Clone>(
     let chat = Chat::new(setup, past, screen.size()?);
     let (requests, asked) = mpsc::unbounded_channel();
     let Reports { sender, receiver } = reports;
-    let desk = Desk {
+    let desk = EffectRunner {
         store: coordinator.store().clone(),
         session: coordinator.session(),
         controls: coordinator.controls(),
@@ -164,7 +164,7 @@ async fn conduct<S: Store>(
 }
 
 /// What effects are carried out with.
-struct Desk<S> {
+struct EffectRunner<S> {
     store: S,
     session: SessionId,
     controls: Controls,
@@ -172,7 +172,7 @@ struct Desk<S> {
     requests: Option<mpsc::UnboundedSender<Request>>,
 }
 
-impl<S: Store> Desk<S> {
+impl<S: Store> EffectRunner<S> {
     /// Carries out an effect; it may have something to show.
     async fn carry_out(&mut self, effect: Effect) -> Option<Input> {
         match effect {
@@ -198,9 +198,9 @@ impl<S: Store> Desk<S> {
         }
     }
 
-    async fn read(&self, member: MemberName, turn: TurnId, what: What) -> Input {
-        match sheet::read(&self.store, self.session, member, turn).await {
-            Ok(sheet) => Input::Sheet(sheet, what),
+    async fn read(&self, member: MemberName, turn: TurnId, what: PromptView) -> Input {
+        match sent_prompt::read(&self.store, self.session, member, turn).await {
+            Ok(sheet) => Input::SentPrompt(sheet, what),
             Err(error) => Input::Remark(error.to_string()),
         }
     }
@@ -211,7 +211,7 @@ async fn attend<S: Store>(
     mut chat: Chat,
     screen: &mut Screen,
     mut reports: mpsc::UnboundedReceiver<Report>,
-    mut desk: Desk<S>,
+    mut desk: EffectRunner<S>,
 ) -> Result<Closing, ChatError> {
     let began = Instant::now();
     let mut keys = EventStream::new();
@@ -266,7 +266,7 @@ async fn attend<S: Store>(
 }
 
 /// Takes in what happened, and does what is to be done about it.
-async fn take_in<S: Store>(chat: &mut Chat, desk: &mut Desk<S>, input: Input) {
+async fn take_in<S: Store>(chat: &mut Chat, desk: &mut EffectRunner<S>, input: Input) {
     if let Some(effect) = chat.update(input)
         && let Some(answer) = desk.carry_out(effect).await
     {
