@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use convoke_thread::files::MemoryTree;
+use convoke_files::MemoryTree;
 use convoke_thread::pack::{Pack, PackError};
 
 macro_rules! files {

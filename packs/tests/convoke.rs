@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use convoke_files::Disk;
 use convoke_packs::FILES;
-use convoke_thread::files::Disk;
 use convoke_thread::model::{ModelInfo, ModelOverrides};
 use convoke_thread::pack::Pack;
 use convoke_thread::personality::Personality;

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use convoke_files::Disk;
 use convoke_thread::config::{Config, Machine, Overrides};
-use convoke_thread::files::Disk;
 use convoke_thread::item::ResponseItem;
 use convoke_thread::pack::Pack;
 use convoke_thread::record::{Event, Record};

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use convoke_files::{Disk, absolute};
 use convoke_thread::config::Machine;
 use convoke_thread::environment::shell_name;
-use convoke_thread::files::{Disk, absolute};
 use nix::unistd::{Uid, User};
 
 use crate::outcome::UsageError;

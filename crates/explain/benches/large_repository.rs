@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use convoke_explain::{Edition, Session, explain};
-use convoke_thread::files::Nearby;
+use convoke_files::Nearby;
 
 const RUNS: usize = 21;
 const NAMES: [&str; 3] = ["AGENTS.md", "CLAUDE.md", "GEMINI.md"];

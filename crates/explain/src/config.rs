@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use convoke_core::diagnostic::Code;
-use convoke_thread::files::Files;
+use convoke_files::Files;
 use serde_json::Value;
 
 use crate::report::AgentReport;
@@ -125,7 +125,7 @@ pub(crate) fn strings(value: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use convoke_thread::files::MemoryTree;
+    use convoke_files::MemoryTree;
 
     use super::*;
     use crate::edition::Edition;

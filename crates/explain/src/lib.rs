@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use convoke_explain::{Edition, Session, explain};
-//! use convoke_thread::files::MemoryTree;
+//! use convoke_files::MemoryTree;
 //!
 //! let mut tree = MemoryTree::default();
 //! tree.create_directory("/repo/.git");
@@ -33,7 +33,7 @@ mod traps;
 
 use std::path::PathBuf;
 
-use convoke_thread::files::Files;
+use convoke_files::Files;
 
 pub use edition::{Edition, UnknownEdition};
 pub use report::{AgentReport, Ignored, Limit, LoadReason, Loaded, Report, Rule};

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use convoke_thread::files::{Files, Head, Kind, absolute};
+use convoke_files::{Files, Head, Kind, absolute};
 use foldhash::fast::RandomState;
 
 /// The largest file whose text is kept for the next agent that asks for it.
@@ -211,7 +211,7 @@ fn small_text(files: &dyn Files, path: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use convoke_thread::files::MemoryTree;
+    use convoke_files::MemoryTree;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use convoke_thread::files::absolute;
+use convoke_files::absolute;
 
 /// The start of a run: where, by whom, and how.
 ///

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use convoke_thread::files::Files;
+use convoke_files::Files;
 use foldhash::fast::RandomState;
 
 use crate::place::Listed;

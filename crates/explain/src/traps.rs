@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::{Code, Diagnostic};
-use convoke_thread::files::Files;
+use convoke_files::Files;
 use foldhash::fast::RandomState;
 
 use crate::codex;

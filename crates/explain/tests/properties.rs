@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use convoke_explain::{AgentReport, Edition, LoadReason, Report, Rule, Session, explain};
-use convoke_thread::files::{Files, Kind, MemoryTree};
+use convoke_files::{Files, Kind, MemoryTree};
 use proptest::prelude::*;
 
 const NAMES: [&str; 12] = [

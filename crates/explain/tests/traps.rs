@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use convoke_core::diagnostic::Code;
 use convoke_explain::{Edition, Session, explain};
-use convoke_thread::files::MemoryTree;
+use convoke_files::MemoryTree;
 
 /// A tree around `/w/repo`, where the home directory is `/w/home`.
 struct Stage {

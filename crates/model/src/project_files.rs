@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use convoke_agent::turn_input::Trust;
 use convoke_core::{Code, Diagnostic};
-use convoke_thread::files::{Disk, Files, Head, Kind};
+use convoke_files::{Disk, Files, Head, Kind};
 
 use crate::redacted::{self, LONGEST_KEY};
 use crate::secret::Key;

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use convoke_thread::files::Head;
+use convoke_files::Head;
 use convoke_thread::item::{ContentItem, ReasoningContent, ResponseItem};
 use convoke_thread::prompt::Request;
 

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use convoke_core::diagnostic::{Code, Diagnostic};
 
-use crate::files::Files;
+use convoke_files::Files;
 
 /// A command prefix, word by word; a choice of words is written `[a|b]`.
 pub type Prefix = Vec<String>;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::files::{Files, Kind};
+use convoke_files::{Files, Kind};
 
 /// The place of a turn.
 #[derive(Debug, Clone, Copy)]
@@ -73,7 +73,7 @@ fn known_shell(path: &Path) -> Option<(&'static str, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::MemoryTree;
+    use convoke_files::MemoryTree;
 
     #[test]
     fn the_login_shell_is_found_by_the_users_number() {

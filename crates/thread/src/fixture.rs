@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::config::{Config, Machine, Overrides};
-use crate::files::MemoryTree;
 use crate::item::ResponseItem;
 use crate::pack::{Pack, Shape};
 use crate::thread::{Answer, Setup, Step, Thread, TurnOverrides};
 use crate::user_input::UserInput;
+use convoke_files::MemoryTree;
 
 /// The files, the machine and the pack of a test.
 pub(crate) struct World {

@@ -9,7 +9,7 @@ use image::codecs::jpeg::JpegEncoder;
 use image::imageops::FilterType;
 use image::{DynamicImage, GenericImageView, ImageError, ImageFormat};
 
-use crate::files::Files;
+use convoke_files::Files;
 
 const MAX_WIDTH: u32 = 2048;
 const MAX_HEIGHT: u32 = 768;
@@ -86,7 +86,7 @@ fn url(format: ImageFormat, bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::MemoryTree;
+    use convoke_files::MemoryTree;
 
     fn png(width: u32, height: u32) -> Vec<u8> {
         let mut bytes = Vec::new();

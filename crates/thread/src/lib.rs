@@ -3,11 +3,11 @@
 //!
 //! The crate assembles requests as Codex does (specification 004), checked against captures of the
 //! real program, and accounts for every byte of them. It is synchronous, sends nothing, reads no clock
-//! and no environment, and reaches files only through [`files::Files`].
+//! and no environment, and reaches files only through [`convoke_files::Files`].
 //!
 //! ```no_run
 //! use convoke_thread::config::{Config, Machine, Overrides};
-//! use convoke_thread::files::Disk;
+//! use convoke_files::Disk;
 //! use convoke_thread::pack::Pack;
 //! use convoke_thread::thread::{Setup, Step, Thread, TurnOverrides};
 //! use convoke_thread::user_input::UserInput;
@@ -87,7 +87,6 @@ pub mod command_rules;
 pub mod compaction;
 pub mod config;
 pub mod environment;
-pub mod files;
 #[cfg(test)]
 mod fixture;
 pub mod history;

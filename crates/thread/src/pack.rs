@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::files::Files;
 use crate::model::{ModelFacts, ModelMatch, ModelMessages, ModelSource};
 use crate::personality::Personality;
+use convoke_files::Files;
 
 /// The version of Codex whose prompt is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -374,7 +374,7 @@ mod tests {
     use super::*;
     use crate::fixture::pack_files;
 
-    fn refused(change: impl Fn(&mut crate::files::MemoryTree)) -> String {
+    fn refused(change: impl Fn(&mut convoke_files::MemoryTree)) -> String {
         let mut tree = pack_files();
         change(&mut tree);
         let error = Pack::load(&tree, "/pack".as_ref()).unwrap_err();

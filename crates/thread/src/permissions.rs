@@ -6,8 +6,8 @@ use std::str::FromStr;
 use convoke_core::diagnostic::{Code, Diagnostic};
 
 use crate::command_rules::Prefix;
-use crate::files::{Files, Kind};
 use crate::pack::PermissionTexts;
+use convoke_files::{Files, Kind};
 
 const OPEN: &str = "<permissions instructions>";
 const CLOSE: &str = "</permissions instructions>";

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::{Code, Diagnostic};
 
-use crate::files::{Files, absolute};
 use crate::images;
 use crate::item::{ContentItem, ResponseItem};
+use convoke_files::{Files, absolute};
 
 /// A part of what a user sends.
 #[derive(Debug, Clone, PartialEq, Eq)]

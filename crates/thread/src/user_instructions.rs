@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::{Code, Diagnostic};
 
-use crate::files::Files;
 use crate::project_doc::{DOCUMENT_SEPARATOR, Document, ProjectDocs, UserDoc};
+use convoke_files::Files;
 
 const PROJECT_SEPARATOR: &str = "\n\n--- project-doc ---\n\n";
 const SECTION_SEPARATOR: &str = "\n\n";

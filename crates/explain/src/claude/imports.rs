@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::{Code, Diagnostic};
-use convoke_thread::files::{Kind, absolute};
+use convoke_files::{Kind, absolute};
 
 use super::loader::{Level, Loader};
 use super::markdown::Import;

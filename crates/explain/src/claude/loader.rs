@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::Code;
 use convoke_core::whitespace::{is_blank, trim};
-use convoke_thread::files::Files;
+use convoke_files::Files;
 
 use super::front_matter::{self, FrontMatter};
 use super::imports::{self, Importing};

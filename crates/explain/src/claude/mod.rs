@@ -12,7 +12,7 @@ mod settings;
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::Code;
-use convoke_thread::files::{Files, absolute};
+use convoke_files::{Files, absolute};
 
 use crate::edition::Edition;
 use crate::place::{self, GitKind};

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::{Code, Diagnostic};
-use convoke_thread::files::Kind;
+use convoke_files::Kind;
 
 use super::front_matter::FrontMatter;
 use super::loader::{Cleaned, Level, Loader, Waiting};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::Code;
-use convoke_thread::files::{Files, absolute};
+use convoke_files::{Files, absolute};
 use serde_json::Value;
 
 use crate::config;

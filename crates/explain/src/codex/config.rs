@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::Code;
+use convoke_files::Files;
 use convoke_thread::config::{ConfigError, DocumentSettings, check_start, resolve_paths, sets};
-use convoke_thread::files::Files;
 use convoke_thread::project_doc::{DEFAULT_MAX_BYTES, Rules, Trust};
 use toml::{Table, Value};
 

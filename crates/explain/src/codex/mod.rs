@@ -8,7 +8,7 @@ mod config;
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::Code;
-use convoke_thread::files::{Files, absolute};
+use convoke_files::{Files, absolute};
 use convoke_thread::project_doc::{self, Document, Ignored, Reason, Rules, discover, user_doc};
 
 use crate::edition::Edition;

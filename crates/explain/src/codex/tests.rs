@@ -1,6 +1,6 @@
 //! What the configuration of Codex decides; the rules of the documents have their own tests.
 
-use convoke_thread::files::MemoryTree;
+use convoke_files::MemoryTree;
 
 use super::*;
 

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
-use convoke_thread::files::{Files, Kind, absolute};
+use convoke_files::{Files, Kind, absolute};
 use serde_json::Value;
 
 use super::memory;

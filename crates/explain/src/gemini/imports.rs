@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use convoke_core::diagnostic::{Code, Diagnostic};
 use convoke_core::whitespace::trim;
-use convoke_thread::files::{Files, Kind, absolute};
+use convoke_files::{Files, Kind, absolute};
 
 use super::settings::ImportFormat;
 use super::size;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use convoke_thread::files::Files;
+use convoke_files::Files;
 use serde_json::Value;
 
 const OWNER: &str = ".project_root";
@@ -88,7 +88,7 @@ fn slug(project: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use convoke_thread::files::MemoryTree;
+    use convoke_files::MemoryTree;
 
     use super::*;
 

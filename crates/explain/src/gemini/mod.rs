@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::Code;
 use convoke_core::whitespace::trim;
-use convoke_thread::files::{Files, absolute};
+use convoke_files::{Files, absolute};
 
 use crate::edition::Edition;
 use crate::place::{self, ByPath};

@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use convoke_core::diagnostic::Code;
-use convoke_thread::files::{Files, Kind, absolute};
+use convoke_files::{Files, Kind, absolute};
 use serde_json::Value;
 
 use crate::config;

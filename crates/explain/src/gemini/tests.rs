@@ -1,6 +1,6 @@
 //! Rules of Gemini CLI, one test each; places are below `/w`, the home directory is `/w/home`.
 
-use convoke_thread::files::MemoryTree;
+use convoke_files::MemoryTree;
 
 use super::*;
 

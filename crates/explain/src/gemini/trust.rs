@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use convoke_thread::files::Files;
+use convoke_files::Files;
 
 use super::settings::Settings;
 use crate::config;
@@ -66,7 +66,7 @@ pub(super) fn is_distrusted(files: &dyn Files, session: &Session, settings: &Set
 
 #[cfg(test)]
 mod tests {
-    use convoke_thread::files::MemoryTree;
+    use convoke_files::MemoryTree;
 
     use super::*;
     use crate::edition::Edition;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use convoke_explain::{AgentReport, Edition, Session, explain};
-use convoke_thread::files::{Disk, Files, MemoryTree};
+use convoke_files::{Disk, Files, MemoryTree};
 use tempfile::TempDir;
 
 use crate::scenario::{Content, Scenario};

@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use convoke_explain::{Edition, Session, explain};
+use convoke_files::Disk;
 use convoke_rehearsal::{Part, PartKind, Recorded, RequestParts};
-use convoke_thread::files::Disk;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use convoke_agent::Vendor;
 use convoke_core::Diagnostic;
 use convoke_explain::{Edition, Session, VARIABLES, explain};
-use convoke_thread::files::Disk;
+use convoke_files::Disk;
 use serde::Serialize;
 
 use crate::host_environment::HostEnvironment;

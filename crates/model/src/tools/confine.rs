@@ -43,7 +43,7 @@ impl Root {
     }
 
     fn is_spelt_outside(&self, given: &str) -> bool {
-        !convoke_thread::files::absolute(&self.0, Path::new(given)).starts_with(&self.0)
+        !convoke_files::absolute(&self.0, Path::new(given)).starts_with(&self.0)
     }
 
     /// Returns a path as the model knows it.

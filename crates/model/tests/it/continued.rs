@@ -1,7 +1,7 @@
 //! A thread that goes on tells what has changed, and nothing else.
 
+use convoke_files::MemoryTree;
 use convoke_thread::config::{Config, Machine, Overrides};
-use convoke_thread::files::MemoryTree;
 use convoke_thread::pack::Pack;
 use convoke_thread::permissions::{ApprovalPolicy, SandboxPolicy};
 use convoke_thread::personality::Personality;

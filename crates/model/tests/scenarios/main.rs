@@ -25,11 +25,11 @@ mod tree;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use convoke_files::Disk;
 use convoke_model::{CallEvent, CallLimits, Client, Endpoint, Proxies};
 use convoke_rehearsal::{Script, start};
 use convoke_thread::config::{Config, Machine, Wire};
 use convoke_thread::environment::shell_name;
-use convoke_thread::files::Disk;
 use convoke_thread::model::read_listed;
 use convoke_thread::pack::Pack;
 use convoke_thread::prompt::Request;
@@ -161,7 +161,7 @@ fn machine(scenario: &Scenario, run: &Value, tree: &Tree) -> Machine {
     Machine {
         home: path("home"),
         codex_home: path("codexHome").unwrap_or_default(),
-        cwd: convoke_thread::files::Files::canonicalize(tree, &cwd).unwrap_or(cwd),
+        cwd: convoke_files::Files::canonicalize(tree, &cwd).unwrap_or(cwd),
         shell: shell_name(tree, Some(&shell), &["/bin".into(), "/usr/bin".into()]).to_owned(),
         tmpdir: env("TMPDIR").map(PathBuf::from),
         openai_base_url: env("OPENAI_BASE_URL").map(str::to_owned),

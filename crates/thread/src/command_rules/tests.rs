@@ -1,5 +1,5 @@
 use super::approved_prefixes;
-use crate::files::MemoryTree;
+use convoke_files::MemoryTree;
 
 fn approved(text: &str) -> (Vec<Vec<String>>, Vec<String>) {
     let mut tree = MemoryTree::default();

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::{ConfigError, DocumentSettings, Machine};
-use crate::files::{Files, absolute};
 use crate::project_doc::Trust;
+use convoke_files::{Files, absolute};
 
 /// What marks a project's root unless it is configured.
 const DEFAULT_ROOT_MARKER: &str = ".git";

@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::{Code, Diagnostic};
 
-use crate::files::{Files, absolute};
 use crate::model::ModelOverrides;
 use crate::pack::Shape;
 use crate::permissions::{ApprovalPolicy, SandboxMode, SandboxPolicy, WorkspaceWrite};
 use crate::personality::Personality;
 use crate::project_doc::{DEFAULT_MAX_BYTES, Trust};
+use convoke_files::{Files, absolute};
 
 pub use documents::DocumentSettings;
 pub use layers::{resolve_paths, sets};

@@ -5,8 +5,8 @@ use toml::{Table, Value};
 
 use super::setting::Setting;
 use super::{ConfigError, DocumentSettings, EFFORTS, SUMMARIES, VERBOSITIES, named_text};
-use crate::files::Files;
 use crate::project_doc::Rules;
+use convoke_files::Files;
 
 /// The providers that are built in and that Codex 0.166 lets nobody replace.
 const BUILT_IN: [&str; 3] = ["openai", "ollama", "lmstudio"];

@@ -1,9 +1,9 @@
 use super::{Config, ConfigError, Machine, Overrides, Wire, parse_override};
-use crate::files::MemoryTree;
 use crate::pack::Shape;
 use crate::permissions::{ApprovalPolicy, SandboxMode, SandboxPolicy};
 use crate::personality::Personality;
 use crate::project_doc::Trust;
+use convoke_files::MemoryTree;
 
 fn machine() -> Machine {
     Machine {

@@ -2,8 +2,8 @@ use std::path::Path;
 
 use super::{ApprovalPolicy, Permissions, SandboxPolicy, WorkspaceWrite};
 use crate::command_rules::Prefix;
-use crate::files::MemoryTree;
 use crate::pack::PermissionTexts;
+use convoke_files::MemoryTree;
 
 fn texts() -> PermissionTexts {
     let text = |it: &str| it.to_owned();

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::Diagnostic;
 
-use crate::files::{Files, Kind};
+use convoke_files::{Files, Kind};
 
 pub use user_doc::{UserDoc, user_doc};
 

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::{DEFAULT_MAX_BYTES, ProjectDocs, Reason, Rules, Settings, Trust, discover, user_doc};
-use crate::files::MemoryTree;
+use convoke_files::MemoryTree;
 
 const BOTH: [Rules; 2] = [Rules::V0_98, Rules::V0_166];
 

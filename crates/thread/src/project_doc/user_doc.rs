@@ -6,7 +6,7 @@ use std::path::Path;
 use convoke_core::diagnostic::{Code, Diagnostic};
 
 use super::{DEFAULT, Document, Ignored, OVERRIDE, Reason, Rules};
-use crate::files::{Files, Kind};
+use convoke_files::{Files, Kind};
 
 /// The user's own document in the Codex home directory.
 #[derive(Debug, Clone, Default)]

@@ -9,8 +9,8 @@ use convoke_core::diagnostic::{Code, Diagnostic};
 use super::front_matter::{self, About};
 use super::{Scope, Skill};
 use crate::config::{Config, Machine, directories_between, project_root};
-use crate::files::{Files, Kind};
 use crate::pack::{Shape, SystemSkill};
+use convoke_files::{Files, Kind};
 
 const FILE_NAME: &str = "SKILL.md";
 const SYSTEM_FOLDER: &str = ".system";

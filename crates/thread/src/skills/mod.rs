@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use convoke_core::diagnostic::{Code, Diagnostic};
 
-use crate::files::Files;
 use crate::pack::SkillTexts;
+use convoke_files::Files;
 
 pub use find::{Places, find};
 pub use mention::mentioned;

@@ -1,6 +1,6 @@
 use super::front_matter::read;
 use super::{Scope, Skill, inject, mentioned};
-use crate::files::MemoryTree;
+use convoke_files::MemoryTree;
 
 fn skill(name: &str, path: &str) -> Skill {
     Skill {

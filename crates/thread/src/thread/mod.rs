@@ -20,7 +20,6 @@ use serde_json::Value;
 use crate::command_rules::{self, Prefix};
 use crate::compaction;
 use crate::config::{Config, Machine};
-use crate::files::Files;
 use crate::history::{Entry, History, Origin, section_of};
 use crate::instructions::{BaseInstructions, DeveloperInstructions};
 use crate::item::ResponseItem;
@@ -30,6 +29,7 @@ use crate::project_doc::{Rules, Settings as DocSettings};
 use crate::record::{Event, Record, Usage};
 use crate::skills::{self, Skill};
 use crate::user_instructions::{self, UserInstructions};
+use convoke_files::Files;
 
 pub use continuation::LastSituation;
 pub use settings::{CollaborationMode, Settings, TurnOverrides};

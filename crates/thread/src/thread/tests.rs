@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::{Answer, CollaborationMode, Failure, Outcome, Step, Thread, TurnOverrides};
-use crate::files::{Files, Head, Kind, MemoryTree};
 use crate::fixture::{World, answer, body, lines, reply, say, say_with};
 use crate::item::ResponseItem;
 use crate::pack::SystemSkill;
 use crate::permissions::{ApprovalPolicy, SandboxPolicy};
 use crate::personality::Personality;
 use crate::record::Record;
+use convoke_files::{Files, Head, Kind, MemoryTree};
 
 const READ_ONLY: &str = "developer: <permissions instructions>\nread restricted\non-request with rules\napproved: \n</permissions instructions>";
 const ENVIRONMENT: &str =
@@ -483,7 +483,7 @@ fn a_real_directory_and_memory_yield_the_same_bytes() {
         };
         request
     };
-    let (memory, disk) = (request(&world.tree), request(&crate::files::Disk));
+    let (memory, disk) = (request(&world.tree), request(&convoke_files::Disk));
     assert_eq!(memory.body, disk.body);
     assert_eq!(memory.diagnostics, disk.diagnostics);
     assert!(disk.body.contains("linked a") && disk.body.contains("<skill>"));

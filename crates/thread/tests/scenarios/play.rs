@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
+use convoke_files::{Disk, Files};
 use convoke_thread::config::{Config, Machine, Overrides};
 use convoke_thread::environment::{login_shell, shell_name};
-use convoke_thread::files::{Disk, Files};
 use convoke_thread::item::ResponseItem;
 use convoke_thread::model::{ModelFacts, read_listed};
 use convoke_thread::pack::Pack;

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 
-use convoke_thread::files::{Files, absolute};
+use convoke_files::{Files, absolute};
 use convoke_thread::images;
 use convoke_thread::item::{
     ContentItem, CustomToolCallOutput, FunctionCall, FunctionCallOutput, FunctionOutput,

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use convoke_thread::files::{Files, Head, Kind, MemoryTree};
+use convoke_files::{Files, Head, Kind, MemoryTree};
 use serde_json::Value;
 
 use crate::scenario::{Scenario, texts};

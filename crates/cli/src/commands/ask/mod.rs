@@ -14,12 +14,12 @@ use convoke_agent::turn_input::Trust;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, TurnInput, Verdict};
 use convoke_core::Diagnostic;
+use convoke_files::Disk;
 use convoke_model::member::Observer;
 use convoke_model::{
     Host, ModelAgent, Sent, Settings, ThreadId, ThreadStore, root_of, undo_compaction,
 };
 use convoke_session::SqliteStore;
-use convoke_thread::files::Disk;
 use convoke_thread::pack::Pack;
 
 pub use self::arguments::Arguments;

@@ -13,7 +13,7 @@ use anyhow::Context;
 use clap::Args;
 use convoke_core::diagnostic::Code;
 use convoke_explain::{Edition, Session, VARIABLES};
-use convoke_thread::files::{Nearby, absolute};
+use convoke_files::{Nearby, absolute};
 
 use crate::diagnostics::Deny;
 use crate::outcome::{Outcome, UsageError};

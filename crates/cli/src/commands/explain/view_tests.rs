@@ -1,5 +1,5 @@
 use convoke_explain::{Edition, Session, explain};
-use convoke_thread::files::MemoryTree;
+use convoke_files::MemoryTree;
 
 use super::*;
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use convoke_files::absolute;
 use convoke_thread::config::{self, Overrides, parse_override};
-use convoke_thread::files::absolute;
 use convoke_thread::pack::Shape;
 use convoke_thread::permissions::{ApprovalPolicy, SandboxMode};
 

@@ -6,8 +6,8 @@ mod output;
 
 use convoke_core::Diagnostic;
 use convoke_core::diagnostic::Code;
+use convoke_files::{Disk, Nearby};
 use convoke_thread::config::{Config, ConfigError, Machine};
-use convoke_thread::files::{Disk, Nearby};
 use convoke_thread::pack::Pack;
 use convoke_thread::prompt::{Purpose, Request};
 use convoke_thread::thread::{Outcome as TurnOutcome, Setup, Step, Thread, TurnOverrides};

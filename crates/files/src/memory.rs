@@ -13,7 +13,7 @@ const MAX_LINKS: u32 = 40;
 /// Files, directories and links in memory, some of which may be unreadable.
 ///
 /// ```
-/// use convoke_thread::files::{Files, MemoryTree};
+/// use convoke_files::{Files, MemoryTree};
 ///
 /// let mut tree = MemoryTree::default();
 /// tree.write("/repo/AGENTS.md", "Use tabs.");
