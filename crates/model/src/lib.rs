@@ -28,5 +28,5 @@ pub use log::{Log, undo_compaction};
 pub use member::{Host, ModelAgent, Sent};
 pub use project_files::root_of;
 pub use secret::Key;
-pub use settings::Settings;
+pub use settings::{Settings, withhold_key};
 pub use store::{MemoryStore, ThreadId, ThreadStore};
