@@ -17,8 +17,8 @@ use convoke_agent::turn::TurnSide;
 use convoke_agent::turn_input::{ResumeHandle, ThreadWriter, TurnInput};
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, Outcome, Turn, Verdict};
+use convoke_core::Diagnostic;
 use convoke_core::ledger::estimate_tokens;
-use convoke_core::{Code, Diagnostic};
 use convoke_thread::config::{Config, DeveloperRole, Machine, Overrides, Provider, Wire};
 use convoke_thread::pack::Pack;
 use convoke_thread::permissions::{ApprovalPolicy, SandboxPolicy};
@@ -39,6 +39,7 @@ use crate::settings::Settings;
 use crate::store::{ThreadId, ThreadStore};
 use crate::tools::Toolbox;
 use crate::turn::Driver;
+use convoke_agent::diagnostics;
 
 /// Nothing from a server for this long is a failure, whatever a turn may take in all.
 const LONGEST_SILENCE: Duration = Duration::from_mins(5);
@@ -355,12 +356,14 @@ impl Prepared<'_> {
             let count = (found.known - line) as u64;
             let message =
                 format!("{count} lines of an earlier attempt at this turn are passed over");
-            diagnostics.push(Diagnostic::new(Code::ThreadTurnRetried, message).with_count(count));
+            diagnostics.push(
+                Diagnostic::new(crate::diagnostics::THREAD_TURN_RETRIED, message).with_count(count),
+            );
         } else if found.log.is_none() && task == Task::Compact {
             return Err(unknown(found.id.as_str()));
         } else if found.log.is_none() && self.turn_input.resume.is_some() {
             let message = format!("there is no thread `{}`; a new one was begun", found.id);
-            diagnostics.push(Diagnostic::new(Code::AgentSessionAnew, message));
+            diagnostics.push(Diagnostic::new(diagnostics::AGENT_SESSION_ANEW, message));
             found = Found::new();
         }
         Ok((found, diagnostics))

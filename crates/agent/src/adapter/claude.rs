@@ -7,11 +7,12 @@
 
 use std::ffi::OsString;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{Call, Context};
+use crate::diagnostics;
 use crate::process::{Dialogue, Input};
 use crate::stream::claude::Claude;
 use crate::stream::{Account, Reader, Sink};
@@ -68,7 +69,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
         .is_some()
     {
         let message = format!("the word `{KEYWORD}` makes claude add a note of its own");
-        diagnostics.push(Diagnostic::new(Code::AgentTextNotInert, message));
+        diagnostics.push(Diagnostic::new(diagnostics::AGENT_TEXT_NOT_INERT, message));
     }
     Ok(Call {
         args,

@@ -5,13 +5,13 @@
 
 use std::path::{Path, PathBuf};
 
-use convoke_core::diagnostic::Code;
 use convoke_files::Files;
 use convoke_thread::config::{ConfigError, DocumentSettings, check_start, resolve_paths, sets};
 use convoke_thread::project_doc::{DEFAULT_MAX_BYTES, Rules, Trust};
 use toml::{Table, Value};
 
 use crate::config;
+use crate::diagnostics;
 use crate::place::{self, GitKind};
 use crate::report::AgentReport;
 use crate::session::Session;
@@ -202,6 +202,6 @@ fn refuse(wrong: ConfigError, sources: &[(PathBuf, Table)], report: &mut AgentRe
     let setter = sources.iter().rev().find(|(_, table)| sets(table, key));
     if let Some((place, _)) = setter.or(sources.first()) {
         let wrong = wrong.at(place.display().to_string());
-        report.warn(Code::SettingsMalformed, place, wrong.to_string());
+        report.warn(diagnostics::SETTINGS_MALFORMED, place, wrong.to_string());
     }
 }

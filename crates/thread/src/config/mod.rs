@@ -13,7 +13,7 @@ mod startup;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 
 use crate::model::ModelOverrides;
 use crate::pack::Shape;
@@ -28,6 +28,7 @@ pub use provider::{DeveloperRole, Provider, Wire};
 pub use setting::{InvalidOverride, parse_override};
 pub use startup::check_start;
 
+use crate::diagnostics;
 use layers::Layers;
 pub(crate) use layers::{directories_between, project_root};
 use setting::Setting;
@@ -370,7 +371,7 @@ fn ignored_keys(setting: &Setting<'_>) -> Vec<Diagnostic> {
     let found = keys.iter().filter(|(key, _)| setting.has(key));
     let diagnostics = found.map(|(key, instead)| {
         let message = format!("`{key}` in config.toml has no effect: use `{instead}`");
-        Diagnostic::new(Code::ConfigIgnored, message)
+        Diagnostic::new(diagnostics::CONFIG_IGNORED, message)
     });
     diagnostics.collect()
 }
