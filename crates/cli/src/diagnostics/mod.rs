@@ -13,11 +13,12 @@ use crate::outcome::Outcome;
 use crate::terminal::Paint;
 
 /// Every table of codes, in the order in which they are documented.
-const TABLES: [&[Code]; 8] = [
+const TABLES: [&[Code]; 9] = [
     convoke_core::diagnostics::ALL,
     convoke_session::diagnostics::ALL,
     convoke_agent::diagnostics::ALL,
     convoke_model::diagnostics::ALL,
+    convoke_codex::diagnostics::ALL,
     convoke_thread::diagnostics::ALL,
     convoke_explain::diagnostics::ALL,
     convoke_inspect::diagnostics::ALL,
