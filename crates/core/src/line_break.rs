@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use memchr::{memchr2, memchr3, memchr_iter};
+use memchr::{memchr_iter, memchr2, memchr3};
 
 /// Bytes that are looked at together where line breaks are searched for.
 const BLOCK: usize = 64;
