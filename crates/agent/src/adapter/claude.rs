@@ -15,7 +15,8 @@ use super::{Call, Context};
 use crate::diagnostics;
 use crate::process::{Dialogue, Input};
 use crate::stream::claude::Claude;
-use crate::stream::{Account, Reader, Sink};
+use crate::stream::{Reader, Sink};
+use crate::turn::TurnResult;
 use crate::turn_input::{Permissions, Trust};
 use crate::verdict::{Ending, Failure};
 
@@ -130,8 +131,12 @@ impl Dialogue for Conversation {
         self.reader.is_over()
     }
 
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         self.reader.finish(ending, sink)
+    }
+
+    fn session(&self) -> Option<&str> {
+        self.reader.session()
     }
 }
 

@@ -16,7 +16,8 @@ use crate::diagnostics;
 use crate::process::{Dialogue, Input};
 use crate::stream::codex_app::{CodexApp, Message};
 use crate::stream::codex_exec::CodexExec;
-use crate::stream::{Account, Reader, Sink, reason_in_words};
+use crate::stream::{Reader, Sink, reason_in_words};
+use crate::turn::TurnResult;
 use crate::turn_input::{Permissions, Trust, TurnInput};
 use crate::verdict::{Ending, Failure, Reason};
 
@@ -281,8 +282,12 @@ impl Dialogue for Conversation {
         self.reader.is_over()
     }
 
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         self.reader.finish(ending, sink)
+    }
+
+    fn session(&self) -> Option<&str> {
+        self.reader.session()
     }
 }
 

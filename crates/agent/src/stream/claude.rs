@@ -15,9 +15,10 @@ use serde_json::value::RawValue;
 
 use self::wire::{Block, Counts, Edit, Line, TextBlock, Todos};
 use super::lenient::{Object, Text};
-use super::{Account, Reader, Sink, Tally, explain_ending, reason_in_words};
+use super::{Reader, Sink, TurnProgress, explain_ending, reason_in_words};
 use crate::diagnostics;
 use crate::event::{Event, EventKind, FileChange, Part, TodoItem, TodoState};
+use crate::turn::TurnResult;
 use crate::verdict::{Ending, Failure, Reason, Verdict};
 
 /// Subtypes of `system` that say nothing which a turn's reader needs.
@@ -95,7 +96,7 @@ const QUIET_DELTA: &[&str] = &["input_json_delta", "signature_delta", "citations
 /// Reads the events of one turn.
 #[derive(Debug)]
 pub struct Claude {
-    tally: Tally,
+    tally: TurnProgress,
     /// Calls of tools that write a file, until their result says whether they did.
     edits: HashMap<String, (String, &'static str)>,
     /// The last error that the program wrote in the model's place: its label, and its words.
@@ -107,7 +108,7 @@ impl Claude {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
         Self {
-            tally: Tally::new(reply_limit),
+            tally: TurnProgress::new(reply_limit),
             edits: HashMap::new(),
             error: None,
             synthetic: false,
@@ -394,7 +395,11 @@ impl Reader for Claude {
         self.tally.closing.is_some()
     }
 
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+    fn session(&self) -> Option<&str> {
+        self.tally.session.as_deref()
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         let error = self.error.take();
         let explain = |ending: &Ending<'_>| match error {
             Some((label, words)) if !words.is_empty() => {
