@@ -351,9 +351,8 @@ impl Prepared<'_> {
             let count = (found.known - line) as u64;
             let message =
                 format!("{count} lines of an earlier attempt at this turn are passed over");
-            diagnostics.push(
-                Diagnostic::new(diagnostics::THREAD_TURN_RETRIED, message).with_count(count),
-            );
+            diagnostics
+                .push(Diagnostic::new(diagnostics::THREAD_TURN_RETRIED, message).with_count(count));
         } else if found.log.is_none() && task == Task::Compact {
             return Err(unknown(found.id.as_str()));
         } else if found.log.is_none() && self.turn_input.resume.is_some() {
