@@ -28,6 +28,7 @@ use convoke_thread::user_input::UserInput;
 use tokio::time::Instant;
 
 use crate::client::{CallLimits, Client};
+use crate::diagnostics;
 use crate::endpoint::{Endpoint, Proxies};
 use crate::log::{Found, LogError};
 use crate::progress::Progress;
@@ -39,7 +40,6 @@ use crate::settings::Settings;
 use crate::store::{ThreadId, ThreadStore};
 use crate::tools::Toolbox;
 use crate::turn::Driver;
-use convoke_agent::diagnostics;
 
 /// Nothing from a server for this long is a failure, whatever a turn may take in all.
 const LONGEST_SILENCE: Duration = Duration::from_mins(5);
@@ -357,7 +357,8 @@ impl Prepared<'_> {
             return Err(unknown(found.id.as_str()));
         } else if found.log.is_none() && self.turn_input.resume.is_some() {
             let message = format!("there is no thread `{}`; a new one was begun", found.id);
-            diagnostics.push(Diagnostic::new(diagnostics::AGENT_SESSION_ANEW, message));
+            diagnostics
+                .push(Diagnostic::new(convoke_agent::diagnostics::AGENT_SESSION_ANEW, message));
             found = Found::new();
         }
         Ok((found, diagnostics))
