@@ -7,11 +7,12 @@
 
 use std::ffi::OsString;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{Context, ProgramCall};
+use crate::diagnostics;
 use crate::process::{Dialogue, Input};
 use crate::stream::claude::Claude;
 use crate::stream::{Reader, Sink};
@@ -69,7 +70,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         .is_some()
     {
         let message = format!("the word `{KEYWORD}` makes claude add a note of its own");
-        diagnostics.push(Diagnostic::new(Code::AgentTextNotInert, message));
+        diagnostics.push(Diagnostic::new(diagnostics::AGENT_TEXT_NOT_INERT, message));
     }
     Ok(ProgramCall {
         args,

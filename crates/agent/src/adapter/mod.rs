@@ -18,12 +18,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 
 pub use self::claude::TAIL as CLAUDE_TAIL;
 pub(crate) use self::gemini::without_comments;
 pub use self::stand_in::{Script, StandIn, Step};
 use crate::config::{Definition, Kind, is_option};
+use crate::diagnostics;
 use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, Launch};
 use crate::redact::Redactor;
@@ -255,7 +256,7 @@ async fn complete(
         && asked != session
     {
         let message = format!("session {asked} was to be resumed, and {session} was begun");
-        let anew = Diagnostic::new(Code::AgentSessionAnew, message);
+        let anew = Diagnostic::new(diagnostics::AGENT_SESSION_ANEW, message);
         side.warn(anew.clone()).await;
         result.diagnostics.push(anew);
     }

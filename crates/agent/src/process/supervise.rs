@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use super::guarded_child::{ChildEnd, GuardedChild, Pipes, StartError};
 use super::guardian::Guardian;
 use super::{Dialogue, Input, Launch};
+use crate::diagnostics;
 use crate::event::{Event, EventKind};
 use crate::redact::Redactor;
 use crate::stream::lines::Lines;
@@ -323,7 +324,9 @@ impl<'d> Watch<'d> {
         let mut notes = Vec::new();
         if report.left > 0 {
             let message = format!("{} processes were left behind and ended", report.left);
-            notes.push(Diagnostic::new(Code::AgentProcessesLeft, message).with_count(report.left));
+            notes.push(
+                Diagnostic::new(diagnostics::AGENT_PROCESSES_LEFT, message).with_count(report.left),
+            );
         }
         if self.lines.too_long() > 0 {
             let message = format!(
@@ -332,7 +335,8 @@ impl<'d> Watch<'d> {
                 self.limits.line_bytes
             );
             notes.push(
-                Diagnostic::new(Code::AgentLineTooLong, message).with_count(self.lines.too_long()),
+                Diagnostic::new(diagnostics::AGENT_LINE_TOO_LONG, message)
+                    .with_count(self.lines.too_long()),
             );
         }
         for note in notes {

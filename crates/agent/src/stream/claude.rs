@@ -10,12 +10,13 @@ mod wire;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use serde_json::value::RawValue;
 
 use self::wire::{Block, Counts, Edit, Line, TextBlock, Todos};
 use super::lenient::{Object, Text};
 use super::{Reader, Sink, TurnProgress, explain_ending, reason_in_words};
+use crate::diagnostics;
 use crate::event::{Event, EventKind, FileChange, Part, TodoItem, TodoState};
 use crate::turn::TurnResult;
 use crate::verdict::{Ending, Failure, Reason, Verdict};
@@ -292,7 +293,7 @@ impl Claude {
         for denial in std::mem::take(&mut event.permission_denials).objects() {
             let tool = denial.tool_name.as_str();
             let message = format!("the tool `{tool}` was denied");
-            self.tally.warn(Diagnostic::new(Code::AgentToolDenied, message), sink);
+            self.tally.warn(Diagnostic::new(diagnostics::AGENT_TOOL_DENIED, message), sink);
         }
         let verdict = self.closing(&event);
         if verdict == Verdict::Done {
@@ -303,7 +304,7 @@ impl Claude {
             }
             if self.synthetic && event.num_turns.0 == Some(0) {
                 let message = "the program took the prompt for a command of its own";
-                self.tally.warn(Diagnostic::new(Code::AgentAnsweredItself, message), sink);
+                self.tally.warn(Diagnostic::new(diagnostics::AGENT_ANSWERED_ITSELF, message), sink);
             }
         }
         self.tally.closing = Some(verdict);

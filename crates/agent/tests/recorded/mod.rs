@@ -10,7 +10,6 @@ use convoke_agent::stream::{
     plain::Plain,
 };
 use convoke_agent::verdict::{Ending, Exit, TerminationCause};
-use convoke_core::Code;
 use serde_json::Value;
 
 /// Returns the directory of the recordings, which are not part of the project.
@@ -40,7 +39,8 @@ impl ReadTurn {
     /// Returns the warnings about unknown kinds of events, one for each kind.
     pub fn unknown_kinds(&self) -> Vec<&str> {
         let diagnostics = self.result.diagnostics.iter();
-        let unknown = diagnostics.filter(|it| it.code == Code::AgentEventUnknown);
+        let unknown =
+            diagnostics.filter(|it| it.code == convoke_agent::diagnostics::AGENT_EVENT_UNKNOWN);
         unknown.map(|it| it.message.as_str()).collect()
     }
 }
