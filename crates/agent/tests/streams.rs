@@ -84,7 +84,7 @@ fn result_line(name: &str, account: &ReadTurn) -> String {
         write!(hash, "{byte:02x}").unwrap();
     }
     let usage = account.result.usage.map_or("-".to_owned(), |usage| usage.to_string());
-    format!("{name} {} {hash} {usage}", account.result.verdict.word())
+    format!("{name} {} {hash} {usage}", account.result.verdict.as_str())
 }
 
 /// Returns the reason of a failure, which the reviewed results hold beside what is printed.
@@ -99,9 +99,9 @@ fn reason(account: &ReadTurn) -> String {
 fn problems(recording: &Recording, account: &ReadTurn) -> Vec<String> {
     let mut problems = Vec::new();
     let implied = implied_verdicts(recording);
-    let word = account.result.verdict.word();
+    let word = account.result.verdict.as_str();
     // A recording without an exit code is of a program that outlived its recorder.
-    let outlived = recording.exit == Exit::Unseen && word == "timed-out";
+    let outlived = recording.exit == Exit::Unknown && word == "timed-out";
     if !implied.contains(&word) && !outlived {
         problems.push(format!("the verdict is {word}, and not one of {implied:?}"));
     }

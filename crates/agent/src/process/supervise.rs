@@ -9,7 +9,7 @@ use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::guarded_child::{GuardedChild, Pipes, Report, StartError};
+use super::guarded_child::{ChildEnd, GuardedChild, Pipes, StartError};
 use super::guardian::Guardian;
 use super::{Dialogue, Input, Launch};
 use crate::diagnostics;
@@ -85,7 +85,7 @@ pub async fn supervise(
             }
         }
     }
-    let report = report.unwrap_or_else(Report::unseen);
+    let report = report.unwrap_or_else(ChildEnd::unknown);
     watch.drain(&mut stderr, &mut err).await;
     Ok(watch.close(report, side).await)
 }
@@ -287,14 +287,14 @@ impl<'d> Watch<'d> {
     }
 
     /// Climbs to the next rung when the time on this one is over.
-    async fn late(&mut self) -> Option<Report> {
+    async fn late(&mut self) -> Option<ChildEnd> {
         match self.rung {
             Rung::Running => self.stop(TerminationCause::TimedOut).await,
             Rung::Asked => self.interrupt().await,
             Rung::Leaving | Rung::Interrupted => self.kill().await,
             // Not even the guardian answers; dropping our end is all that is left.
             Rung::Killed | Rung::Ended => {
-                return Some(Report::unseen());
+                return Some(ChildEnd::unknown());
             }
         }
         None
@@ -308,7 +308,7 @@ impl<'d> Watch<'d> {
         }
     }
 
-    async fn close(mut self, report: Report, side: &TurnSide) -> TurnResult {
+    async fn close(mut self, report: ChildEnd, side: &TurnSide) -> TurnResult {
         let mut bytes: Vec<u8> = self.stderr.into();
         if let Some(problem) = &report.problem {
             bytes.extend_from_slice(problem.as_bytes());

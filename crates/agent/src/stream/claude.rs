@@ -432,7 +432,7 @@ fn todo_items<'a>(tool: &str, input: &'a str) -> Option<Vec<TodoItem<'a>>> {
     let list: Todos<'a> = serde_json::from_str(input).ok()?;
     let items = list.todos.objects().map(|todo| TodoItem {
         text: todo.content.into_text(),
-        state: TodoState::from_word(todo.status.as_str()),
+        state: TodoState::parse(todo.status.as_str()),
     });
     Some(items.collect())
 }

@@ -179,7 +179,7 @@ impl CodexApp {
             "turn/plan/updated" => {
                 let items = params.plan.objects().map(|step| TodoItem {
                     text: step.step.into_text(),
-                    state: TodoState::from_word(step.status.as_str()),
+                    state: TodoState::parse(step.status.as_str()),
                 });
                 let items = items.collect();
                 emit(sink, EventKind::Todo { items });

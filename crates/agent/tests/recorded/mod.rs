@@ -90,7 +90,7 @@ impl Recording {
             exit: match code.map_err(|error| error.to_string())? {
                 Some(code @ ..0) => Exit::Signal(-code),
                 Some(code) => Exit::Code(code),
-                None => Exit::Unseen,
+                None => Exit::Unknown,
             },
             stderr: meta["stderr"].as_str().unwrap_or_default().to_owned(),
         })
@@ -186,7 +186,7 @@ impl Recording {
         let ending = Ending {
             exit: self.exit,
             // A recording without an exit code is of a program that outlived its recorder.
-            stop: (self.exit == Exit::Unseen).then_some(TerminationCause::TimedOut),
+            stop: (self.exit == Exit::Unknown).then_some(TerminationCause::TimedOut),
             stderr: &self.stderr,
         };
         let result = reader.finish(&ending, &mut |_| {});
