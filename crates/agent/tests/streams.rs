@@ -1,8 +1,9 @@
 //! Reads recorded outputs of the real CLIs and prints for each `NAME VERDICT sha256(reply) usage`.
 //!
 //! The recordings are not part of the project: `CONVOKE_STREAMS` names their directory, or
-//! `CONVOKE_SHARED` the one that holds it. `streams.expected` is the reviewed result for those that we
-//! know; `UPDATE_EXPECTED=1` writes it anew. Any other recording is judged by the general rules alone.
+//! `CONVOKE_SHARED` the one that holds `streams` and `new/streams`. A recording whose meta file holds its
+//! `truth` is compared with it. `streams.expected` is the reviewed result for the others that we know;
+//! `UPDATE_EXPECTED=1` writes it anew. Any other recording is judged by the general rules alone.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
@@ -17,20 +18,28 @@ use convoke_agent::verdict::{Exit, Verdict};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use self::recorded::{Format, Recording, recordings, streams_directory};
+use self::recorded::{Format, Recording, Truth, recordings, streams_directories};
 
 const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/streams.expected");
 
 fn main() -> ExitCode {
-    let Some(root) = streams_directory() else {
-        println!("skipped: neither CONVOKE_STREAMS nor CONVOKE_SHARED names recorded streams");
-        println!("0 passed, 0 failed, 1 skipped");
-        return ExitCode::SUCCESS;
-    };
     let expected = expected_results();
     let mut results = String::new();
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for path in recordings(&root) {
+    let mut found = Vec::new();
+    for root in streams_directories() {
+        match recordings(&root) {
+            Ok(paths) => found.extend(paths.into_iter().map(|path| (root.clone(), path))),
+            Err(error) => {
+                println!("  FAILED {}: {error}", root.display());
+                failed += 1;
+            }
+        }
+    }
+    if found.is_empty() {
+        println!("no recordings: set CONVOKE_STREAMS or CONVOKE_SHARED to their directory");
+    }
+    for (root, path) in found {
         let recording = match Recording::open(&root, &path) {
             Ok(recording) => recording,
             Err(problem) => {
@@ -60,8 +69,10 @@ fn main() -> ExitCode {
         } else {
             failed += 1;
         }
-        results.push_str(&result);
-        results.push('\n');
+        if recording.truth.is_none() {
+            results.push_str(&result);
+            results.push('\n');
+        }
     }
     if std::env::var_os("UPDATE_EXPECTED").is_some() {
         std::fs::write(EXPECTED, results).expect("the expected results can be written");
@@ -98,14 +109,10 @@ fn reason(account: &Account) -> String {
 
 /// Judges the account by rules that hold for any recording.
 fn problems(recording: &Recording, account: &Account) -> Vec<String> {
-    let mut problems = Vec::new();
-    let implied = implied_verdicts(recording);
-    let word = account.verdict.word();
-    // A recording without an exit code is of a program that outlived its recorder.
-    let outlived = recording.exit == Exit::Unseen && word == "timed-out";
-    if !implied.contains(&word) && !outlived {
-        problems.push(format!("the verdict is {word}, and not one of {implied:?}"));
-    }
+    let mut problems = match &recording.truth {
+        Some(truth) => differences(truth, recording, account),
+        None => verdict_problem(recording, account).into_iter().collect(),
+    };
     if !account.unknown.is_empty() {
         problems.push(format!("unknown kinds: {:?}", account.unknown));
     }
@@ -113,6 +120,51 @@ fn problems(recording: &Recording, account: &Account) -> Vec<String> {
         problems.push("it reads differently in chunks of 7 bytes".to_owned());
     }
     problems
+}
+
+/// Compares a result with what the recording is known to hold.
+fn differences(truth: &Truth, recording: &Recording, account: &Account) -> Vec<String> {
+    let mut problems = Vec::new();
+    let word = account.verdict.word();
+    let known = ["done", "failed", "cancelled"].contains(&truth.verdict.as_str());
+    let differs = if known { word != truth.verdict } else { word == "done" };
+    if differs {
+        problems.push(format!("the verdict is {word}, and in truth {}", truth.verdict));
+    }
+    // The text of a turn that was not done is informative only.
+    if truth.verdict == "done" && !truth.uncertain && account.reply != truth.reply {
+        problems.push(format!("the reply is {:?}, and in truth {:?}", account.reply, truth.reply));
+    }
+    let usage = account.usage.unwrap_or_default();
+    if truth.usage.is_some_and(|known| known != usage) {
+        problems.push(format!("the usage is {usage}, and in truth {:?}", truth.usage));
+    }
+    let over = recording.over();
+    match &truth.over {
+        Some((event, line)) if is_closing(event) && over != Some(*line) => {
+            problems.push(format!("it is over at line {over:?}, and in truth at {line}"));
+        }
+        None if over.is_some() => {
+            problems.push(format!("it is over at line {over:?}, and in truth at none"));
+        }
+        _ => {}
+    }
+    problems
+}
+
+/// Returns whether an event of a recording closes its turn; the end of a process is none.
+fn is_closing(event: &str) -> bool {
+    matches!(event, "last result" | "control_response")
+}
+
+/// Judges the verdict by the closing event and the exit.
+fn verdict_problem(recording: &Recording, account: &Account) -> Option<String> {
+    let implied = implied_verdicts(recording);
+    let word = account.verdict.word();
+    // A recording without an exit code is of a program that outlived its recorder.
+    let outlived = recording.exit == Exit::Unseen && word == "timed-out";
+    (!implied.contains(&word) && !outlived)
+        .then(|| format!("the verdict is {word}, and not one of {implied:?}"))
 }
 
 /// Finds the verdicts that the closing event and the exit allow, without the reader under test.

@@ -333,6 +333,9 @@ codes! {
     AgentProcessesLeft = "agent.processes-left",
         "The agent ended and left processes behind; they were ended.",
         "Nothing, unless they were meant to stay: start those outside of the agent.";
+    AgentTasksEnded = "agent.tasks-ended",
+        "Shells that the agent left running in the background were ended after its reply.",
+        "Start programs that are meant to stay outside of the agent, or have the agent wait for them.";
     AgentExitDisagrees = "agent.exit-disagrees",
         "The agent said that its turn was done and its program ended with an error.",
         "Nothing, if the reply is whole; the program's error output may say more.";

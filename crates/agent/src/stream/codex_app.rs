@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::codex_item::{self, Counts, Item, Phase};
 use super::codex_trouble::{Retry, Trouble, failure};
 use super::lenient::{Flag, List, Number, Object, Text};
-use super::{Account, Reader, Sink, Tally, explain_ending};
+use super::{Account, Reader, Sink, Tally, TurnPhase, explain_ending};
 use crate::event::{Event, EventKind, Part, TodoItem, TodoState};
 use crate::usage::Usage;
 use crate::verdict::{Ending, Failure, Reason, Verdict};
@@ -227,8 +227,8 @@ impl Reader for CodexApp {
         self.message(line, sink);
     }
 
-    fn is_over(&self) -> bool {
-        self.tally.closing.is_some()
+    fn phase(&self) -> TurnPhase {
+        self.tally.phase()
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::codex_item::{self, Counts, Item, Message, Phase};
 use super::codex_trouble::{Retry, Trouble, failure};
 use super::lenient::{Object, Text};
-use super::{Account, Reader, Sink, Tally, explain_ending};
+use super::{Account, Reader, Sink, Tally, TurnPhase, explain_ending};
 use crate::event::{Event, EventKind};
 use crate::verdict::{Ending, Verdict};
 
@@ -84,8 +84,8 @@ impl Reader for CodexExec {
         }
     }
 
-    fn is_over(&self) -> bool {
-        self.tally.closing.is_some()
+    fn phase(&self) -> TurnPhase {
+        self.tally.phase()
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {

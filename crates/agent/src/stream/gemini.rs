@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::lenient::{Flag, List, Number, Object, Text};
 use super::words::plain_words;
-use super::{Account, Reader, Sink, Tally, explain_ending, reason_in_words};
+use super::{Account, TurnPhase, Reader, Sink, Tally, explain_ending, reason_in_words};
 use crate::event::{Event, EventKind, FileChange, Part, TodoItem, TodoState};
 use crate::usage::Usage;
 use crate::verdict::{Ending, Exit, Failure, Reason, Verdict};
@@ -203,8 +203,8 @@ impl Reader for Gemini {
         }
     }
 
-    fn is_over(&self) -> bool {
-        self.tally.closing.is_some()
+    fn phase(&self) -> TurnPhase {
+        self.tally.phase()
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {

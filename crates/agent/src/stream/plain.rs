@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use super::{Account, Reader, Sink, Tally, explain_ending};
+use super::{Account, TurnPhase, Reader, Sink, Tally, explain_ending};
 use crate::event::{Event, EventKind, Part};
 use crate::verdict::{Ending, Exit, Verdict};
 
@@ -39,8 +39,8 @@ impl Reader for Plain {
         self.add(&line, sink);
     }
 
-    fn is_over(&self) -> bool {
-        false
+    fn phase(&self) -> TurnPhase {
+        TurnPhase::Running
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {

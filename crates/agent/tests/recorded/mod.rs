@@ -5,17 +5,54 @@ use std::path::{Path, PathBuf};
 
 use convoke_agent::stream::lines::Lines;
 use convoke_agent::stream::{
-    Account, Reader, claude::Claude, codex_app::CodexApp, codex_exec::CodexExec, gemini::Gemini,
+    Account, Reader, TurnPhase, claude::Claude, codex_app::CodexApp, codex_exec::CodexExec, gemini::Gemini,
     plain::Plain,
 };
+use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Ending, Exit, TerminationCause};
 use serde_json::Value;
 
-/// Returns the directory of the recordings, which are not part of the project.
-pub fn streams_directory() -> Option<PathBuf> {
-    let named = std::env::var_os("CONVOKE_STREAMS").map(PathBuf::from);
-    let shared = || Some(PathBuf::from(std::env::var_os("CONVOKE_SHARED")?).join("streams"));
-    named.or_else(|| shared().filter(|streams| streams.is_dir()))
+/// Returns the directories of the recordings, which are not part of the project.
+pub fn streams_directories() -> Vec<PathBuf> {
+    if let Some(named) = std::env::var_os("CONVOKE_STREAMS") {
+        return vec![PathBuf::from(named)];
+    }
+    let shared = std::env::var_os("CONVOKE_SHARED").map(PathBuf::from);
+    shared.into_iter().flat_map(|shared| [shared.join("streams"), shared.join("new/streams")]).collect()
+}
+
+/// What a recording is known to hold.
+pub struct Truth {
+    pub verdict: String,
+    pub reply: String,
+    pub usage: Option<Usage>,
+    /// The event after which nothing of the turn comes, and its line, counted from 1.
+    pub over: Option<(String, usize)>,
+    /// The recording does not settle everything.
+    pub uncertain: bool,
+}
+
+impl Truth {
+    fn read(meta: &Value) -> Option<Self> {
+        let truth = meta.get("truth")?;
+        let usage = &truth["usage_all"];
+        let count = |name: &str| usage[name].as_u64();
+        let over = &truth["over"];
+        let line = over["line"].as_u64().and_then(|line| usize::try_from(line).ok());
+        Some(Self {
+            verdict: truth["verdict"].as_str().unwrap_or_default().to_owned(),
+            reply: truth["reply"].as_str().unwrap_or_default().to_owned(),
+            usage: count("input").map(|input| Usage {
+                input,
+                cached: count("cached").unwrap_or(0),
+                cache_write: count("cache_write").unwrap_or(0),
+                output: count("output").unwrap_or(0),
+                reasoning: 0,
+            }),
+            over: line.map(|line| (over["event"].as_str().unwrap_or_default().to_owned(), line)),
+            uncertain: truth["uncertain"] == true,
+        })
+    }
 }
 
 /// One recorded output, and how its program was called and ended.
@@ -25,15 +62,16 @@ pub struct Recording {
     arguments: Vec<String>,
     pub exit: Exit,
     stderr: String,
+    pub truth: Option<Truth>,
 }
 
 /// Returns the recordings in a directory, in order.
-pub fn recordings(root: &Path) -> Vec<PathBuf> {
+pub fn recordings(root: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).expect("the streams can be listed") {
-            let path = entry.unwrap().path();
+        for entry in std::fs::read_dir(&folder)? {
+            let path = entry?.path();
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|e| e == "jsonl") {
@@ -42,7 +80,7 @@ pub fn recordings(root: &Path) -> Vec<PathBuf> {
         }
     }
     paths.sort();
-    paths
+    Ok(paths)
 }
 
 /// What a recorded program was asked to write.
@@ -75,6 +113,7 @@ impl Recording {
                 None => Exit::Unseen,
             },
             stderr: meta["stderr"].as_str().unwrap_or_default().to_owned(),
+            truth: Truth::read(&meta),
         })
     }
 
@@ -94,7 +133,8 @@ impl Recording {
     }
 
     pub fn format(&self) -> Option<Format> {
-        let program = self.name.split('/').next().unwrap_or_default();
+        let folder = self.name.split('/').next().filter(|folder| *folder != self.name);
+        let program = folder.or_else(|| self.arguments.first()?.rsplit('/').next()).unwrap_or_default();
         let is_text = || match self.asks_for(&["-o", "--output-format"]) {
             None => !self.arguments.is_empty(),
             Some(format) => format == "text",
@@ -155,6 +195,24 @@ impl Recording {
     /// Reads the recording in chunks of this size.
     pub fn read(&self, chunk: usize) -> Option<Account> {
         self.read_bytes(&self.output, chunk)
+    }
+
+    /// Returns the line, counted from 1, at which the agent came to rest for good.
+    pub fn over(&self) -> Option<usize> {
+        let mut reader = self.reader()?;
+        let mut lines = Lines::new(64 << 20);
+        let (mut number, mut over) = (0, None);
+        let mut read = |line: &[u8]| {
+            reader.line(line, &mut |_| {});
+            number += 1;
+            match reader.phase() {
+                TurnPhase::Running => over = None,
+                TurnPhase::Answered | TurnPhase::Over => over = over.or(Some(number)),
+            }
+        };
+        lines.push(&self.output, &mut read);
+        lines.finish(&mut read);
+        over
     }
 
     /// Reads other bytes in place of those that were recorded.
