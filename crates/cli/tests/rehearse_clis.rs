@@ -106,8 +106,7 @@ fn what_is_shown_as_sent_is_what_arrived(place: &Place, arguments: &[&str], turn
 
 #[test]
 fn the_sample_runs_with_all_clis_at_once() {
-    for (claude, codex) in
-        [("claude-2.1.197", "codex-0.98.0"), ("claude-2.1.325", "codex-0.166.0")]
+    for (claude, codex) in [("claude-2.1.197", "codex-0.98.0"), ("claude-2.1.325", "codex-0.166.0")]
     {
         let clis = [claude, codex, "gemini-0.61.0"];
         let Some(place) = Place::new(&clis, "") else { continue };

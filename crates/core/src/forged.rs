@@ -14,7 +14,7 @@ use crate::assembler::{Format, LineStyle};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::fragment::{ContextLines, Section};
 use crate::input::{Fencing, PromptContextMessage};
-use crate::line_break::{ends_line_break, line_breaks};
+use crate::line_break::{ends_line_break, last_line_break, line_breaks};
 use crate::whitespace::trim;
 
 /// Watches content as it is written.
@@ -122,7 +122,7 @@ impl<'a> Looks<'a> {
         let (mut searched, mut read) = (0, 0);
         loop {
             if self.may_be_ours(bytes, searched, at) {
-                let break_before = line_breaks(&text[read..at]).next_back();
+                let break_before = last_line_break(&text[read..at]);
                 let start = break_before.map_or(read, |line_break| read + line_break.end);
                 let break_after = line_breaks(&text[at..]).next();
                 read = break_after.map_or(text.len(), |line_break| at + line_break.start);

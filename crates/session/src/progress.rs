@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use convoke_agent::event::{Event, EventKind, Part};
 use convoke_agent::verdict::{Failure, Reason};
-use convoke_agent::{Outcome, Verdict};
+use convoke_agent::{TurnResult, Verdict};
 use convoke_core::{Code, Diagnostic};
 use serde_json::Value;
 
@@ -101,19 +101,10 @@ impl EventLog {
     }
 
     /// Makes an outcome of what was seen of a turn that nobody waits for any longer.
-    pub(crate) fn outcome(&self, verdict: Verdict) -> Outcome {
+    pub(crate) fn outcome(&self, verdict: Verdict) -> TurnResult {
         let mut reply = self.said.clone();
         add_paragraph(&mut reply, &self.pieces);
-        Outcome {
-            verdict,
-            reply,
-            usage: None,
-            cost_usd: None,
-            model: None,
-            resume: None,
-            diagnostics: Vec::new(),
-            memory: None,
-        }
+        TurnResult { reply, ..TurnResult::new(verdict) }
     }
 
     /// Returns the events, and what there is to say about those that were left out.

@@ -14,7 +14,8 @@ use serde_json::json;
 use super::{Call, Context};
 use crate::process::{Dialogue, Input};
 use crate::stream::claude::Claude;
-use crate::stream::{Account, TurnPhase, Reader, Sink};
+use crate::stream::{Reader, Sink, TurnPhase};
+use crate::turn::TurnResult;
 use crate::turn_input::{Permissions, Trust};
 use crate::verdict::{Ending, Failure};
 
@@ -141,8 +142,12 @@ impl Dialogue for Conversation {
         self.reader.phase()
     }
 
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         self.reader.finish(ending, sink)
+    }
+
+    fn session(&self) -> Option<&str> {
+        self.reader.session()
     }
 }
 

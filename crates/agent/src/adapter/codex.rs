@@ -15,7 +15,8 @@ use crate::config::Protocol;
 use crate::process::{Dialogue, Input};
 use crate::stream::codex_app::{CodexApp, Message};
 use crate::stream::codex_exec::CodexExec;
-use crate::stream::{Account, TurnPhase, Reader, Sink, reason_in_words};
+use crate::stream::{Reader, Sink, TurnPhase, reason_in_words};
+use crate::turn::TurnResult;
 use crate::turn_input::{Permissions, Trust, TurnInput};
 use crate::verdict::{Ending, Failure, Reason};
 
@@ -280,8 +281,12 @@ impl Dialogue for Conversation {
         self.reader.phase()
     }
 
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         self.reader.finish(ending, sink)
+    }
+
+    fn session(&self) -> Option<&str> {
+        self.reader.session()
     }
 }
 

@@ -15,8 +15,8 @@ use super::{Dialogue, Input, Launch};
 use crate::event::{Event, EventKind};
 use crate::redact::Redactor;
 use crate::stream::lines::Lines;
-use crate::stream::{Account, TurnPhase, reason_in_words};
-use crate::turn::TurnSide;
+use crate::stream::{TurnPhase, reason_in_words};
+use crate::turn::{TurnResult, TurnSide};
 use crate::turn_input::Limits;
 use crate::verdict::{Ending, Reason, TerminationCause};
 
@@ -33,15 +33,6 @@ const END_LIMIT: Duration = Duration::from_secs(45);
 /// How long output may still come when everything has ended.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
-/// How a supervised turn ended.
-#[derive(Debug)]
-pub struct Ended {
-    /// What the turn came to.
-    pub account: Account,
-    /// The last of the error output.
-    pub stderr: String,
-}
-
 /// Starts a program, holds the dialogue with it, and returns when it and all that it started are gone.
 pub async fn supervise(
     launch: &Launch,
@@ -49,7 +40,7 @@ pub async fn supervise(
     dialogue: &mut dyn Dialogue,
     limits: &Limits,
     side: &TurnSide,
-) -> Result<Ended, StartError> {
+) -> Result<TurnResult, StartError> {
     let (held, pipes) = GuardedChild::start(launch, guardian).await?;
     let Pipes { stdin, mut stdout, mut stderr } = pipes;
     let mut watch = Watch::new(held, stdin, dialogue, side.redactor(), *limits);
@@ -74,7 +65,7 @@ pub async fn supervise(
                 report = watch.late().await;
             }
             () = side.has_room(), if !watch.waiting.is_empty() => {
-                side.hand_on(&mut watch.waiting);
+                side.send_waiting(&mut watch.waiting);
                 watch.listen_on();
             }
             count = read(&mut stdout, &mut out), if watch.out_open && room => {
@@ -233,7 +224,9 @@ impl<'d> Watch<'d> {
             (Rung::Running, Some(stop)) => self.stop(stop).await,
             (Rung::Running, None) => self.go_on(),
             // A program that was left to end by itself has begun another turn.
-            (Rung::Leaving, None) if self.dialogue.phase() == TurnPhase::Running && self.out_open => {
+            (Rung::Leaving, None)
+                if self.dialogue.phase() == TurnPhase::Running && self.out_open =>
+            {
                 self.rung = Rung::Running;
                 self.go_on();
             }
@@ -352,7 +345,7 @@ impl<'d> Watch<'d> {
         }
     }
 
-    async fn close(mut self, report: Report, side: &TurnSide) -> Ended {
+    async fn close(mut self, report: Report, side: &TurnSide) -> TurnResult {
         let mut bytes: Vec<u8> = self.stderr.into();
         if let Some(problem) = &report.problem {
             bytes.extend_from_slice(problem.as_bytes());
@@ -362,7 +355,7 @@ impl<'d> Watch<'d> {
         let ending = Ending { exit: report.exit, stop: self.stop, stderr: &stderr };
         let waiting = &mut self.waiting;
         let redactor = self.redactor;
-        let mut account = self.dialogue.finish(&ending, &mut |event| {
+        let mut result = self.dialogue.finish(&ending, &mut |event| {
             waiting.push_back(redactor.redact_notice(event.into_owned()));
         });
         let mut notes = Vec::new();
@@ -382,12 +375,12 @@ impl<'d> Watch<'d> {
         }
         for note in notes {
             waiting.push_back(Event::own(EventKind::Warning(note.clone())));
-            account.diagnostics.push(note);
+            result.diagnostics.push(note);
         }
         for event in self.waiting {
             side.send(event).await;
         }
-        Ended { account, stderr }
+        result
     }
 }
 

@@ -17,8 +17,9 @@ use serde_json::value::RawValue;
 use self::course::Course;
 use self::wire::{Block, Counts, Edit, Line, TextBlock, Todos};
 use super::lenient::{Object, Text};
-use super::{Account, TurnPhase, Reader, Sink, Tally, explain_ending, reason_in_words};
+use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending, reason_in_words};
 use crate::event::{Event, EventKind, FileChange, Part, TodoItem, TodoState};
+use crate::turn::TurnResult;
 use crate::verdict::{Ending, Failure, Reason, Verdict};
 
 /// Subtypes of `system` that say nothing which a turn's reader needs.
@@ -125,7 +126,7 @@ const QUIET_DELTA: &[&str] = &["input_json_delta", "signature_delta", "citations
 /// Reads the events of one turn.
 #[derive(Debug)]
 pub struct Claude {
-    tally: Tally,
+    tally: TurnProgress,
     /// Calls of tools that write a file, until their result says whether they did.
     edits: HashMap<String, (String, &'static str)>,
     /// The last error that the program wrote in the model's place: its label, and its words.
@@ -140,7 +141,7 @@ impl Claude {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
         Self {
-            tally: Tally::new(reply_limit),
+            tally: TurnProgress::new(reply_limit),
             edits: HashMap::new(),
             error: None,
             synthetic: false,
@@ -171,7 +172,8 @@ impl Claude {
         self.course.dismiss();
         let count = self.course.running() as u64;
         if count > 0 {
-            let message = format!("{count} background shells ran on after the reply and were ended");
+            let message =
+                format!("{count} background shells ran on after the reply and were ended");
             let ended = Diagnostic::new(Code::AgentTasksEnded, message).with_count(count);
             self.tally.warn(ended, sink);
         }
@@ -391,16 +393,14 @@ impl Claude {
             return;
         }
         self.counted = id.map(str::to_owned);
-        match event.model_usage_since_last_result.map(RawValue::get).and_then(wire::spent) {
-            Some((usage, cost_usd)) => {
-                self.tally.usage = Some(self.tally.usage.unwrap_or_default().and(usage));
-                self.tally.cost_usd = Some(self.tally.cost_usd.unwrap_or_default() + cost_usd);
-            }
-            None => {
-                self.tally.cost_usd = event.total_cost_usd.0;
-                let usage = event.usage.0.as_ref().map(Counts::usage);
-                self.tally.usage = usage.or(self.tally.usage);
-            }
+        let spent = event.model_usage_since_last_result.map(RawValue::get).and_then(wire::spent);
+        if let Some((usage, cost_usd)) = spent {
+            self.tally.usage = Some(self.tally.usage.unwrap_or_default().and(usage));
+            self.tally.cost_usd = Some(self.tally.cost_usd.unwrap_or_default() + cost_usd);
+        } else {
+            self.tally.cost_usd = event.total_cost_usd.0;
+            let usage = event.usage.0.as_ref().map(Counts::usage);
+            self.tally.usage = usage.or(self.tally.usage);
         }
         if let Some(usage) = self.tally.usage {
             sink(Event::own(EventKind::Usage(usage)));
@@ -501,11 +501,16 @@ impl Reader for Claude {
         self.course.phase()
     }
 
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+    fn session(&self) -> Option<&str> {
+        self.tally.session.as_deref()
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         let error = self.error.take();
-        let cut_off = self.course.cut_off(ending).filter(|_| {
-            self.tally.closing.take_if(|verdict| *verdict == Verdict::Done).is_some()
-        });
+        let cut_off = self
+            .course
+            .cut_off(ending)
+            .filter(|_| self.tally.closing.take_if(|verdict| *verdict == Verdict::Done).is_some());
         let explain = |ending: &Ending<'_>| match error {
             _ if cut_off.is_some() => cut_off.unwrap_or_else(|| explain_ending(ending)),
             Some((label, words)) if !words.is_empty() => {

@@ -12,8 +12,9 @@ use serde_json::value::RawValue;
 use super::codex_item::{self, Counts, Item, Phase};
 use super::codex_trouble::{Retry, Trouble, failure};
 use super::lenient::{Flag, List, Number, Object, Text};
-use super::{Account, Reader, Sink, Tally, TurnPhase, explain_ending};
+use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending};
 use crate::event::{Event, EventKind, Part, TodoItem, TodoState};
+use crate::turn::TurnResult;
 use crate::usage::Usage;
 use crate::verdict::{Ending, Failure, Reason, Verdict};
 
@@ -85,7 +86,7 @@ pub enum Message {
 /// Reads the messages of one turn.
 #[derive(Debug)]
 pub struct CodexApp {
-    tally: Tally,
+    tally: TurnProgress,
     /// What the thread had used before this turn, which is no news while the turn runs.
     before: Usage,
     trouble: Trouble,
@@ -95,7 +96,7 @@ impl CodexApp {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
         Self {
-            tally: Tally::new(reply_limit),
+            tally: TurnProgress::new(reply_limit),
             before: Usage::default(),
             trouble: Trouble::default(),
         }
@@ -231,7 +232,11 @@ impl Reader for CodexApp {
         self.tally.phase()
     }
 
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+    fn session(&self) -> Option<&str> {
+        self.tally.session.as_deref()
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         let trouble = self.trouble.at_end(ending, &mut self.tally, sink);
         self.tally.close(ending, |ending| trouble.unwrap_or_else(|| explain_ending(ending)), sink)
     }

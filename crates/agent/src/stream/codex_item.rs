@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::lenient::{Flag, List, Number, Object, Text};
-use super::{Sink, Tally};
+use super::{Sink, TurnProgress};
 use crate::event::{Event, EventKind, FileChange, Part, TodoItem, TodoState};
 use crate::usage::Usage;
 
@@ -26,7 +26,7 @@ pub(super) fn read(
     phase: Phase,
     sub_agent: Option<&str>,
     line: &str,
-    tally: &mut Tally,
+    tally: &mut TurnProgress,
     sink: &mut Sink<'_>,
 ) {
     let mut emit = |kind| sink(Event::of(sub_agent.map(Cow::Borrowed), kind));

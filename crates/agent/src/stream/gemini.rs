@@ -13,15 +13,16 @@ use serde_json::value::RawValue;
 
 use super::lenient::{Flag, List, Number, Object, Text};
 use super::words::plain_words;
-use super::{Account, TurnPhase, Reader, Sink, Tally, explain_ending, reason_in_words};
+use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending, reason_in_words};
 use crate::event::{Event, EventKind, FileChange, Part, TodoItem, TodoState};
+use crate::turn::TurnResult;
 use crate::usage::Usage;
 use crate::verdict::{Ending, Exit, Failure, Reason, Verdict};
 
 /// Reads the events of one turn.
 #[derive(Debug)]
 pub struct Gemini {
-    tally: Tally,
+    tally: TurnProgress,
     /// The text that the chunks since the last tool call make up.
     text: String,
     text_limit: usize,
@@ -35,7 +36,7 @@ impl Gemini {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
         Self {
-            tally: Tally::new(reply_limit),
+            tally: TurnProgress::new(reply_limit),
             text: String::new(),
             text_limit: reply_limit,
             edits: HashMap::new(),
@@ -207,7 +208,11 @@ impl Reader for Gemini {
         self.tally.phase()
     }
 
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+    fn session(&self) -> Option<&str> {
+        self.tally.session.as_deref()
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         if let Some(document) = self.document.take() {
             let json = self.tally.json(&document);
             self.read_document(&json, sink);

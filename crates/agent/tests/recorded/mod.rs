@@ -3,13 +3,14 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
+use convoke_agent::TurnResult;
 use convoke_agent::stream::lines::Lines;
 use convoke_agent::stream::{
-    Account, Reader, TurnPhase, claude::Claude, codex_app::CodexApp, codex_exec::CodexExec, gemini::Gemini,
+    Reader, claude::Claude, codex_app::CodexApp, codex_exec::CodexExec, gemini::Gemini,
     plain::Plain,
 };
-use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Ending, Exit, TerminationCause};
+use convoke_core::Code;
 use serde_json::Value;
 
 /// Returns the directories of the recordings, which are not part of the project.
@@ -18,41 +19,10 @@ pub fn streams_directories() -> Vec<PathBuf> {
         return vec![PathBuf::from(named)];
     }
     let shared = std::env::var_os("CONVOKE_SHARED").map(PathBuf::from);
-    shared.into_iter().flat_map(|shared| [shared.join("streams"), shared.join("new/streams")]).collect()
-}
-
-/// What a recording is known to hold.
-pub struct Truth {
-    pub verdict: String,
-    pub reply: String,
-    pub usage: Option<Usage>,
-    /// The event after which nothing of the turn comes, and its line, counted from 1.
-    pub over: Option<(String, usize)>,
-    /// The recording does not settle everything.
-    pub uncertain: bool,
-}
-
-impl Truth {
-    fn read(meta: &Value) -> Option<Self> {
-        let truth = meta.get("truth")?;
-        let usage = &truth["usage_all"];
-        let count = |name: &str| usage[name].as_u64();
-        let over = &truth["over"];
-        let line = over["line"].as_u64().and_then(|line| usize::try_from(line).ok());
-        Some(Self {
-            verdict: truth["verdict"].as_str().unwrap_or_default().to_owned(),
-            reply: truth["reply"].as_str().unwrap_or_default().to_owned(),
-            usage: count("input").map(|input| Usage {
-                input,
-                cached: count("cached").unwrap_or(0),
-                cache_write: count("cache_write").unwrap_or(0),
-                output: count("output").unwrap_or(0),
-                reasoning: 0,
-            }),
-            over: line.map(|line| (over["event"].as_str().unwrap_or_default().to_owned(), line)),
-            uncertain: truth["uncertain"] == true,
-        })
-    }
+    shared
+        .into_iter()
+        .flat_map(|shared| [shared.join("streams"), shared.join("new/streams")])
+        .collect()
 }
 
 /// One recorded output, and how its program was called and ended.
@@ -62,7 +32,22 @@ pub struct Recording {
     arguments: Vec<String>,
     pub exit: Exit,
     stderr: String,
-    pub truth: Option<Truth>,
+}
+
+/// A recording as its reader read it.
+#[derive(Debug, PartialEq)]
+pub struct ReadTurn {
+    pub result: TurnResult,
+    pub session: Option<String>,
+}
+
+impl ReadTurn {
+    /// Returns the warnings about unknown kinds of events, one for each kind.
+    pub fn unknown_kinds(&self) -> Vec<&str> {
+        let diagnostics = self.result.diagnostics.iter();
+        let unknown = diagnostics.filter(|it| it.code == Code::AgentEventUnknown);
+        unknown.map(|it| it.message.as_str()).collect()
+    }
 }
 
 /// Returns the recordings in a directory, in order.
@@ -113,7 +98,6 @@ impl Recording {
                 None => Exit::Unseen,
             },
             stderr: meta["stderr"].as_str().unwrap_or_default().to_owned(),
-            truth: Truth::read(&meta),
         })
     }
 
@@ -134,7 +118,8 @@ impl Recording {
 
     pub fn format(&self) -> Option<Format> {
         let folder = self.name.split('/').next().filter(|folder| *folder != self.name);
-        let program = folder.or_else(|| self.arguments.first()?.rsplit('/').next()).unwrap_or_default();
+        let program =
+            folder.or_else(|| self.arguments.first()?.rsplit('/').next()).unwrap_or_default();
         let is_text = || match self.asks_for(&["-o", "--output-format"]) {
             None => !self.arguments.is_empty(),
             Some(format) => format == "text",
@@ -157,7 +142,8 @@ impl Recording {
         })
     }
 
-    fn reader(&self) -> Option<Box<dyn Reader>> {
+    /// Returns a reader for the recording.
+    pub fn reader(&self) -> Option<Box<dyn Reader>> {
         let limit = 1 << 20;
         Some(match self.format()? {
             Format::Plain => Box::new(Plain::new(limit)),
@@ -193,30 +179,12 @@ impl Recording {
     }
 
     /// Reads the recording in chunks of this size.
-    pub fn read(&self, chunk: usize) -> Option<Account> {
+    pub fn read(&self, chunk: usize) -> Option<ReadTurn> {
         self.read_bytes(&self.output, chunk)
     }
 
-    /// Returns the line, counted from 1, at which the agent came to rest for good.
-    pub fn over(&self) -> Option<usize> {
-        let mut reader = self.reader()?;
-        let mut lines = Lines::new(64 << 20);
-        let (mut number, mut over) = (0, None);
-        let mut read = |line: &[u8]| {
-            reader.line(line, &mut |_| {});
-            number += 1;
-            match reader.phase() {
-                TurnPhase::Running => over = None,
-                TurnPhase::Answered | TurnPhase::Over => over = over.or(Some(number)),
-            }
-        };
-        lines.push(&self.output, &mut read);
-        lines.finish(&mut read);
-        over
-    }
-
     /// Reads other bytes in place of those that were recorded.
-    pub fn read_bytes(&self, output: &[u8], chunk: usize) -> Option<Account> {
+    pub fn read_bytes(&self, output: &[u8], chunk: usize) -> Option<ReadTurn> {
         let mut reader = self.reader()?;
         let mut lines = Lines::new(64 << 20);
         for bytes in output.chunks(chunk) {
@@ -229,6 +197,7 @@ impl Recording {
             stop: (self.exit == Exit::Unseen).then_some(TerminationCause::TimedOut),
             stderr: &self.stderr,
         };
-        Some(reader.finish(&ending, &mut |_| {}))
+        let result = reader.finish(&ending, &mut |_| {});
+        Some(ReadTurn { result, session: reader.session().map(str::to_owned) })
     }
 }

@@ -1,15 +1,15 @@
 //! Codex 0.98 and 0.166: one AGENTS.md for each directory from the root down, within a budget.
 //!
-//! The rules themselves are those of [`convoke_thread::project_doc`]; here they are asked for a place
+//! The rules themselves are those of [`convoke_codex::project_doc`]; here they are asked for a place
 //! and a configuration.
 
 mod config;
 
 use std::path::{Path, PathBuf};
 
+use convoke_codex::project_doc::{self, Document, Ignored, Reason, Rules, discover, user_doc};
 use convoke_core::diagnostic::Code;
 use convoke_files::{Files, absolute};
-use convoke_thread::project_doc::{self, Document, Ignored, Reason, Rules, discover, user_doc};
 
 use crate::edition::Edition;
 use crate::report::{AgentReport, Limit, LoadReason, Loaded, Rule};

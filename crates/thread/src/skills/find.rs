@@ -4,11 +4,12 @@ use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use convoke_codex::config::{directories_between, project_root};
 use convoke_core::diagnostic::{Code, Diagnostic};
 
 use super::front_matter::{self, About};
 use super::{Scope, Skill};
-use crate::config::{Config, Machine, directories_between, project_root};
+use crate::config::{Config, Machine};
 use crate::pack::{Shape, SystemSkill};
 use convoke_files::{Files, Kind};
 

@@ -107,7 +107,8 @@ impl Course {
             None => !self.dismissed,
             Some(stop) => stop == TerminationCause::Cancelled,
         };
-        let cut = self.working || self.others > 0 || self.interim || (self.shells > 0 && shells_cut);
+        let cut =
+            self.working || self.others > 0 || self.interim || (self.shells > 0 && shells_cut);
         (self.answered && cut).then(|| {
             let tasks = match self.running() {
                 0 => "its agent was working on".to_owned(),
