@@ -32,6 +32,7 @@
 
 pub mod adapter;
 pub mod config;
+pub mod diagnostics;
 pub mod endpoint;
 pub mod event;
 pub mod process;

@@ -145,5 +145,5 @@ fn the_last_result_decides() {
     failed["is_error"] = json!(true);
     let (_, turn) =
         read(&[init(), tasks(&["local_agent"]), result("a"), tasks(&[]), init(), failed], None);
-    assert_eq!(turn.verdict.word(), "failed");
+    assert_eq!(turn.verdict.as_str(), "failed");
 }

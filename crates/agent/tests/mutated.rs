@@ -57,7 +57,7 @@ fn closes(line: &[u8]) -> bool {
 /// Says that two accounts tell the user the same of what the agent did.
 fn same(recording: &Recording, whole: &ReadTurn, mutated: &ReadTurn) {
     let name = &recording.name;
-    assert_eq!(mutated.result.verdict.word(), whole.result.verdict.word(), "{name}");
+    assert_eq!(mutated.result.verdict.as_str(), whole.result.verdict.as_str(), "{name}");
     assert_eq!(mutated.result.reply, whole.result.reply, "{name}");
     assert_eq!(mutated.result.usage, whole.result.usage, "{name}");
     assert_eq!(mutated.session, whole.session, "{name}");

@@ -136,7 +136,7 @@ fn result_line(name: &str, account: &ReadTurn) -> String {
         write!(hash, "{byte:02x}").unwrap();
     }
     let usage = account.result.usage.map_or("-".to_owned(), |usage| usage.to_string());
-    format!("{name} {} {hash} {usage}", account.result.verdict.word())
+    format!("{name} {} {hash} {usage}", account.result.verdict.as_str())
 }
 
 /// Returns the reason of a failure, which the reviewed results hold beside what is printed.
@@ -166,7 +166,7 @@ fn problems(recording: &Recording, truth: Option<&Truth>, turn: &ReadTurn) -> Ve
 /// Compares a result with what the recording is known to hold.
 fn differences(truth: &Truth, recording: &Recording, turn: &ReadTurn) -> Vec<String> {
     let mut problems = Vec::new();
-    let word = turn.result.verdict.word();
+    let word = turn.result.verdict.as_str();
     let known = ["done", "failed", "cancelled"].contains(&truth.verdict.as_str());
     let differs = if known { word != truth.verdict } else { word == "done" };
     if differs {
@@ -220,9 +220,9 @@ fn is_closing(event: &str) -> bool {
 /// Judges the verdict by the closing event and the exit.
 fn verdict_problem(recording: &Recording, turn: &ReadTurn) -> Option<String> {
     let implied = implied_verdicts(recording);
-    let word = turn.result.verdict.word();
+    let word = turn.result.verdict.as_str();
     // A recording without an exit code is of a program that outlived its recorder.
-    let outlived = recording.exit == Exit::Unseen && word == "timed-out";
+    let outlived = recording.exit == Exit::Unknown && word == "timed-out";
     (!implied.contains(&word) && !outlived)
         .then(|| format!("the verdict is {word}, and not one of {implied:?}"))
 }

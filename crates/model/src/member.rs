@@ -17,8 +17,8 @@ use convoke_agent::turn::TurnSide;
 use convoke_agent::turn_input::{ResumeHandle, ThreadWriter, TurnInput};
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, AgentTurn, TurnResult, Verdict};
+use convoke_core::Diagnostic;
 use convoke_core::ledger::estimate_tokens;
-use convoke_core::{Code, Diagnostic};
 use convoke_thread::config::{Config, DeveloperRole, Machine, Overrides, Provider, Wire};
 use convoke_thread::pack::Pack;
 use convoke_thread::permissions::{ApprovalPolicy, SandboxPolicy};
@@ -28,6 +28,7 @@ use convoke_thread::user_input::UserInput;
 use tokio::time::Instant;
 
 use crate::client::{CallLimits, Client};
+use crate::diagnostics;
 use crate::endpoint::{Endpoint, Proxies};
 use crate::log::{Found, LogError};
 use crate::progress::Progress;
@@ -350,12 +351,14 @@ impl Prepared<'_> {
             let count = (found.known - line) as u64;
             let message =
                 format!("{count} lines of an earlier attempt at this turn are passed over");
-            diagnostics.push(Diagnostic::new(Code::ThreadTurnRetried, message).with_count(count));
+            diagnostics
+                .push(Diagnostic::new(diagnostics::THREAD_TURN_RETRIED, message).with_count(count));
         } else if found.log.is_none() && task == Task::Compact {
             return Err(unknown(found.id.as_str()));
         } else if found.log.is_none() && self.turn_input.resume.is_some() {
             let message = format!("there is no thread `{}`; a new one was begun", found.id);
-            diagnostics.push(Diagnostic::new(Code::AgentSessionAnew, message));
+            diagnostics
+                .push(Diagnostic::new(convoke_agent::diagnostics::AGENT_SESSION_ANEW, message));
             found = Found::new();
         }
         Ok((found, diagnostics))

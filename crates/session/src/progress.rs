@@ -9,10 +9,11 @@ use std::borrow::Cow;
 use convoke_agent::event::{Event, EventKind, Part};
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{TurnResult, Verdict};
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use serde_json::Value;
 
 use crate::content::Content;
+use crate::diagnostics;
 use crate::id::{Millis, SessionId, TurnId};
 use crate::store::{Store, StoreError};
 use crate::turn::{Attempt, Ended};
@@ -111,7 +112,7 @@ impl EventLog {
     pub(crate) fn finish(self) -> (String, Option<Diagnostic>) {
         let cut = (self.left_out > 0).then(|| {
             let message = format!("{} events of the turn were not stored", self.left_out);
-            Diagnostic::new(Code::EventsTruncated, message).with_count(self.left_out)
+            Diagnostic::new(diagnostics::EVENTS_TRUNCATED, message).with_count(self.left_out)
         });
         (self.lines, cut)
     }

@@ -7,11 +7,12 @@
 
 use std::ffi::OsString;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Call, Context};
+use super::{Context, ProgramCall};
+use crate::diagnostics;
 use crate::process::{Dialogue, Input};
 use crate::stream::claude::Claude;
 use crate::stream::{Reader, Sink, TurnPhase};
@@ -26,7 +27,7 @@ pub const TAIL: &str = "Reply to the message above.";
 const KEYWORD: &str = "ultrathink";
 
 /// Prepares a call.
-pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
+pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let turn_input = context.turn_input;
     let mut args = context.users_args();
     args.extend(
@@ -69,9 +70,9 @@ pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
         .is_some()
     {
         let message = format!("the word `{KEYWORD}` makes claude add a note of its own");
-        diagnostics.push(Diagnostic::new(Code::AgentTextNotInert, message));
+        diagnostics.push(Diagnostic::new(diagnostics::AGENT_TEXT_NOT_INERT, message));
     }
-    Ok(Call {
+    Ok(ProgramCall {
         args,
         env: env.map(|(key, value)| (key.into(), value.into())).into(),
         dialogue: Box::new(Conversation {

@@ -18,12 +18,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 
 pub use self::claude::TAIL as CLAUDE_TAIL;
 pub(crate) use self::gemini::without_comments;
 pub use self::stand_in::{Script, StandIn, Step};
 use crate::config::{Definition, Kind, is_option};
+use crate::diagnostics;
 use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, Launch};
 use crate::redact::Redactor;
@@ -71,7 +72,7 @@ struct CliAgent {
 }
 
 /// What an adapter makes of a delivery.
-struct Call {
+struct ProgramCall {
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     dialogue: Box<dyn Dialogue>,
@@ -142,7 +143,7 @@ fn start_failure(message: impl Into<String>) -> Failure {
 }
 
 /// Prepares the call of a program.
-fn prepare(context: &Context<'_>) -> Result<Call, Failure> {
+fn prepare(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let given = [("model", context.model()), ("session", context.resume())];
     for (name, value) in given.into_iter().filter_map(|(name, value)| Some((name, value?))) {
         if is_option(value) {
@@ -241,7 +242,7 @@ fn os_pairs(env: &BTreeMap<String, String>) -> impl Iterator<Item = (OsString, O
 /// the handle that resumes the session.
 async fn complete(
     context: &Context<'_>,
-    call: Call,
+    call: ProgramCall,
     mut result: TurnResult,
     side: &TurnSide,
 ) -> TurnResult {
@@ -255,7 +256,7 @@ async fn complete(
         && asked != session
     {
         let message = format!("session {asked} was to be resumed, and {session} was begun");
-        let anew = Diagnostic::new(Code::AgentSessionAnew, message);
+        let anew = Diagnostic::new(diagnostics::AGENT_SESSION_ANEW, message);
         side.warn(anew.clone()).await;
         result.diagnostics.push(anew);
     }

@@ -3,15 +3,16 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::guarded_child::{GuardedChild, Pipes, Report, StartError};
+use super::guarded_child::{ChildEnd, GuardedChild, Pipes, StartError};
 use super::guardian::Guardian;
 use super::{Dialogue, Input, Launch};
+use crate::diagnostics;
 use crate::event::{Event, EventKind};
 use crate::redact::Redactor;
 use crate::stream::lines::Lines;
@@ -83,7 +84,7 @@ pub async fn supervise(
             }
         }
     }
-    let report = report.unwrap_or_else(Report::unseen);
+    let report = report.unwrap_or_else(ChildEnd::unknown);
     watch.drain(&mut stderr, &mut err).await;
     Ok(watch.close(report, side).await)
 }
@@ -323,7 +324,7 @@ impl<'d> Watch<'d> {
     }
 
     /// Climbs to the next rung when the time on this one is over.
-    async fn late(&mut self) -> Option<Report> {
+    async fn late(&mut self) -> Option<ChildEnd> {
         match self.rung {
             Rung::Running if self.dialogue.phase() == TurnPhase::Answered => self.dismiss(),
             Rung::Running => self.stop(TerminationCause::TimedOut).await,
@@ -331,7 +332,7 @@ impl<'d> Watch<'d> {
             Rung::Leaving | Rung::Interrupted => self.kill().await,
             // Not even the guardian answers; dropping our end is all that is left.
             Rung::Killed | Rung::Ended => {
-                return Some(Report::unseen());
+                return Some(ChildEnd::unknown());
             }
         }
         None
@@ -345,7 +346,7 @@ impl<'d> Watch<'d> {
         }
     }
 
-    async fn close(mut self, report: Report, side: &TurnSide) -> TurnResult {
+    async fn close(mut self, report: ChildEnd, side: &TurnSide) -> TurnResult {
         let mut bytes: Vec<u8> = self.stderr.into();
         if let Some(problem) = &report.problem {
             bytes.extend_from_slice(problem.as_bytes());
@@ -361,7 +362,9 @@ impl<'d> Watch<'d> {
         let mut notes = Vec::new();
         if report.left > 0 {
             let message = format!("{} processes were left behind and ended", report.left);
-            notes.push(Diagnostic::new(Code::AgentProcessesLeft, message).with_count(report.left));
+            notes.push(
+                Diagnostic::new(diagnostics::AGENT_PROCESSES_LEFT, message).with_count(report.left),
+            );
         }
         if self.lines.too_long() > 0 {
             let message = format!(
@@ -370,7 +373,8 @@ impl<'d> Watch<'d> {
                 self.limits.line_bytes
             );
             notes.push(
-                Diagnostic::new(Code::AgentLineTooLong, message).with_count(self.lines.too_long()),
+                Diagnostic::new(diagnostics::AGENT_LINE_TOO_LONG, message)
+                    .with_count(self.lines.too_long()),
             );
         }
         for note in notes {

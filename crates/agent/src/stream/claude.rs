@@ -11,13 +11,14 @@ mod wire;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use serde_json::value::RawValue;
 
 use self::course::Course;
 use self::wire::{Block, Counts, Edit, Line, TextBlock, Todos};
 use super::lenient::{Object, Text};
 use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending, reason_in_words};
+use crate::diagnostics;
 use crate::event::{Event, EventKind, FileChange, Part, TodoItem, TodoState};
 use crate::turn::TurnResult;
 use crate::verdict::{Ending, Failure, Reason, Verdict};
@@ -174,7 +175,7 @@ impl Claude {
         if count > 0 {
             let message =
                 format!("{count} background shells ran on after the reply and were ended");
-            let ended = Diagnostic::new(Code::AgentTasksEnded, message).with_count(count);
+            let ended = Diagnostic::new(diagnostics::AGENT_TASKS_ENDED, message).with_count(count);
             self.tally.warn(ended, sink);
         }
     }
@@ -366,7 +367,7 @@ impl Claude {
         for denial in std::mem::take(&mut event.permission_denials).objects() {
             let tool = denial.tool_name.as_str();
             let message = format!("the tool `{tool}` was denied");
-            self.tally.warn(Diagnostic::new(Code::AgentToolDenied, message), sink);
+            self.tally.warn(Diagnostic::new(diagnostics::AGENT_TOOL_DENIED, message), sink);
         }
         let verdict = self.closing(&event);
         if verdict == Verdict::Done {
@@ -378,7 +379,7 @@ impl Claude {
             }
             if self.synthetic && event.num_turns.0 == Some(0) {
                 let message = "the program took the prompt for a command of its own";
-                self.tally.warn(Diagnostic::new(Code::AgentAnsweredItself, message), sink);
+                self.tally.warn(Diagnostic::new(diagnostics::AGENT_ANSWERED_ITSELF, message), sink);
             }
         }
         self.tally.closing = Some(verdict);
@@ -543,7 +544,7 @@ fn todo_items<'a>(tool: &str, input: &'a str) -> Option<Vec<TodoItem<'a>>> {
     let list: Todos<'a> = serde_json::from_str(input).ok()?;
     let items = list.todos.objects().map(|todo| TodoItem {
         text: todo.content.into_text(),
-        state: TodoState::from_word(todo.status.as_str()),
+        state: TodoState::parse(todo.status.as_str()),
     });
     Some(items.collect())
 }

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -13,6 +13,7 @@ use super::codex_item::{self, Counts, Item, Phase};
 use super::codex_trouble::{Retry, Trouble, failure};
 use super::lenient::{Flag, List, Number, Object, Text};
 use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending};
+use crate::diagnostics;
 use crate::event::{Event, EventKind, Part, TodoItem, TodoState};
 use crate::turn::TurnResult;
 use crate::usage::Usage;
@@ -178,7 +179,7 @@ impl CodexApp {
             "turn/plan/updated" => {
                 let items = params.plan.objects().map(|step| TodoItem {
                     text: step.step.into_text(),
-                    state: TodoState::from_word(step.status.as_str()),
+                    state: TodoState::parse(step.status.as_str()),
                 });
                 let items = items.collect();
                 emit(sink, EventKind::Todo { items });
@@ -209,7 +210,7 @@ impl CodexApp {
             }
             "warning" | "configWarning" | "guardianWarning" | "deprecationNotice" => {
                 let notice = params.message.0.or(params.summary.0).unwrap_or_default();
-                tally.warn(Diagnostic::new(Code::AgentNotice, notice), sink);
+                tally.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, notice), sink);
             }
             "turn/completed" if !foreign => {
                 let verdict = closing(params.turn.0.unwrap_or_default());

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 
 use super::words::{plain_words, status_in_words};
 use super::{Sink, TurnProgress, reason_in_words};
+use crate::diagnostics;
 use crate::event::{Event, EventKind};
 use crate::verdict::{Ending, Failure, Reason, Verdict};
 
@@ -75,7 +76,7 @@ impl Trouble {
     /// The turn went on: the error was a notice.
     pub fn passed(&mut self, tally: &mut TurnProgress, sink: &mut Sink<'_>) {
         if let Some(message) = self.0.take() {
-            tally.warn(Diagnostic::new(Code::AgentNotice, plain_words(message)), sink);
+            tally.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, plain_words(message)), sink);
         }
     }
 

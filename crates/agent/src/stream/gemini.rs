@@ -7,13 +7,14 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::lenient::{Flag, List, Number, Object, Text};
 use super::words::plain_words;
 use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending, reason_in_words};
+use crate::diagnostics;
 use crate::event::{Event, EventKind, FileChange, Part, TodoItem, TodoState};
 use crate::turn::TurnResult;
 use crate::usage::Usage;
@@ -69,7 +70,7 @@ impl Gemini {
             "error" => {
                 let message = event.message.into_text().into_owned();
                 self.last_error = Some(message.clone());
-                self.tally.warn(Diagnostic::new(Code::AgentNotice, message), sink);
+                self.tally.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, message), sink);
             }
             "result" => {
                 self.end_text(sink);
@@ -167,7 +168,7 @@ impl Gemini {
         self.tally.noise(&json[values.byte_offset()..]);
         self.tally.session = document.session_id.0.as_deref().map(str::to_owned);
         for warning in document.warnings.items {
-            let notice = Diagnostic::new(Code::AgentNotice, warning.into_text());
+            let notice = Diagnostic::new(diagnostics::AGENT_NOTICE, warning.into_text());
             self.tally.warn(notice, sink);
         }
         if let Some(usage) = document.stats.0.map(DocumentStats::usage) {
@@ -272,7 +273,7 @@ fn todo_items<'a>(tool: &str, input: &'a str) -> Option<Vec<TodoItem<'a>>> {
     let list: Todos<'a> = serde_json::from_str(input).ok()?;
     let items = list.todos.objects().map(|todo| TodoItem {
         text: todo.description.into_text(),
-        state: TodoState::from_word(todo.status.as_str()),
+        state: TodoState::parse(todo.status.as_str()),
     });
     Some(items.collect())
 }

@@ -18,11 +18,12 @@ mod words;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use serde::Deserialize;
 
 use self::lenient::Text;
 pub(crate) use self::words::{explain_ending, reason_in_words};
+use crate::diagnostics;
 use crate::event::{Event, EventKind};
 use crate::turn::TurnResult;
 use crate::usage::Usage;
@@ -187,7 +188,7 @@ impl TurnProgress {
         // A stream of ever new kinds must not grow the progress without end.
         if self.unknown.len() < 64 && self.unknown.insert(name.to_owned()) {
             let message = format!("events of the kind `{name}` are not known");
-            self.warn(Diagnostic::new(Code::AgentEventUnknown, message), sink);
+            self.warn(Diagnostic::new(diagnostics::AGENT_EVENT_UNKNOWN, message), sink);
         }
     }
 
@@ -237,7 +238,8 @@ impl TurnProgress {
     ) -> TurnResult {
         if self.noise > 0 {
             let message = format!("{} of output {} no event", lines(self.noise), is(self.noise));
-            let noise = Diagnostic::new(Code::AgentOutputNoise, message).with_count(self.noise);
+            let noise =
+                Diagnostic::new(diagnostics::AGENT_OUTPUT_NOISE, message).with_count(self.noise);
             self.warn(noise, sink);
         }
         if self.damaged > 0 {
@@ -246,8 +248,8 @@ impl TurnProgress {
                 lines(self.damaged),
                 has(self.damaged)
             );
-            let damage =
-                Diagnostic::new(Code::AgentOutputDamaged, message).with_count(self.damaged);
+            let damage = Diagnostic::new(diagnostics::AGENT_OUTPUT_DAMAGED, message)
+                .with_count(self.damaged);
             self.warn(damage, sink);
         }
         if self.reply_cut > 0 {
@@ -255,8 +257,8 @@ impl TurnProgress {
                 "the reply is over {} bytes; its last {} were cut",
                 self.reply_limit, self.reply_cut
             );
-            let cut =
-                Diagnostic::new(Code::AgentReplyTruncated, message).with_bytes(self.reply_cut);
+            let cut = Diagnostic::new(diagnostics::AGENT_REPLY_TRUNCATED, message)
+                .with_bytes(self.reply_cut);
             self.warn(cut, sink);
         }
         let verdict = decide(self.closing.take(), ending, explain);
@@ -266,10 +268,10 @@ impl TurnProgress {
         }
         if verdict == Verdict::Done
             && ending.stop.is_none()
-            && !matches!(ending.exit, Exit::Code(0) | Exit::Unseen)
+            && !matches!(ending.exit, Exit::Code(0) | Exit::Unknown)
         {
             let message = format!("the turn is done, and the program ended with {}", ending.exit);
-            self.warn(Diagnostic::new(Code::AgentExitDisagrees, message), sink);
+            self.warn(Diagnostic::new(diagnostics::AGENT_EXIT_DISAGREES, message), sink);
         }
         TurnResult {
             reply: std::mem::take(&mut self.reply),

@@ -10,7 +10,6 @@ use convoke_agent::stream::{
     plain::Plain,
 };
 use convoke_agent::verdict::{Ending, Exit, TerminationCause};
-use convoke_core::Code;
 use serde_json::Value;
 
 /// Returns the directories of the recordings, which are not part of the project.
@@ -45,7 +44,8 @@ impl ReadTurn {
     /// Returns the warnings about unknown kinds of events, one for each kind.
     pub fn unknown_kinds(&self) -> Vec<&str> {
         let diagnostics = self.result.diagnostics.iter();
-        let unknown = diagnostics.filter(|it| it.code == Code::AgentEventUnknown);
+        let unknown =
+            diagnostics.filter(|it| it.code == convoke_agent::diagnostics::AGENT_EVENT_UNKNOWN);
         unknown.map(|it| it.message.as_str()).collect()
     }
 }
@@ -95,7 +95,7 @@ impl Recording {
             exit: match code.map_err(|error| error.to_string())? {
                 Some(code @ ..0) => Exit::Signal(-code),
                 Some(code) => Exit::Code(code),
-                None => Exit::Unseen,
+                None => Exit::Unknown,
             },
             stderr: meta["stderr"].as_str().unwrap_or_default().to_owned(),
         })
@@ -194,7 +194,7 @@ impl Recording {
         let ending = Ending {
             exit: self.exit,
             // A recording without an exit code is of a program that outlived its recorder.
-            stop: (self.exit == Exit::Unseen).then_some(TerminationCause::TimedOut),
+            stop: (self.exit == Exit::Unknown).then_some(TerminationCause::TimedOut),
             stderr: &self.stderr,
         };
         let result = reader.finish(&ending, &mut |_| {});
