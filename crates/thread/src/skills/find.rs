@@ -11,7 +11,7 @@ use super::front_matter::{self, About};
 use super::{Scope, Skill};
 use crate::config::{Config, Machine};
 use crate::pack::{Shape, SystemSkill};
-use convoke_files::{Files, Kind};
+use convoke_files::{FileKind, Files, Kind};
 
 const FILE_NAME: &str = "SKILL.md";
 const SYSTEM_FOLDER: &str = ".system";
@@ -50,7 +50,7 @@ pub fn find(
             if !seen.insert(path.clone()) {
                 continue;
             }
-            let text = files.read_text(&path).map_err(|error| error.to_string());
+            let text = files.read_text(&path, FileKind::Skill).map_err(|error| error.to_string());
             match text.and_then(|text| front_matter::read(&text)) {
                 Ok(about) => skills.push(skill(about, path, scope, None)),
                 // Installed by the program itself: its own business.

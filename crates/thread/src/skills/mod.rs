@@ -13,7 +13,7 @@ use std::sync::Arc;
 use convoke_core::diagnostic::{Code, Diagnostic};
 
 use crate::pack::SkillTexts;
-use convoke_files::Files;
+use convoke_files::{FileKind, Files};
 
 pub use find::{Places, find};
 pub use mention::mentioned;
@@ -90,7 +90,7 @@ pub fn inject(
     let path = shown(&skill.path);
     let text = match &skill.built_in {
         Some(text) => Ok(text.to_string()),
-        None => files.read_text(&skill.path),
+        None => files.read_text(&skill.path, FileKind::Skill),
     };
     match text {
         Ok(contents) => {
