@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use convoke_core::diagnostic::Code;
 use convoke_files::{FileKind, Files, absolute};
 use serde_json::Value;
 
 use crate::config;
+use crate::diagnostics;
 use crate::glob::Globs;
 use crate::report::AgentReport;
 use crate::session::Session;
@@ -82,7 +82,7 @@ impl Excludes {
                  Claude Code compares all",
                 last.from.display()
             );
-            report.warn(Code::SettingsMalformed, &last.from, message);
+            report.warn(diagnostics::SETTINGS_MALFORMED, &last.from, message);
         }
     }
 }
@@ -124,7 +124,7 @@ impl Settings {
                         "{}: `claudeMdExcludes` is {wrong}: use a list of texts; nothing in the file counts",
                         path.display()
                     );
-                    report.warn(Code::SettingsMalformed, &path, message);
+                    report.warn(diagnostics::SETTINGS_MALFORMED, &path, message);
                     continue;
                 }
                 if path == managed {
@@ -168,7 +168,7 @@ impl Settings {
                 exclude.pattern,
                 exclude.from.display()
             );
-            report.warn(Code::ExcludesNothing, &exclude.from, message);
+            report.warn(diagnostics::EXCLUDES_NOTHING, &exclude.from, message);
         }
     }
 }
