@@ -1,10 +1,11 @@
 //! The settings of a model member: the user's configuration, and what the team file adds to it.
 
 use convoke_agent::config::{Api, Catalog, Definition};
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use convoke_team::AgentSettings;
 use convoke_thread::config::Wire;
 
+use crate::diagnostics;
 use crate::endpoint::Endpoint;
 use crate::store::ThreadId;
 
@@ -69,7 +70,7 @@ pub fn withhold_key(api: &mut Api, is_named: bool, catalog: &Catalog) -> Option<
         "the key in `{variable}` was not sent to {asked}: agents.toml does not configure it for that server"
     );
     api.key_env = None;
-    Some(Diagnostic::new(Code::AgentKeyWithheld, message))
+    Some(Diagnostic::new(diagnostics::AGENT_KEY_WITHHELD, message))
 }
 
 #[cfg(test)]

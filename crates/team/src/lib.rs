@@ -31,9 +31,6 @@ use convoke_core::marker::TextPolicy;
 use convoke_core::name::NameKey;
 use convoke_core::{ContextManagerOptions, Fencing, Visibility};
 
-/// The most bytes of a team file.
-pub const MAX_TEAM_FILE_BYTES: u64 = 1 << 20;
-
 /// A team, as its file describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Team {

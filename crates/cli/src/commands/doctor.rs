@@ -7,7 +7,6 @@ use std::path::Path;
 use clap::Args;
 use convoke_agent::Vendor;
 use convoke_agent::vendor::SignInStatus;
-use convoke_core::Code;
 use convoke_inspect::HostEnvironment;
 use convoke_inspect::doctor::{
     AgentReport, Depth, Evidence, Finding, Level, Limit, Report, examine,
@@ -16,6 +15,7 @@ use convoke_inspect::doctor::{
 use crate::conversation::home::Home;
 use crate::conversation::project::{Project, TeamFileReport, UserConfiguration, find_team_file};
 use crate::diagnostics::Deny;
+use crate::diagnostics::own;
 use crate::figures::number;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
@@ -50,7 +50,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let broken_team = broken_team_file(&host_environment);
     if let Some(TeamFileReport { file, errors }) = &broken_team {
         let message = format!("{file} has errors: {errors}");
-        report.findings.push(Finding::new(Level::Problem, Code::DoctorConfiguration, message));
+        report.findings.push(Finding::new(Level::Problem, own::DOCTOR_CONFIGURATION, message));
     }
     let paint = Paint::for_stream(&std::io::stdout());
     let mut out = std::io::stdout().lock();
@@ -75,7 +75,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 /// The user's own agents, which every run reads first.
 fn broken_configuration(host_environment: &HostEnvironment) -> Option<Finding> {
     let wrong = Home::of(host_environment).read_catalog().err()?;
-    Some(Finding::new(Level::Problem, Code::DoctorConfiguration, wrong.to_string()))
+    Some(Finding::new(Level::Problem, own::DOCTOR_CONFIGURATION, wrong.to_string()))
 }
 
 /// The errors of the team file that a run here would use.

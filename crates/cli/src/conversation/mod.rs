@@ -14,13 +14,14 @@ pub mod sessions;
 pub mod team_redaction;
 pub mod trust;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use convoke_agent::config::Kind;
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
+use convoke_files::{Disk, FileKind, Files as _};
 use convoke_inspect::HostEnvironment;
 use convoke_model::{ModelAgent, ThreadId};
 use convoke_session::coordinator::Observer;
@@ -31,9 +32,7 @@ use convoke_session::{
 use convoke_team::AgentSettings;
 
 use self::home::Home;
-use self::project::{
-    Origin, Project, TEAM_FILE, UserConfiguration, find_team_file, read_team_text,
-};
+use self::project::{Origin, Project, TEAM_FILE, UserConfiguration, find_team_file};
 use self::rehearsal_servers::RehearsalServers;
 use self::resolved_team::{AgentResolver, ResolvedTeam};
 use self::team_redaction::without_secrets;
@@ -197,8 +196,7 @@ impl Conversation {
     /// Tells whether the session goes on with a team file that is not the one in its directory any more.
     pub fn has_own_team(&self) -> bool {
         let Project { origin, directory, text, .. } = &self.project;
-        *origin == Origin::Session
-            && read_team_text(&directory.join(TEAM_FILE)).is_ok_and(|there| there != *text)
+        *origin == Origin::Session && team_text_in(directory).is_some_and(|there| there != *text)
     }
 }
 
@@ -327,7 +325,7 @@ pub fn project_of(
     let NewSession { id, directory, team, .. } = &session.began;
     let directory = PathBuf::from(directory);
     // A session stores no secrets of the file: they come from the directory.
-    let current = read_team_text(&directory.join(TEAM_FILE)).ok();
+    let current = team_text_in(&directory);
     let current = current.filter(|text| without_secrets(text) == without_secrets(team));
     let origin = if current.is_some() { Origin::File } else { Origin::Session };
     let name = format!("the team file of session {id}");
@@ -342,6 +340,12 @@ pub fn project_of(
         .into());
     }
     Ok(project)
+}
+
+/// Returns the text of the team file in a directory, if it can be read.
+fn team_text_in(directory: &Path) -> Option<String> {
+    let bytes = Disk.read(&directory.join(TEAM_FILE), FileKind::TeamFile).ok()?;
+    String::from_utf8(bytes).ok()
 }
 
 fn begin(project: &Project, players: AgentBackend) -> NewSession {

@@ -1,14 +1,15 @@
 //! The project: a team file, its directory, and whether the user trusts what it asks for.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use convoke_agent::config::{Catalog, Kind};
-use convoke_core::{Code, Diagnostic};
+use convoke_agent::diagnostics;
+use convoke_core::Diagnostic;
+use convoke_files::{Disk, FileKind, Files as _, TooLarge};
 use convoke_team::{
-    AgentSettings, FileLocation, MAX_TEAM_FILE_BYTES, MemberChoices, MemberKind, Team,
-    TeamFileErrors, Trust, TrustedSetting,
+    AgentSettings, FileLocation, MemberChoices, MemberKind, Team, TeamFileErrors, Trust,
+    TrustedSetting,
 };
 
 use super::home::Home;
@@ -151,7 +152,7 @@ impl Project {
         let how = how_to_trust(&self.directory, self.trust, self.origin);
         let setting = setting.as_str();
         let message = format!("`member.{member}.{setting}` needs trust and was left out: {how}");
-        Diagnostic::new(Code::AgentSettingRefused, message).at_path(self.file.clone())
+        Diagnostic::new(diagnostics::AGENT_SETTING_REFUSED, message).at_path(self.file.clone())
     }
 
     /// Returns the team with the format of each agent's prompts in place of the user's name for it.
@@ -202,54 +203,20 @@ pub(super) fn how_to_trust(directory: &Path, trust: DirectoryTrust, origin: Orig
 /// Reads the text of a team file, and finds the real path of its directory.
 fn read_team_file(path: &Path) -> Result<(String, PathBuf), TeamFileErrors> {
     let unreadable = |error: io::Error| {
-        TeamFileErrors::unreadable(
-            format!("cannot read the team file: {error}"),
-            "name one with `--team FILE`, or write one with `convoke init`",
-        )
+        let fix = match TooLarge::of(&error) {
+            Some(_) => "move long instructions into an `instructions-file`",
+            None => "name one with `--team FILE`, or write one with `convoke init`",
+        };
+        TeamFileErrors::unreadable(format!("cannot read the team file: {error}"), fix)
     };
-    let text = read_team_text(path).map_err(|error| match error {
-        TeamTextError::Io(error) => unreadable(error),
-        TeamTextError::Unusable(errors) => errors,
-    })?;
+    let bytes = Disk.read(path, FileKind::TeamFile).map_err(unreadable)?;
+    let text =
+        String::from_utf8(bytes).map_err(|error| TeamFileErrors::not_utf8(error.as_bytes()))?;
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
     Ok((text, directory.canonicalize().map_err(unreadable)?))
-}
-
-/// Why the text of a team file cannot be had.
-pub enum TeamTextError {
-    /// It cannot be read.
-    Io(io::Error),
-    /// It cannot be a team file.
-    Unusable(TeamFileErrors),
-}
-
-/// Reads the text of a team file of at most 1 MiB. The size is checked before anything is read.
-pub fn read_team_text(path: &Path) -> Result<String, TeamTextError> {
-    let unusable = |message: String, fix: &str| {
-        TeamTextError::Unusable(TeamFileErrors::unreadable(message, fix))
-    };
-    let found = fs::metadata(path).map_err(TeamTextError::Io)?;
-    // Anything else, such as a pipe, could block for ever.
-    if !found.is_file() {
-        return Err(unusable("this is not a file".to_owned(), "name the team file itself"));
-    }
-    let mut bytes = Vec::new();
-    if found.len() <= MAX_TEAM_FILE_BYTES {
-        let file = File::open(path).map_err(TeamTextError::Io)?;
-        file.take(MAX_TEAM_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(TeamTextError::Io)?;
-    }
-    let size = found.len().max(bytes.len() as u64);
-    if size > MAX_TEAM_FILE_BYTES {
-        return Err(unusable(
-            format!("the team file has {size} bytes, and {MAX_TEAM_FILE_BYTES} are the limit"),
-            "move long instructions into an `instructions-file`",
-        ));
-    }
-    String::from_utf8(bytes)
-        .map_err(|error| TeamTextError::Unusable(TeamFileErrors::not_utf8(error.as_bytes())))
 }
 
 /// Finds the team file of the working directory: in it, by its name alone, or above it as far as its
@@ -272,14 +239,14 @@ mod tests {
     fn a_team_file_is_found_as_far_up_as_the_repository_goes() {
         let root = tempfile::tempdir().unwrap();
         let at = |path: &str| root.path().join(path);
-        fs::create_dir_all(at("repo/a/b")).unwrap();
-        fs::write(at(TEAM_FILE), "").unwrap();
+        std::fs::create_dir_all(at("repo/a/b")).unwrap();
+        std::fs::write(at(TEAM_FILE), "").unwrap();
         assert_eq!(find_team_file(&at("repo/a")), None);
-        fs::create_dir(at("repo/.git")).unwrap();
+        std::fs::create_dir(at("repo/.git")).unwrap();
         assert_eq!(find_team_file(&at("repo/a")), None);
-        fs::write(at("repo/convoke.toml"), "").unwrap();
+        std::fs::write(at("repo/convoke.toml"), "").unwrap();
         assert_eq!(find_team_file(&at("repo/a/b")), Some(at("repo/convoke.toml")));
-        fs::write(at("repo/a/convoke.toml"), "").unwrap();
+        std::fs::write(at("repo/a/convoke.toml"), "").unwrap();
         assert_eq!(find_team_file(&at("repo/a/b")), Some(at("repo/a/convoke.toml")));
         assert_eq!(find_team_file(&at("repo/a")), Some(TEAM_FILE.into()));
     }

@@ -3,15 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use convoke_agent::config::{Catalog, Definition, Kind, Unused};
+use convoke_files::{Disk, FileKind, Files as _, TooLarge};
 use convoke_model::Endpoint;
 use convoke_team::{AgentSettings, BadReference, FileLocation, References, TeamFileCode};
 use convoke_thread::config::Wire;
 
 use super::project::{Origin, how_to_trust};
 use super::trust::DirectoryTrust;
-
-/// The most bytes of an instructions file: more than any prompt takes.
-const MAX_INSTRUCTIONS: u64 = 16 << 20;
 
 /// What a team file can refer to.
 pub(super) struct ProjectReferences<'a> {
@@ -111,7 +109,10 @@ pub(super) fn read_instructions(
         fix: fix.to_owned(),
     };
     let unreadable = |error: std::io::Error| {
-        let fix = "create the file, or correct the path; it is relative to the team file";
+        let fix = match TooLarge::of(&error) {
+            Some(_) => "name a smaller file",
+            None => "create the file, or correct the path; it is relative to the team file",
+        };
         refuse(format!("`{file}` cannot be read: {error}"), fix)
     };
     let path: PathBuf = directory.join(file).canonicalize().map_err(unreadable)?;
@@ -123,13 +124,7 @@ pub(super) fn read_instructions(
             fix: "trust the directory, or move the file below the team file".to_owned(),
         });
     }
-    // Anything else, such as a pipe, could block for ever.
-    let found = std::fs::metadata(&path).map_err(unreadable)?;
-    if !found.is_file() || found.len() > MAX_INSTRUCTIONS {
-        let problem = format!("`{file}` must be a file of at most {MAX_INSTRUCTIONS} bytes");
-        return Err(refuse(problem, "name another file"));
-    }
-    let bytes = std::fs::read(&path).map_err(unreadable)?;
+    let bytes = Disk.read(&path, FileKind::Instructions).map_err(unreadable)?;
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         refuse(format!("`{file}` is not UTF-8 at byte {at}"), "save the file as UTF-8")
