@@ -225,15 +225,10 @@ impl AgentResolver<'_> {
         self.done.get(name).copied().unwrap_or(0).min(most)
     }
 
-    /// Returns the machine as a CLI sees it: without the keys of models, but for the variables that the
-    /// CLI itself signs in with.
+    /// Returns the machine as a CLI sees it.
     fn host(&self, kind: Kind, model_keys: &BTreeSet<OsString>) -> anyhow::Result<Host> {
-        let signs_in_with = kind.vendor().map_or(&[][..], |vendor| vendor.facts().sign_in.keys);
-        let is_inherited = |name: &OsString| {
-            !model_keys.contains(name) || signs_in_with.iter().any(|own| name == own)
-        };
         let mut env = self.environment();
-        env.retain(|(name, _)| is_inherited(name));
+        env.retain(|(name, _)| is_inherited(name, kind, model_keys));
         Ok(Host {
             guardian: Guardian::this_program().context("cannot find this program")?,
             env,
@@ -244,5 +239,32 @@ impl AgentResolver<'_> {
 
     fn environment(&self) -> Vec<(OsString, OsString)> {
         self.host_environment.environment.clone().into_iter().collect()
+    }
+}
+
+/// Tells whether a CLI inherits a variable: not if it holds the key of a model, unless it is one that the
+/// CLI itself signs in with.
+fn is_inherited(name: &OsStr, kind: Kind, model_keys: &BTreeSet<OsString>) -> bool {
+    let signs_in_with = kind.vendor().map_or(&[][..], |vendor| vendor.facts().sign_in.keys);
+    !model_keys.contains(name) || signs_in_with.iter().any(|own| name == *own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cli_inherits_of_the_keys_of_models_the_one_that_it_signs_in_with() {
+        let keys: BTreeSet<OsString> =
+            ["ANTHROPIC_API_KEY", "CODEX_API_KEY", "MODEL_KEY"].map(OsString::from).into();
+        let inherited = |kind: Kind| {
+            let all = ["ANTHROPIC_API_KEY", "CODEX_API_KEY", "MODEL_KEY", "PATH"];
+            all.into_iter()
+                .filter(|it| is_inherited(OsStr::new(it), kind, &keys))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(inherited(Kind::Claude), ["ANTHROPIC_API_KEY", "PATH"]);
+        assert_eq!(inherited(Kind::Codex), ["CODEX_API_KEY", "PATH"]);
+        assert_eq!(inherited(Kind::Plain), ["PATH"]);
     }
 }

@@ -213,7 +213,7 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     (
         "a directory for a file",
         "MAXinstructions-file = \".\"\n",
-        &[(4, "bad-file", "must be a file")],
+        &[(4, "bad-file", "Is a directory")],
     ),
     (
         "a file elsewhere",
