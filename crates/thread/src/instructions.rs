@@ -1,6 +1,10 @@
 //! The instructions of a thread and the messages of the developer role.
 
-use crate::item::ResponseItem;
+use convoke_core::ledger::Source;
+use convoke_core::{Fragment, SourcedText, TextWriter};
+
+use crate::history::{Entry, Section, Sources};
+use crate::json::entry;
 use crate::model::ModelInfo;
 use crate::personality::Personality;
 
@@ -44,42 +48,82 @@ impl BaseInstructions {
     }
 }
 
+impl BaseInstructions {
+    /// Returns the sources of the text.
+    pub(crate) fn sources(&self) -> Sources<'static> {
+        let source = match self.source {
+            BaseSource::Given => Source::setting("base_instructions"),
+            BaseSource::History => Source::History { index: None },
+            BaseSource::Model => Source::setting("model"),
+        };
+        Sources::one(entry("instructions", source))
+    }
+}
+
 /// A message of the developer role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeveloperInstructions {
-    text: String,
+    section: Section,
+    text: SourcedText<'static>,
 }
 
 impl DeveloperInstructions {
-    /// Creates a message from its text.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into() }
+    /// Creates the message of configured instructions.
+    pub fn new(text: SourcedText<'static>) -> Self {
+        Self { section: Section::DeveloperInstructions, text }
+    }
+
+    /// Creates the message about permissions.
+    pub fn permissions(text: SourcedText<'static>) -> Self {
+        Self { section: Section::Permissions, text }
     }
 
     /// Creates the message about a mode of collaboration.
     pub fn from_collaboration_mode(text: &str) -> Self {
-        Self::new(format!("<collaboration_mode>{text}</collaboration_mode>"))
+        let wrapper = "<collaboration_mode>{text}</collaboration_mode>";
+        Self::wrapped(Section::CollaborationMode, wrapper, "{text}", text, "collaboration_mode")
     }
 
     /// Creates the message about a personality.
     pub fn personality_spec_message(wrapper: &str, spec: &str) -> Self {
-        Self::new(wrapper.replacen("{spec}", spec, 1))
+        Self::wrapped(Section::Personality, wrapper, "{spec}", spec, "personality")
     }
 
     /// Creates the message about a new model.
     pub fn model_switch_message(wrapper: &str, instructions: &str) -> Self {
-        Self::new(wrapper.replacen("{model_instructions}", instructions, 1))
+        let place = "{model_instructions}";
+        Self::wrapped(Section::ModelSwitch, wrapper, place, instructions, "model")
+    }
+
+    /// Puts a setting into its place in a wrapper.
+    fn wrapped(
+        section: Section,
+        wrapper: &str,
+        place: &str,
+        text: &str,
+        setting: &'static str,
+    ) -> Self {
+        let mut out = TextWriter::new(section.name());
+        match wrapper.split_once(place) {
+            Some((before, after)) => {
+                out.frame("wrapper", before);
+                out.fragment(Fragment::new(text.to_owned(), Source::setting(setting)));
+                out.frame("wrapper", after);
+            }
+            None => out.frame("wrapper", wrapper),
+        }
+        Self { section, text: out.finish() }
     }
 
     /// Returns the text.
     pub fn text(&self) -> &str {
-        &self.text
+        self.text.text()
     }
 }
 
-impl From<DeveloperInstructions> for ResponseItem {
+impl From<DeveloperInstructions> for Entry {
     fn from(instructions: DeveloperInstructions) -> Self {
-        Self::developer(instructions.text)
+        Self::message("developer", instructions.section, instructions.text)
     }
 }
 

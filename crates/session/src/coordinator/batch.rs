@@ -144,6 +144,7 @@ impl<S: Store> Coordinator<S> {
             }
             let team = self.team_agents.team();
             let mut turn_input = member_agent.turn_input(output.prompt, output.system_flag, team);
+            turn_input.ledger = Some(output.ledger);
             turn_input.turn = Some(TurnName {
                 session: self.session.to_string(),
                 number: turn.id.0,

@@ -9,7 +9,8 @@ use crate::thread::{Outcome, Step, Thread, TurnOverrides};
 /// Returns the request of a turn after a history.
 fn request(world: &World, wire: Wire, tools: Vec<Value>, history: &[Value]) -> Value {
     let items = history.iter().map(|it| ResponseItem::try_from(it.clone()).unwrap());
-    let record = Record { events: items.map(Event::Item).collect(), ..Record::default() };
+    let record =
+        Record { events: items.map(|it| Event::Item(it.into())).collect(), ..Record::default() };
     let mut config = world.config();
     config.provider.wire = wire;
     let mut thread = Thread::fork(world.setup(), config, &record, "f").unwrap();
@@ -181,20 +182,18 @@ fn a_ledger_names_the_file_of_every_byte() {
     let ledger = serde_json::to_value(&request.ledger).unwrap();
     let entries = ledger["entries"].as_array().unwrap();
     let file = entries.iter().find(|it| it["source"]["kind"] == "file").unwrap();
+    let range = &file["range"];
     assert_eq!(
         file.to_string(),
-        r#"{"target":"prompt","section":"user-instructions","source":{"kind":"file","path":"/r/AGENTS.md"},"state":"cut","keptBytes":4,"cutBytes":2,"tokensEstimate":1,"rule":"end cut: 6 bytes needed, 4 available"}"#
+        format!(
+            r#"{{"target":"prompt","section":"user-instructions","source":{{"kind":"file","path":"/r/AGENTS.md"}},"state":"cut","range":{range},"keptBytes":4,"cutBytes":2,"tokensEstimate":1,"rule":"end cut: 6 bytes needed, 4 available"}}"#
+        )
     );
-    let sections: Vec<_> = entries.iter().map(|it| it["section"].as_str().unwrap()).collect();
-    let expected = [
-        "instructions",
-        "permissions",
-        "user-instructions",
-        "user-instructions",
-        "user-instructions",
-        "environment",
-        "user",
-        "envelope",
-    ];
+    let place = |index: usize| usize::try_from(range[index].as_u64().unwrap()).unwrap();
+    assert_eq!(&request.body[place(0)..place(1)], "abcd");
+    let mut sections: Vec<_> = entries.iter().map(|it| it["section"].as_str().unwrap()).collect();
+    sections.retain(|section| *section != "envelope");
+    sections.dedup();
+    let expected = ["instructions", "permissions", "user-instructions", "environment", "user"];
     assert_eq!(sections, expected);
 }

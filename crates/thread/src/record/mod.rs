@@ -11,8 +11,7 @@ use std::path::PathBuf;
 use convoke_core::diagnostic::{Code, Diagnostic};
 use serde_json::Value;
 
-use crate::history::never_kept;
-use crate::item::ResponseItem;
+use crate::history::{Entry, never_kept};
 
 pub use codex::read_rollout;
 pub use own::{read_event, write_event, write_start};
@@ -34,7 +33,7 @@ pub struct Record {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// An item was recorded, before anything was cut from it.
-    Item(ResponseItem),
+    Item(Entry),
     /// A request was made with this model.
     Turn {
         /// The model's name.
@@ -47,7 +46,7 @@ pub enum Event {
         /// The summary message.
         message: String,
         /// The new history, when the server made it.
-        history: Option<Vec<ResponseItem>>,
+        history: Option<Vec<Entry>>,
     },
     /// The last turns were taken back.
     RolledBack {
@@ -135,7 +134,7 @@ fn json_lines(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Vec<(usize, Valu
 /// Adds an event to a record, unless it is an item that no history keeps: then its line is named.
 fn add(record: &mut Record, event: Event, index: usize, diagnostics: &mut Vec<Diagnostic>) {
     let dropped = match &event {
-        Event::Item(item) => never_kept(item),
+        Event::Item(entry) => never_kept(&entry.item),
         _ => None,
     };
     match dropped {
