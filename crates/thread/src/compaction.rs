@@ -1,9 +1,10 @@
 //! The history that a compaction leaves: the kept user messages and the summary.
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 use convoke_core::ledger::{Rule, Source};
 use convoke_core::{Fragment, TextWriter};
 
+use crate::diagnostics;
 use crate::history::{Entry, History, Origin, Piece, Section, user_text_ranges};
 use crate::item::{ContentItem, ResponseItem};
 use crate::model::TruncationPolicy;
@@ -90,7 +91,8 @@ fn keep(
         let bytes = |cut: &Cut| cut.pieces.iter().map(Piece::text_bytes).sum::<u64>();
         let lost = size - cut.as_ref().map_or(size, bytes);
         let message = format!("{lost} bytes of a user message did not fit into {budget} tokens");
-        diagnostics.push(Diagnostic::new(Code::CompactionTruncated, message).with_bytes(lost));
+        diagnostics
+            .push(Diagnostic::new(diagnostics::COMPACTION_TRUNCATED, message).with_bytes(lost));
         kept.push(match cut {
             None => whole,
             Some(cut) => {
@@ -112,7 +114,9 @@ fn left_out(messages: &[(String, Origin)]) -> Diagnostic {
     let bytes: u64 = messages.iter().map(|(text, _)| text.len() as u64).sum();
     let count = messages.len();
     let message = format!("{count} older user messages ({bytes} bytes) were left out");
-    Diagnostic::new(Code::CompactionTruncated, message).with_count(count as u64).with_bytes(bytes)
+    Diagnostic::new(diagnostics::COMPACTION_TRUNCATED, message)
+        .with_count(count as u64)
+        .with_bytes(bytes)
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 use convoke_core::ledger::Source;
 use convoke_core::{Fragment, SourcedText, TextWriter};
 
+use crate::diagnostics;
 use crate::history::{Entry, Origin, Section};
 use crate::images;
 use crate::item::{ContentItem, ResponseItem};
@@ -46,7 +47,8 @@ pub fn message(
                 match images::data_url(files, &absolute(base, path), path) {
                     Ok(url) => message.image(&format!("<image name=[Image #{images}]>"), url),
                     Err(instead) => {
-                        let unusable = Diagnostic::new(Code::ImageUnusable, instead.clone());
+                        let unusable =
+                            Diagnostic::new(diagnostics::IMAGE_UNUSABLE, instead.clone());
                         diagnostics.push(unusable.at_path(path.display().to_string()));
                         message.frame("note", &instead);
                     }

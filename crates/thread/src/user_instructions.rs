@@ -3,12 +3,13 @@
 
 use std::path::Path;
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 use convoke_core::ledger::{Rule, Source};
 use convoke_core::{Fragment, SourcedText, TextWriter};
 
 use crate::history::Section;
 use crate::project_doc::{DOCUMENT_SEPARATOR, Document, ProjectDocs, UserDoc};
+use convoke_core::diagnostics;
 use convoke_files::Files;
 
 const PROJECT_SEPARATOR: &str = "\n\n--- project-doc ---\n\n";
@@ -98,7 +99,7 @@ pub fn check_wrapper<'a>(
         if document.text.contains(CLOSE.trim_start()) {
             let path = document.path.display();
             let message = format!("{path} contains </INSTRUCTIONS>, which ends its own wrapper");
-            let closed = Diagnostic::new(Code::TextClosesWrapper, message);
+            let closed = Diagnostic::new(diagnostics::TEXT_CLOSES_WRAPPER, message);
             diagnostics.push(closed.at_path(path.to_string()));
         }
     }

@@ -4,9 +4,10 @@ mod classify;
 mod normalize;
 mod origin;
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 use convoke_core::ledger::Rule;
 
+use crate::diagnostics;
 use crate::item::{FunctionOutput, ResponseItem};
 use crate::model::TruncationPolicy;
 use crate::truncate::{tokens, truncate_middle, truncate_parts};
@@ -74,7 +75,7 @@ impl History {
     ) {
         if let Some(what) = never_kept(&entry.item) {
             let message = format!("{what} is not kept in the history");
-            diagnostics.push(Diagnostic::new(Code::ItemDropped, message));
+            diagnostics.push(Diagnostic::new(diagnostics::ITEM_DROPPED, message));
             return;
         }
         let entry = cut_output(entry, policy.with_allowance(), diagnostics);
@@ -209,7 +210,7 @@ fn cut_output(
     let Some((output, pieces)) = cut else { return entry };
     let before = entry.item.text_bytes();
     let message = format!("the output of {call_id} had {before} bytes and its middle was cut");
-    let truncated = Diagnostic::new(Code::OutputTruncated, message);
+    let truncated = Diagnostic::new(diagnostics::OUTPUT_TRUNCATED, message);
     let kept: u64 = pieces.iter().map(Piece::text_bytes).sum();
     diagnostics.push(truncated.with_bytes(before - kept));
     let rule = Rule::MiddleCut { needed: before, available: policy.max_bytes() };

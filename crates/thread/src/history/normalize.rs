@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 use convoke_core::ledger;
 
 use super::{Entry, Origin, Section};
+use crate::diagnostics;
 use crate::item::{CustomToolCallOutput, ResponseItem};
 
 const ABORTED: &str = "aborted";
@@ -50,7 +51,7 @@ pub fn normalize<'a>(entries: &'a [Entry], diagnostics: &mut Vec<Diagnostic>) ->
         {
             let (Pairing::Function(id) | Pairing::Custom(id)) = pairing;
             let message = format!("the output of {id} has no call before it and is not sent");
-            diagnostics.push(Diagnostic::new(Code::OutputOrphaned, message));
+            diagnostics.push(Diagnostic::new(diagnostics::OUTPUT_ORPHANED, message));
             continue;
         }
         sent.push(Sent {
@@ -63,7 +64,7 @@ pub fn normalize<'a>(entries: &'a [Entry], diagnostics: &mut Vec<Diagnostic>) ->
         {
             let (Pairing::Function(id) | Pairing::Custom(id)) = pairing;
             let message = format!("the call {id} was never answered; `{ABORTED}` is sent");
-            diagnostics.push(Diagnostic::new(Code::OutputMissing, message));
+            diagnostics.push(Diagnostic::new(diagnostics::OUTPUT_MISSING, message));
             sent.push(Sent {
                 item: Cow::Owned(aborted(pairing)),
                 origin: Cow::Owned(Origin::Section(Section::MissingOutput)),

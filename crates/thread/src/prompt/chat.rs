@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use serde_json::{Map, Value, json};
 
 use super::responses::write_tools;
 use super::{Prompt, RequestError};
 use crate::config::DeveloperRole;
+use crate::diagnostics;
 use crate::history::{Sent, Sources};
 use crate::item::{
     ContentItem, FunctionOutput, Message, Reasoning, ReasoningContent, ResponseItem,
@@ -331,7 +332,7 @@ pub(super) fn unmapped_tools(tools: &[Value]) -> Option<Diagnostic> {
         return None;
     }
     let message = format!("Chat knows functions alone; left out: {}", names.join(", "));
-    Some(Diagnostic::new(Code::ToolsUnmapped, message).with_count(names.len() as u64))
+    Some(Diagnostic::new(diagnostics::TOOLS_UNMAPPED, message).with_count(names.len() as u64))
 }
 
 /// Maps the tools that Chat knows: functions, in the order of keys that Codex sent.

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use convoke_core::Fragment;
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 use convoke_core::ledger::Source;
 use convoke_core::name::nearest;
 use serde_json::Value;
@@ -37,6 +37,7 @@ pub use continuation::LastSituation;
 pub use settings::{CollaborationMode, Settings, TurnOverrides};
 pub use turn::{Answer, Failure, Outcome, Step};
 
+use crate::diagnostics;
 use settings::TurnContext;
 use turn::State;
 
@@ -428,7 +429,7 @@ fn unknown_model(setup: Setup<'_>, model: &ModelInfo) -> Diagnostic {
         model.slug,
         meant.unwrap_or_default()
     );
-    Diagnostic::new(Code::ModelUnknown, message)
+    Diagnostic::new(diagnostics::MODEL_UNKNOWN, message)
 }
 
 #[cfg(test)]
