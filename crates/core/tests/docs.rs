@@ -2,8 +2,6 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "this is a test")]
 
-use std::path::Path;
-
 use convoke_core::{AssemblerInput, Assemblers};
 use serde_json::{Value, json};
 

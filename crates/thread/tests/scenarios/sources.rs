@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use convoke_core::ledger::{Entry, Source};
-use convoke_files::Files;
+use convoke_files::{FileKind, Files};
 use convoke_thread::pack::Pack;
 use convoke_thread::prompt::Request;
 use serde_json::Value;
@@ -59,7 +59,7 @@ impl Sources {
             Source::File { path, .. } => {
                 let mut files = self.files.borrow_mut();
                 let versions = files.entry(path.to_string()).or_default();
-                if let Ok(now) = tree.read_text(Path::new(&**path))
+                if let Ok(now) = tree.read_text(Path::new(&**path), FileKind::Instructions)
                     && !versions.contains(&now)
                 {
                     versions.push(now);
