@@ -15,36 +15,52 @@ pub struct BaseInstructions {
     pub text: String,
     /// Who decided.
     pub source: BaseSource,
+    /// Whether the thread was started with them in an earlier run.
+    pub is_restored: bool,
 }
 
 /// Who decided over the instructions of a thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BaseSource {
     /// A configuration or a client gave them.
     Given,
-    /// The thread was started with them.
+    /// The record of the thread does not say.
+    #[default]
     History,
     /// They are the model's, with its personality.
     Model,
+}
+
+impl BaseSource {
+    /// Returns the name that records use.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Given => "given",
+            Self::History => "history",
+            Self::Model => "model",
+        }
+    }
+
+    /// Finds a source by its name.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        [Self::Given, Self::History, Self::Model].into_iter().find(|it| it.name() == name)
+    }
 }
 
 impl BaseInstructions {
     /// Chooses: what is given, then what the history began with, then the model's own.
     pub fn resolve(
         given: Option<&str>,
-        history: Option<&str>,
+        history: Option<(&str, BaseSource)>,
         model: &ModelInfo,
         personality: Option<Personality>,
     ) -> Self {
-        let chosen = given.map(|text| (text, BaseSource::Given));
-        let chosen = chosen.or(history.map(|text| (text, BaseSource::History)));
-        match chosen {
-            Some((text, source)) => Self { text: text.to_owned(), source },
-            None => Self {
-                text: model.instructions(personality).into_owned(),
-                source: BaseSource::Model,
-            },
-        }
+        let (text, source) = match (given, history) {
+            (Some(text), _) => (text.to_owned(), BaseSource::Given),
+            (None, Some((text, source))) => (text.to_owned(), source),
+            (None, None) => (model.instructions(personality).into_owned(), BaseSource::Model),
+        };
+        Self { text, source, is_restored: given.is_none() && history.is_some() }
     }
 }
 
@@ -56,7 +72,7 @@ impl BaseInstructions {
             BaseSource::History => Source::History { index: None },
             BaseSource::Model => Source::setting("model"),
         };
-        Sources::one(entry("instructions", source))
+        Sources::one(entry("instructions", source), self.is_restored)
     }
 }
 
@@ -140,9 +156,10 @@ mod tests {
         let model = ModelInfo::find("person", &[], models, &config.model_overrides).unwrap();
         let friendly = Some(Personality::Friendly);
         let cases = [
-            (Some("given"), Some("old"), "given", BaseSource::Given),
-            (Some(""), Some("old"), "", BaseSource::Given),
-            (None, Some("old"), "old", BaseSource::History),
+            (Some("given"), Some(("old", BaseSource::Model)), "given", BaseSource::Given),
+            (Some(""), Some(("old", BaseSource::Model)), "", BaseSource::Given),
+            (None, Some(("old", BaseSource::Model)), "old", BaseSource::Model),
+            (None, Some(("old", BaseSource::History)), "old", BaseSource::History),
             (None, None, "template [warm]", BaseSource::Model),
         ];
         for (given, history, text, source) in cases {

@@ -198,10 +198,9 @@ impl Origin {
                 kept.insert(at, (Some(index), ledger::Entry { range: 0..0, ..it.clone() }));
                 at
             });
-            let first = &mut kept[first].1;
-            first.cut_bytes = it.cut_bytes + cut;
-            if cut > 0 {
-                first.rule = rule.clone();
+            kept[first].1.cut_bytes = it.cut_bytes + cut;
+            for (_, piece) in kept.iter_mut().filter(|(of, _)| cut > 0 && *of == Some(index)) {
+                piece.rule = rule.clone();
             }
         }
         let mut at = 0;
@@ -306,8 +305,8 @@ impl<'a> Sources<'a> {
     }
 
     /// Creates the sources of a text that has one.
-    pub(crate) fn one(entry: ledger::Entry<'static>) -> Self {
-        Self { kind: Kind::One(entry), index: 0, is_restored: false }
+    pub(crate) fn one(entry: ledger::Entry<'static>, is_restored: bool) -> Self {
+        Self { kind: Kind::One(entry), index: 0, is_restored }
     }
 
     /// Creates the sources of an item of a request. Its section is recognised by its text only when it

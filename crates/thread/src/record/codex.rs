@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::{Event, NotARecord, Record, Usage, add, invalid, json_lines};
 use crate::history::{Entry, Origin};
+use crate::instructions::BaseSource;
 use crate::item::ResponseItem;
 
 /// Reads a session file of Codex.
@@ -35,6 +36,7 @@ fn started(meta: &Value) -> Record {
         id: text(&meta["id"]).unwrap_or_default(),
         cwd: meta["cwd"].as_str().map(Into::into),
         base_instructions: text(&meta["base_instructions"]["text"]),
+        base_source: BaseSource::History,
         events: Vec::new(),
     }
 }

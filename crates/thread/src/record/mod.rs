@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::diagnostics;
 use crate::history::{Entry, never_kept};
+use crate::instructions::BaseSource;
 
 pub use codex::read_rollout;
 pub use own::{read_event, write_event, write_start};
@@ -26,6 +27,8 @@ pub struct Record {
     pub cwd: Option<PathBuf>,
     /// The instructions that it was started with.
     pub base_instructions: Option<String>,
+    /// Who decided over those instructions.
+    pub base_source: BaseSource,
     /// What happened, in order.
     pub events: Vec<Event>,
 }
@@ -84,6 +87,11 @@ impl NotARecord {
 }
 
 impl Record {
+    /// Returns the instructions that it was started with, and who decided over them.
+    pub fn base(&self) -> Option<(&str, BaseSource)> {
+        self.base_instructions.as_deref().map(|text| (text, self.base_source))
+    }
+
     /// Returns the model of the last request.
     pub fn last_model(&self) -> Option<&str> {
         self.events.iter().rev().find_map(|event| match event {

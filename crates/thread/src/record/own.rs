@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Event, NotARecord, Record, Usage, add, invalid, json_lines};
 use crate::history::{Entry, Origin, Section, Sources};
+use crate::instructions::BaseSource;
 use crate::item::{Ids, ResponseItem};
 use crate::json::JsonWriter;
 
@@ -20,6 +21,7 @@ pub fn write_start(record: &Record) -> String {
         "id": record.id,
         "cwd": record.cwd,
         "baseInstructions": record.base_instructions,
+        "baseSource": record.base_source.name(),
     });
     json!({"thread": start}).to_string()
 }
@@ -91,6 +93,7 @@ fn started(start: &Value) -> Result<Record, NotARecord> {
         id: text("id").unwrap_or_default(),
         cwd: text("cwd").map(Into::into),
         base_instructions: text("baseInstructions"),
+        base_source: start["baseSource"].as_str().and_then(BaseSource::parse).unwrap_or_default(),
         events: Vec::new(),
     })
 }

@@ -2,6 +2,7 @@ use serde_json::json;
 
 use super::{Event, Record, Usage, read, read_rollout, write_event, write_start};
 use crate::history::{Entry, Origin};
+use crate::instructions::BaseSource;
 use crate::item::ResponseItem;
 
 fn item(value: serde_json::Value) -> ResponseItem {
@@ -17,6 +18,7 @@ fn record() -> Record {
         id: "t".to_owned(),
         cwd: Some("/r".into()),
         base_instructions: Some("base".to_owned()),
+        base_source: BaseSource::Given,
         events: vec![
             Event::Item(ResponseItem::user("a\nb").into()),
             Event::Turn { model: "m".to_owned() },
@@ -77,6 +79,7 @@ fn a_session_of_codex_is_read_like_our_own() {
     assert_eq!(read(&text, &mut Vec::new()).as_ref(), Ok(&found));
     let mut expected = record();
     expected.events[0] = Event::Item(Entry::new(ResponseItem::user("a\nb"), Origin::Codex));
+    expected.base_source = BaseSource::History;
     expected.events.remove(2);
     expected.events[3] = Event::Compacted { message: "s".to_owned(), history: None };
     assert_eq!(found, expected);

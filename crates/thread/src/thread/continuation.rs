@@ -29,8 +29,7 @@ impl<'a> Thread<'a> {
         record: &Record,
         told: &LastSituation,
     ) -> Result<Self, ThreadError> {
-        let base = record.base_instructions.as_deref();
-        let mut thread = Self::new(setup, config, &record.id, base)?;
+        let mut thread = Self::new(setup, config, &record.id, record.base())?;
         let before = thread.diagnostics.len();
         thread.replay(record);
         // What was cut then was reported then.

@@ -23,7 +23,7 @@ use crate::command_rules::{self, Prefix};
 use crate::compaction;
 use crate::config::{Config, Machine};
 use crate::history::{Entry, History, Section};
-use crate::instructions::BaseInstructions;
+use crate::instructions::{BaseInstructions, BaseSource};
 use crate::item::ResponseItem;
 use crate::model::{ModelFacts, ModelInfo};
 use crate::pack::Pack;
@@ -113,8 +113,7 @@ impl<'a> Thread<'a> {
     /// The initial context of the new run follows the restored history with the first turn, because
     /// that turn may still change the settings.
     pub fn resume(setup: Setup<'a>, config: Config, record: &Record) -> Result<Self, ThreadError> {
-        let base = record.base_instructions.as_deref();
-        let mut thread = Self::new(setup, config, &record.id, base)?;
+        let mut thread = Self::new(setup, config, &record.id, record.base())?;
         thread.restore(record);
         let model = &thread.previous.model.slug;
         let last_model = record.last_model().filter(|last| last != model);
@@ -129,8 +128,7 @@ impl<'a> Thread<'a> {
         record: &Record,
         id: &str,
     ) -> Result<Self, ThreadError> {
-        let base = record.base_instructions.as_deref();
-        let mut thread = Self::new(setup, config, id, base)?;
+        let mut thread = Self::new(setup, config, id, record.base())?;
         thread.restore(record);
         thread.journal.clone_from(&record.events);
         thread.seed();
@@ -141,7 +139,7 @@ impl<'a> Thread<'a> {
         setup: Setup<'a>,
         config: Config,
         id: &str,
-        restored_base: Option<&str>,
+        restored_base: Option<(&str, BaseSource)>,
     ) -> Result<Self, ThreadError> {
         let settings = Settings::new(&config);
         let mut diagnostics = config.diagnostics.clone();
@@ -233,6 +231,7 @@ impl<'a> Thread<'a> {
             id: self.id.clone(),
             cwd: Some(self.config.cwd.clone()),
             base_instructions: Some(self.base_instructions.text.clone()),
+            base_source: self.base_instructions.source,
             events: Vec::new(),
         }
     }
