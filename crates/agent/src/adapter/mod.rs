@@ -26,7 +26,7 @@ pub use self::stand_in::{Script, StandIn, Step};
 use crate::config::{Definition, Kind, is_option};
 use crate::event::{Event, EventKind};
 use crate::process::guardian::Guardian;
-use crate::process::{self, Dialogue, Launch};
+use crate::process::{self, Dialogue, Launch, PrivateDir};
 use crate::redact::Redactor;
 use crate::turn::{Agent, Outcome, Turn, TurnSide};
 use crate::turn_input::{Permissions, ResumeHandle, TurnInput};
@@ -185,7 +185,7 @@ impl Agent for CliAgent {
 
 impl CliAgent {
     async fn take_turn(&self, turn_input: &TurnInput, side: &TurnSide) -> Result<Outcome, Failure> {
-        let private = process::private_dir(&self.host.temp_root).map_err(|error| {
+        let private = PrivateDir::create(&self.host.temp_root).map_err(|error| {
             let root = self.host.temp_root.display();
             start_failure(format!("cannot make a directory in `{root}`: {error}"))
         })?;
