@@ -16,7 +16,8 @@ use convoke_agent::event::EventKind;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
 use convoke_agent::verdict::{Failure, Reason};
-use convoke_agent::{Agent, Outcome, Turn, Verdict};
+use convoke_agent::{Agent, AgentTurn, TurnResult, Verdict};
+use convoke_rehearsal::script::Condition;
 use convoke_rehearsal::{
     Answer, End, Kind as Asked, Rehearsal, Reply, RequestParts, Script, start,
 };
@@ -26,7 +27,8 @@ use tempfile::TempDir;
 /// A CLI, and the protocol to speak with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cli {
-    Claude,
+    Claude197,
+    Claude325,
     Gemini,
     Codex98,
     Codex166,
@@ -37,7 +39,8 @@ enum Cli {
 impl Cli {
     fn label(self) -> &'static str {
         match self {
-            Cli::Claude => "claude-2.1.197",
+            Cli::Claude197 => "claude-2.1.197",
+            Cli::Claude325 => "claude-2.1.325",
             Cli::Gemini => "gemini-0.61.0",
             Cli::Codex98 | Cli::Codex98Exec => "codex-0.98.0",
             Cli::Codex166 | Cli::Codex166Exec => "codex-0.166.0",
@@ -46,7 +49,7 @@ impl Cli {
 
     fn kind(self) -> Kind {
         match self {
-            Cli::Claude => Kind::Claude,
+            Cli::Claude197 | Cli::Claude325 => Kind::Claude,
             Cli::Gemini => Kind::Gemini,
             _ => Kind::Codex,
         }
@@ -163,8 +166,8 @@ impl Stage {
         turn_input
     }
 
-    async fn run(&self, turn_input: TurnInput) -> Outcome {
-        self.agent.start(turn_input).outcome().await
+    async fn run(&self, turn_input: TurnInput) -> TurnResult {
+        self.agent.start(turn_input).result().await
     }
 
     /// Returns every text that the model was sent in its latest call.
@@ -245,11 +248,11 @@ fn runs(pid: i32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-fn codes(outcome: &Outcome) -> Vec<&'static str> {
+fn codes(outcome: &TurnResult) -> Vec<&'static str> {
     outcome.diagnostics.iter().map(|diagnostic| diagnostic.code.name()).collect()
 }
 
-fn reason(outcome: &Outcome) -> Option<Reason> {
+fn reason(outcome: &TurnResult) -> Option<Reason> {
     match &outcome.verdict {
         Verdict::Failed(Failure { reason, .. }) => Some(*reason),
         _ => None,
@@ -290,7 +293,7 @@ async fn delivers_byte_for_byte(cli: Cli) {
             assert!(codes(&outcome).contains(&"agent.text-escaped"));
             assert!(codes(&outcome).contains(&"agent.system-replaced"));
         }
-        Cli::Claude => {
+        Cli::Claude197 | Cli::Claude325 => {
             let at = texts.iter().position(|text| *text == prompt).unwrap();
             assert_eq!(texts[at + 1], CLAUDE_TAIL);
             assert_eq!(codes(&outcome), [""; 0]);
@@ -421,7 +424,7 @@ async fn gives_up_where_there_is_no_network(cli: Cli) {
     let turn_input = stage.turn_input("hello");
     let Stage { server, agent, home: _home, work: _work, .. } = stage;
     server.shutdown().await;
-    let outcome = agent.start(turn_input).outcome().await;
+    let outcome = agent.start(turn_input).result().await;
     assert_eq!(reason(&outcome), Some(Reason::Network), "{outcome:?}");
 }
 
@@ -441,7 +444,7 @@ async fn runs_a_tool(cli: Cli) {
             _ => {}
         }
     }
-    let outcome = turn.outcome().await;
+    let outcome = turn.result().await;
     assert_eq!((outcome.verdict, outcome.reply.as_str()), (Verdict::Done, "Done."));
     assert_eq!((started, finished), (1, 1));
     let made = std::fs::read_to_string(stage.work.path().join("made.txt")).unwrap();
@@ -475,7 +478,7 @@ async fn edits_a_file(cli: Cli) {
             changed.extend(changes.into_iter().map(|change| change.path.into_owned()));
         }
     }
-    let outcome = turn.outcome().await;
+    let outcome = turn.result().await;
     assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
     assert_eq!(std::fs::read_to_string(file(stage.work.path())).unwrap(), content);
     assert_eq!(changed, [file(stage.work.path())]);
@@ -526,7 +529,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// Reads events until the agent has said something.
-async fn until_text(turn: &mut Turn) {
+async fn until_text(turn: &mut AgentTurn) {
     while let Some(event) = turn.next().await {
         if matches!(event.kind, EventKind::Text { .. }) {
             return;
@@ -549,7 +552,7 @@ async fn cancels_without_a_trace(cli: Cli) {
             assert!(stage.server.has_model_calls(1, Duration::from_mins(3)).await);
         }
         turn.canceller().cancel();
-        let outcome = turn.outcome().await;
+        let outcome = turn.result().await;
         assert_eq!(outcome.verdict, Verdict::Cancelled);
         assert_eq!(outcome.reply.trim_end(), if streams { "I begin" } else { "" });
         assert_eq!(stage.processes(), [0; 0]);
@@ -565,8 +568,101 @@ async fn cancels_without_a_trace(cli: Cli) {
         until("the tool never ran", || stage.pids().len() >= 2).await;
         let pids = stage.pids();
         turn.canceller().cancel();
-        assert_eq!(turn.outcome().await.verdict, Verdict::Cancelled);
+        assert_eq!(turn.result().await.verdict, Verdict::Cancelled);
         assert_eq!(pids.iter().filter(|&&pid| runs(pid)).count(), 0);
+        assert_eq!(stage.processes(), [0; 0]);
+    }
+}
+
+/// The final answer, with a route that must not be lost.
+const FINAL: &str = "FINAL: found 42. [NEXT: kai]";
+/// What stands in the request of the turn that the program starts when a task has ended.
+const NOTIFICATION: &str = r"<task-notification>\n<task-id>";
+/// What stands in the prompt, and so in every request of the main thread.
+const PROMPT: &str = "PROMPT hello";
+
+/// Returns a script in which the model starts a task, answers, and answers again when the task has ended.
+fn background(task: Answer) -> Script {
+    let with = |text: &str| Condition { contains: Some(text.to_owned()), ..Condition::default() };
+    let in_sub_agent = Reply::default().wait(Duration::from_secs(12)).say("SUBRESULT is 42.");
+    Script::new([
+        Answer::say(FINAL).when(with(NOTIFICATION)),
+        task.when(with(PROMPT)),
+        Answer::say("INTERIM: launched, I will report.").when(with(PROMPT)),
+        Answer::from(in_sub_agent).when(with("SUBPROMPT")),
+    ])
+}
+
+fn sub_agent() -> Answer {
+    Answer::call(
+        "Agent",
+        json!({"description": "sub", "prompt": "SUBPROMPT do it", "subagent_type": "general-purpose"}),
+    )
+}
+
+fn background_shell(command: &str) -> Answer {
+    let input = json!({"command": command, "description": "test", "run_in_background": true});
+    Answer::call("Bash", input)
+}
+
+/// Longer than a process may go on after the end of its turn.
+async fn waits_for_sub_agents(cli: Cli) {
+    let Some(stage) = Stage::new(cli, background(sub_agent())).await else {
+        return;
+    };
+    let outcome = stage.run(stage.turn_input(PROMPT)).await;
+    assert_eq!((&outcome.verdict, outcome.reply.as_str()), (&Verdict::Done, FINAL));
+    assert_eq!(stage.processes(), [0; 0]);
+}
+
+async fn waits_for_background_shells(cli: Cli) {
+    let script = background(background_shell("sleep 12; echo done"));
+    let Some(stage) = Stage::new(cli, script).await else {
+        return;
+    };
+    let mut turn_input = stage.turn_input(PROMPT);
+    turn_input.permissions = Permissions::Full;
+    let outcome = stage.run(turn_input).await;
+    assert_eq!((&outcome.verdict, outcome.reply.as_str()), (&Verdict::Done, FINAL));
+    assert!(!codes(&outcome).contains(&"agent.tasks-ended"));
+    assert_eq!(stage.processes(), [0; 0]);
+}
+
+async fn ends_shells_that_never_end(cli: Cli) {
+    let script = background(background_shell("echo $$ >>pids; sleep 1000"));
+    let Some(stage) = Stage::new(cli, script).await else {
+        return;
+    };
+    let mut turn_input = stage.turn_input(PROMPT);
+    turn_input.permissions = Permissions::Full;
+    turn_input.limits.background = Duration::from_secs(5);
+    let outcome = stage.run(turn_input).await;
+    assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
+    assert_eq!(outcome.reply, "INTERIM: launched, I will report.");
+    assert!(codes(&outcome).contains(&"agent.tasks-ended"));
+    assert_eq!(stage.pids().iter().filter(|&&pid| runs(pid)).count(), 0);
+    assert_eq!(stage.processes(), [0; 0]);
+}
+
+async fn cancels_background_tasks_without_a_trace(cli: Cli) {
+    for task in [sub_agent(), background_shell("echo $$ >>pids; sleep 1000")] {
+        let Some(stage) = Stage::new(cli, background(task)).await else {
+            return;
+        };
+        let mut turn_input = stage.turn_input(PROMPT);
+        turn_input.permissions = Permissions::Full;
+        let mut turn = stage.agent.start(turn_input);
+        while let Some(event) = turn.next().await {
+            // The first answer is counted, and the task runs on.
+            if matches!(event.kind, EventKind::Usage(_)) {
+                break;
+            }
+        }
+        turn.canceller().cancel();
+        let outcome = turn.result().await;
+        assert_eq!(outcome.verdict, Verdict::Cancelled, "{outcome:?}");
+        assert_eq!(outcome.reply, "INTERIM: launched, I will report.");
+        assert!(!codes(&outcome).contains(&"agent.processes-left"), "{outcome:?}");
         assert_eq!(stage.processes(), [0; 0]);
     }
 }
@@ -606,7 +702,7 @@ async fn resumes_its_session(cli: Cli) {
     let texts = stage.texts();
     let sent = |mark: &str| texts.iter().any(|text| text.contains(mark));
     assert!(sent("FIRSTMARK") && sent("SECONDMARK"));
-    let used = |outcome: &Outcome| outcome.usage.map_or(0, |usage| usage.output);
+    let used = |outcome: &TurnResult| outcome.usage.map_or(0, |usage| usage.output);
     assert!(used(&second) < used(&first) * 4, "tokens of the session were counted twice");
 
     let mut turn_input = stage.turn_input("hello");
@@ -634,7 +730,10 @@ macro_rules! for_each_cli {
 }
 
 for_each_cli! {
-    claude: Cli::Claude => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
+    claude_197: Cli::Claude197 => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
+    claude_325: Cli::Claude325 => [waits_for_sub_agents, waits_for_background_shells,
+        ends_shells_that_never_end, cancels_background_tasks_without_a_trace, delivers_byte_for_byte, never_reads_a_file_that_is_named,
         runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
     gemini: Cli::Gemini => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
         takes_variables_of_a_project_only_when_it_is_trusted,

@@ -6,4 +6,5 @@
 //! [`convoke_files::Files`].
 
 pub mod config;
+pub mod diagnostics;
 pub mod project_doc;

@@ -11,7 +11,8 @@ use std::collections::HashSet;
 use memchr::{memchr, memchr2, memchr3};
 
 use crate::assembler::{Format, LineStyle};
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics;
 use crate::fragment::{ContextLines, Section};
 use crate::input::{Fencing, PromptContextMessage};
 use crate::line_break::{ends_line_break, last_line_break, line_breaks};
@@ -72,7 +73,7 @@ fn report(section: Section, what: &str, count: usize) -> Option<Diagnostic> {
         1 => format!("a line of {what} looks like a header or a speaker's line"),
         _ => format!("{count} lines of {what} look like headers or speakers' lines"),
     };
-    let diagnostic = Diagnostic::new(Code::ContentForged, message);
+    let diagnostic = Diagnostic::new(diagnostics::CONTENT_FORGED, message);
     Some(diagnostic.in_section(section.name()).with_count(count as u64))
 }
 

@@ -86,6 +86,7 @@
 pub mod command_rules;
 pub mod compaction;
 pub mod config;
+pub mod diagnostics;
 pub mod environment;
 #[cfg(test)]
 mod fixture;

@@ -16,8 +16,9 @@ use std::path::PathBuf;
 
 pub use self::guarded_child::StartError;
 pub use self::private_dir::PrivateDir;
-pub use self::supervise::{Ended, supervise};
-use crate::stream::{Account, Sink};
+pub use self::supervise::supervise;
+use crate::stream::{Sink, TurnPhase};
+use crate::turn::TurnResult;
 use crate::verdict::Ending;
 
 /// A program to start.
@@ -46,11 +47,19 @@ pub trait Dialogue: Send {
     /// Returns what asks the agent to stop, when it can be asked.
     fn interrupt(&mut self) -> Option<Input>;
 
-    /// Returns whether the agent has closed its turn, so that its process has no reason to go on.
-    fn is_over(&self) -> bool;
+    /// Returns how far the turn has come.
+    fn phase(&self) -> TurnPhase;
 
-    /// Closes the account of the turn.
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account;
+    /// Returns what ends an agent that has answered and left something running in the background.
+    fn dismiss(&mut self, _sink: &mut Sink<'_>) -> Input {
+        Input::last(Vec::new())
+    }
+
+    /// Returns the result of the turn, after the last line.
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult;
+
+    /// Returns the id of the agent's session, once the agent has named it.
+    fn session(&self) -> Option<&str>;
 }
 
 /// What is written to a child's standard input.

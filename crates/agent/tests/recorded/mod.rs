@@ -3,19 +3,25 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
+use convoke_agent::TurnResult;
 use convoke_agent::stream::lines::Lines;
 use convoke_agent::stream::{
-    Account, Reader, claude::Claude, codex_app::CodexApp, codex_exec::CodexExec, gemini::Gemini,
+    Reader, claude::Claude, codex_app::CodexApp, codex_exec::CodexExec, gemini::Gemini,
     plain::Plain,
 };
 use convoke_agent::verdict::{Ending, Exit, TerminationCause};
 use serde_json::Value;
 
-/// Returns the directory of the recordings, which are not part of the project.
-pub fn streams_directory() -> Option<PathBuf> {
-    let named = std::env::var_os("CONVOKE_STREAMS").map(PathBuf::from);
-    let shared = || Some(PathBuf::from(std::env::var_os("CONVOKE_SHARED")?).join("streams"));
-    named.or_else(|| shared().filter(|streams| streams.is_dir()))
+/// Returns the directories of the recordings, which are not part of the project.
+pub fn streams_directories() -> Vec<PathBuf> {
+    if let Some(named) = std::env::var_os("CONVOKE_STREAMS") {
+        return vec![PathBuf::from(named)];
+    }
+    let shared = std::env::var_os("CONVOKE_SHARED").map(PathBuf::from);
+    shared
+        .into_iter()
+        .flat_map(|shared| [shared.join("streams"), shared.join("new/streams")])
+        .collect()
 }
 
 /// One recorded output, and how its program was called and ended.
@@ -27,13 +33,30 @@ pub struct Recording {
     stderr: String,
 }
 
+/// A recording as its reader read it.
+#[derive(Debug, PartialEq)]
+pub struct ReadTurn {
+    pub result: TurnResult,
+    pub session: Option<String>,
+}
+
+impl ReadTurn {
+    /// Returns the warnings about unknown kinds of events, one for each kind.
+    pub fn unknown_kinds(&self) -> Vec<&str> {
+        let diagnostics = self.result.diagnostics.iter();
+        let unknown =
+            diagnostics.filter(|it| it.code == convoke_agent::diagnostics::AGENT_EVENT_UNKNOWN);
+        unknown.map(|it| it.message.as_str()).collect()
+    }
+}
+
 /// Returns the recordings in a directory, in order.
-pub fn recordings(root: &Path) -> Vec<PathBuf> {
+pub fn recordings(root: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).expect("the streams can be listed") {
-            let path = entry.unwrap().path();
+        for entry in std::fs::read_dir(&folder)? {
+            let path = entry?.path();
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|e| e == "jsonl") {
@@ -42,7 +65,7 @@ pub fn recordings(root: &Path) -> Vec<PathBuf> {
         }
     }
     paths.sort();
-    paths
+    Ok(paths)
 }
 
 /// What a recorded program was asked to write.
@@ -72,7 +95,7 @@ impl Recording {
             exit: match code.map_err(|error| error.to_string())? {
                 Some(code @ ..0) => Exit::Signal(-code),
                 Some(code) => Exit::Code(code),
-                None => Exit::Unseen,
+                None => Exit::Unknown,
             },
             stderr: meta["stderr"].as_str().unwrap_or_default().to_owned(),
         })
@@ -94,7 +117,9 @@ impl Recording {
     }
 
     pub fn format(&self) -> Option<Format> {
-        let program = self.name.split('/').next().unwrap_or_default();
+        let folder = self.name.split('/').next().filter(|folder| *folder != self.name);
+        let program =
+            folder.or_else(|| self.arguments.first()?.rsplit('/').next()).unwrap_or_default();
         let is_text = || match self.asks_for(&["-o", "--output-format"]) {
             None => !self.arguments.is_empty(),
             Some(format) => format == "text",
@@ -117,7 +142,8 @@ impl Recording {
         })
     }
 
-    fn reader(&self) -> Option<Box<dyn Reader>> {
+    /// Returns a reader for the recording.
+    pub fn reader(&self) -> Option<Box<dyn Reader>> {
         let limit = 1 << 20;
         Some(match self.format()? {
             Format::Plain => Box::new(Plain::new(limit)),
@@ -153,12 +179,12 @@ impl Recording {
     }
 
     /// Reads the recording in chunks of this size.
-    pub fn read(&self, chunk: usize) -> Option<Account> {
+    pub fn read(&self, chunk: usize) -> Option<ReadTurn> {
         self.read_bytes(&self.output, chunk)
     }
 
     /// Reads other bytes in place of those that were recorded.
-    pub fn read_bytes(&self, output: &[u8], chunk: usize) -> Option<Account> {
+    pub fn read_bytes(&self, output: &[u8], chunk: usize) -> Option<ReadTurn> {
         let mut reader = self.reader()?;
         let mut lines = Lines::new(64 << 20);
         for bytes in output.chunks(chunk) {
@@ -168,9 +194,10 @@ impl Recording {
         let ending = Ending {
             exit: self.exit,
             // A recording without an exit code is of a program that outlived its recorder.
-            stop: (self.exit == Exit::Unseen).then_some(TerminationCause::TimedOut),
+            stop: (self.exit == Exit::Unknown).then_some(TerminationCause::TimedOut),
             stderr: &self.stderr,
         };
-        Some(reader.finish(&ending, &mut |_| {}))
+        let result = reader.finish(&ending, &mut |_| {});
+        Some(ReadTurn { result, session: reader.session().map(str::to_owned) })
     }
 }

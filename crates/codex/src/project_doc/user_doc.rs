@@ -3,10 +3,11 @@
 use std::io;
 use std::path::Path;
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 
 use super::{DEFAULT, Document, Ignored, OVERRIDE, Reason, Rules};
-use convoke_files::{Files, Kind};
+use crate::diagnostics;
+use convoke_files::{FileKind, Files, Kind};
 
 /// The user's own document in the Codex home directory.
 #[derive(Debug, Clone, Default)]
@@ -42,7 +43,7 @@ pub fn user_doc(files: &dyn Files, codex_home: &Path, rules: Rules) -> UserDoc {
         };
         if !matches!(reason, Reason::Blank) {
             let message = format!("{} is not sent: {}", path.display(), reason);
-            let lost = Diagnostic::new(Code::AgentsMdUnreadable, message);
+            let lost = Diagnostic::new(diagnostics::AGENTS_MD_UNREADABLE, message);
             found.diagnostics.push(lost.at_path(path.display().to_string()));
         }
         found.ignored.push(Ignored { path, reason });
@@ -51,7 +52,7 @@ pub fn user_doc(files: &dyn Files, codex_home: &Path, rules: Rules) -> UserDoc {
 }
 
 fn read_user_doc(files: &dyn Files, path: &Path, rules: Rules) -> Result<Document, Option<Reason>> {
-    let bytes = match files.read(path) {
+    let bytes = match files.read(path, FileKind::Instructions) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(None),
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => {

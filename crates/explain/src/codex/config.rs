@@ -10,11 +10,11 @@ use convoke_codex::config::{
     sets,
 };
 use convoke_codex::project_doc::{DEFAULT_MAX_BYTES, Rules, Trust};
-use convoke_core::diagnostic::Code;
 use convoke_files::Files;
 use toml::Table;
 
 use crate::config;
+use crate::diagnostics;
 use crate::place::{self, GitKind};
 use crate::report::AgentReport;
 use crate::session::Session;
@@ -166,6 +166,6 @@ fn refuse(wrong: ConfigError, sources: &[(PathBuf, Table)], report: &mut AgentRe
     let setter = sources.iter().rev().find(|(_, table)| sets(table, key));
     if let Some((place, _)) = setter.or(sources.first()) {
         let wrong = wrong.at(place.display().to_string());
-        report.warn(Code::SettingsMalformed, place, wrong.to_string());
+        report.warn(diagnostics::SETTINGS_MALFORMED, place, wrong.to_string());
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use convoke_codex::config::{
     DocumentSettings, EFFORTS, Layers, SUMMARIES, Setting, VERBOSITIES, named_text, parse,
 };
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 
 use crate::model::ModelOverrides;
 use crate::pack::Shape;
@@ -20,6 +20,7 @@ use crate::personality::Personality;
 use crate::project_doc::{DEFAULT_MAX_BYTES, Trust};
 use convoke_files::{Files, absolute};
 
+use crate::diagnostics;
 pub use convoke_codex::config::{ConfigError, InvalidOverride, parse_override};
 pub use provider::{DeveloperRole, Provider, Wire};
 
@@ -272,7 +273,7 @@ fn ignored_keys(setting: &Setting<'_>) -> Vec<Diagnostic> {
     let found = keys.iter().filter(|(key, _)| setting.has(key));
     let diagnostics = found.map(|(key, instead)| {
         let message = format!("`{key}` in config.toml has no effect: use `{instead}`");
-        Diagnostic::new(Code::ConfigIgnored, message)
+        Diagnostic::new(diagnostics::CONFIG_IGNORED, message)
     });
     diagnostics.collect()
 }
