@@ -3,10 +3,10 @@
 use std::io;
 use std::path::Path;
 
-use convoke_core::diagnostic::Code;
 use convoke_files::Files;
 use serde_json::Value;
 
+use crate::diagnostics;
 use crate::report::AgentReport;
 
 /// The most bytes of a settings file that are looked at.
@@ -69,7 +69,7 @@ fn text(files: &dyn Files, path: &Path, report: &mut AgentReport) -> Option<Stri
 
 fn malformed(report: &mut AgentReport, path: &Path, what: &str) {
     let message = format!("{}: {what}", path.display());
-    report.warn(Code::SettingsMalformed, path, message);
+    report.warn(diagnostics::SETTINGS_MALFORMED, path, message);
 }
 
 /// Replaces `//` and `/* */` outside of strings by spaces, so that places stay what they are.

@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 
 use crate::edition::Edition;
 use crate::place::Paths;
+use convoke_core::diagnostics;
 
 /// What every agent loads in one directory.
 #[derive(Debug, Clone, Serialize)]
@@ -255,6 +256,43 @@ pub enum Rule {
     AddedDirectory,
 }
 
+impl Rule {
+    /// Returns whether the rule loses text that its author expects to be loaded.
+    pub fn is_loss(&self) -> bool {
+        match self {
+            Self::OtherAgent(_)
+            | Self::AboveRoot(_)
+            | Self::NoRoot
+            | Self::Shadowed(_)
+            | Self::Blank
+            | Self::Directory
+            | Self::NotRegular
+            | Self::Duplicate(_)
+            | Self::Excluded(_)
+            | Self::SwitchedOff(_)
+            | Self::Conditional(_)
+            | Self::MainCheckout(_)
+            | Self::ExtensionNamesOthers
+            | Self::AddedDirectory => false,
+            Self::WrongCase(_)
+            | Self::WrongPlace
+            | Self::OverBudget
+            | Self::TooLarge(_)
+            | Self::Dangling
+            | Self::Unreadable(_)
+            | Self::LostWith(_)
+            | Self::Untrusted
+            | Self::NoRequest(_)
+            | Self::OutsideImport { .. }
+            | Self::ImportTooDeep(_)
+            | Self::ImportType(_)
+            | Self::ImportForm(_)
+            | Self::NotUtf8
+            | Self::NotAFileName => true,
+        }
+    }
+}
+
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -362,7 +400,7 @@ impl AgentReport {
             _ => (Rule::Unreadable(error.to_string()), error.to_string()),
         };
         let message = format!("{} is left out: {what}", path.display());
-        self.warn(Code::FileUnreadable, path, message);
+        self.warn(diagnostics::FILE_UNREADABLE, path, message);
         rule
     }
 

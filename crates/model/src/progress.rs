@@ -27,7 +27,7 @@ pub(crate) struct Progress {
     pub stopped: Option<FinishReason>,
     pub compaction: Compactions,
     /// What a caller is to store.
-    pub memory: Option<ThreadAppend>,
+    pub thread_append: Option<ThreadAppend>,
     stored: bool,
 }
 
@@ -59,7 +59,7 @@ impl Progress {
             told: log.map(|log| log.told.clone()).unwrap_or_default(),
             stopped: None,
             compaction: Compactions::default(),
-            memory: None,
+            thread_append: None,
             stored: false,
         }
     }
@@ -127,7 +127,7 @@ impl Progress {
             ThreadWriter::Agent => store.append(&found.id, found.known, lines).await?,
             ThreadWriter::Caller { .. } => {
                 let thread = found.id.as_str().to_owned();
-                self.memory = Some(ThreadAppend { thread, known: found.known, lines });
+                self.thread_append = Some(ThreadAppend { thread, known: found.known, lines });
             }
         }
         self.stored = true;

@@ -8,12 +8,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use convoke_agent::event::Purpose;
 use convoke_agent::turn_input::TurnName;
 use convoke_agent::usage::Usage;
+use convoke_core::Diagnostic;
 use convoke_core::ledger::Ledger;
-use convoke_core::{Code, Diagnostic};
 use convoke_thread::prompt::{self, Request};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
+use crate::diagnostics;
 use crate::store::{KeptRequest, NewRequest, StoreError, ThreadId, ThreadStore};
 
 /// What is known of a request when it is sent.
@@ -150,7 +151,8 @@ impl<'r> Recorder<'r> {
                 // What was sent before matters to nobody so much that nothing could be sent any more.
                 self.store.last_request(self.thread).await.unwrap_or_else(|error| {
                     let message = format!("the last request of thread {}: {error}", self.thread);
-                    diagnostic = Some(Diagnostic::new(Code::ThreadRequestUnreadable, message));
+                    diagnostic =
+                        Some(Diagnostic::new(diagnostics::THREAD_REQUEST_UNREADABLE, message));
                     None
                 })
             }

@@ -6,8 +6,9 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 
+use crate::diagnostics;
 use convoke_files::Files;
 
 /// A command prefix, word by word; a choice of words is written `[a|b]`.
@@ -32,7 +33,7 @@ pub fn approved_prefixes(
             Ok(rules) => prefixes.extend(rules.into_iter().flat_map(PrefixRule::approved)),
             Err(reason) => {
                 let message = format!("{} is ignored: {reason}", path.display());
-                let ignored = Diagnostic::new(Code::RulesInvalid, message);
+                let ignored = Diagnostic::new(diagnostics::RULES_INVALID, message);
                 diagnostics.push(ignored.at_path(path.display().to_string()));
             }
         }

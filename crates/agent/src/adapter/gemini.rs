@@ -11,12 +11,13 @@ mod untrusted;
 
 use std::ffi::OsString;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 
 pub(crate) use self::home::without_comments;
 use self::untrusted::Withheld;
 use super::one_shot::OneShot;
 use super::{Call, Context, start_failure};
+use crate::diagnostics;
 use crate::stream::gemini::Gemini;
 use crate::turn_input::{Permissions, Trust};
 use crate::verdict::Failure;
@@ -70,17 +71,17 @@ fn approval(permissions: Permissions) -> &'static str {
 
 fn system_text_notes(system: &str) -> Vec<Diagnostic> {
     let replaced = "gemini puts the system text in place of its own instructions";
-    let mut notes = vec![Diagnostic::new(Code::AgentSystemReplaced, replaced)];
+    let mut notes = vec![Diagnostic::new(diagnostics::AGENT_SYSTEM_REPLACED, replaced)];
     if ["${AvailableTools}", "${AgentSkills}", "${SubAgents}"]
         .iter()
         .any(|variable| system.contains(variable))
     {
         let message = "gemini fills in the variables that the system text holds";
-        notes.push(Diagnostic::new(Code::AgentTextNotInert, message));
+        notes.push(Diagnostic::new(diagnostics::AGENT_TEXT_NOT_INERT, message));
     }
     if system.trim().len() != system.len() {
         let message = "gemini drops the white space around the system text";
-        notes.push(Diagnostic::new(Code::AgentTextNotInert, message));
+        notes.push(Diagnostic::new(diagnostics::AGENT_TEXT_NOT_INERT, message));
     }
     notes
 }

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use convoke_core::diagnostic::Code;
 use convoke_core::whitespace::{is_blank, trim};
 use convoke_files::Files;
 
@@ -11,6 +10,7 @@ use super::imports::{self, Importing};
 use super::markdown::{self, Scan};
 use super::rules::{self, Waits};
 use super::settings::Settings;
+use crate::diagnostics;
 use crate::glob::Selection;
 use crate::place::ByPath;
 use crate::report::{AgentReport, LoadReason, Loaded, Rule};
@@ -138,7 +138,7 @@ impl<'a> Loader<'a> {
                     path.display(),
                     exclude.pattern
                 );
-                self.report.warn(Code::ExcludesUserFile, path, message);
+                self.report.warn(diagnostics::EXCLUDES_USER_FILE, path, message);
             }
             return Err(Rule::Excluded(exclude.pattern.clone()));
         }
@@ -150,7 +150,7 @@ impl<'a> Loader<'a> {
                 path.display(),
                 head.size
             );
-            self.report.warn(Code::FileTooLarge, path, message);
+            self.report.warn(convoke_core::diagnostics::FILE_TOO_LARGE, path, message);
             return Err(Rule::TooLarge(MAX_FILE_BYTES));
         }
         let raw = String::from_utf8_lossy(&head.bytes);
@@ -225,11 +225,11 @@ impl<'a> Loader<'a> {
         let dropped: Vec<_> = dropped.filter(|part| !is_rule || *part != FRONT_MATTER).collect();
         if !dropped.is_empty() {
             let message = format!("{} arrives without {}", path.display(), dropped.join(" and "));
-            report.warn(Code::TextDropped, path, message);
+            report.warn(diagnostics::TEXT_DROPPED, path, message);
         }
         if cleaned.is_utf16 {
             let message = format!("{} is UTF-16 and arrives as garbage", path.display());
-            report.warn(Code::FileUtf16, path, message);
+            report.warn(diagnostics::FILE_UTF16, path, message);
         }
         report.loaded.push(Loaded {
             path: path.to_owned(),

@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 use convoke_files::Kind;
 
 use super::front_matter::FrontMatter;
 use super::loader::{Cleaned, Level, Loader, Waiting};
 use super::scope::Scope;
+use crate::diagnostics;
 use crate::glob::Selection;
 use crate::report::{LoadReason, Rule};
 
@@ -75,7 +76,7 @@ fn report_broken(loader: &mut Loader<'_>, first: usize) {
         broken.written,
         lost.len() - 1
     );
-    let diagnostic = Diagnostic::new(Code::RulesPattern, message)
+    let diagnostic = Diagnostic::new(diagnostics::RULES_PATTERN, message)
         .with_count(lost.len() as u64)
         .at_path(broken.path.to_string_lossy());
     loader.report.diagnose(diagnostic);
@@ -86,14 +87,14 @@ fn report_front_matter(loader: &mut Loader<'_>, path: &Path, front: &FrontMatter
     let report = &mut loader.report;
     if *front == FrontMatter::Malformed {
         let message = format!("{} is always loaded: its front matter is no YAML", path.display());
-        report.warn(Code::RulesFrontMatter, path, message);
+        report.warn(diagnostics::RULES_FRONT_MATTER, path, message);
     }
     if ["globs", "alwaysApply"].iter().any(|key| front.field(key).is_some()) {
         let message = format!(
             "{} is always loaded: globs: and alwaysApply: mean nothing here",
             path.display()
         );
-        report.warn(Code::RulesCursorKeys, path, message);
+        report.warn(diagnostics::RULES_CURSOR_KEYS, path, message);
     }
 }
 
@@ -134,7 +135,7 @@ pub(super) fn report(loader: &mut Loader<'_>) {
             "the files of {} are loaded in the order in which the file system lists them",
             first.display()
         );
-        loader.report.warn(Code::RulesUnordered, first, message);
+        loader.report.warn(diagnostics::RULES_UNORDERED, first, message);
     }
     if let Some(first) = loader.waiting.first() {
         let count = loader.waiting.len();
@@ -147,8 +148,9 @@ pub(super) fn report(loader: &mut Loader<'_>) {
             format!("{count} rules are absent until a file that matches their paths: is read")
         };
         let path = first.path.to_string_lossy();
-        let diagnostic =
-            Diagnostic::new(Code::RulesConditional, message).with_count(count as u64).at_path(path);
+        let diagnostic = Diagnostic::new(diagnostics::RULES_CONDITIONAL, message)
+            .with_count(count as u64)
+            .at_path(path);
         loader.report.diagnose(diagnostic);
     }
 }
@@ -185,7 +187,7 @@ fn rule_files(loader: &mut Loader<'_>, top: &Path) -> Vec<PathBuf> {
                 "only {MAX_ENTRIES} entries of {} were looked at; Claude Code looks at all",
                 top.display()
             );
-            loader.report.warn(Code::RulesUnsearched, top, message);
+            loader.report.warn(diagnostics::RULES_UNSEARCHED, top, message);
             return found;
         }
         let is_rule = path.as_os_str().as_encoded_bytes().ends_with(b".md");
@@ -228,6 +230,6 @@ fn report_unlisted(loader: &mut Loader<'_>, directory: &Path, error: &io::Error)
     let is_there = !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
     if is_there || loader.files.entry_kind(directory).is_ok() {
         let message = format!("the rules in {} are left out: {error}", directory.display());
-        loader.report.warn(Code::FileUnreadable, directory, message);
+        loader.report.warn(convoke_core::diagnostics::FILE_UNREADABLE, directory, message);
     }
 }

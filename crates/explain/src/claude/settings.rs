@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use convoke_core::diagnostic::Code;
 use convoke_files::{Files, absolute};
 use serde_json::Value;
 
 use crate::config;
+use crate::diagnostics;
 use crate::glob::Glob;
 use crate::report::AgentReport;
 use crate::session::Session;
@@ -84,7 +84,7 @@ impl Settings {
                         "{}: `claudeMdExcludes` is {wrong}: use a list of texts; nothing in the file counts",
                         path.display()
                     );
-                    report.warn(Code::SettingsMalformed, &path, message);
+                    report.warn(diagnostics::SETTINGS_MALFORMED, &path, message);
                     continue;
                 }
                 if path == managed {
@@ -136,7 +136,7 @@ impl Settings {
                 exclude.pattern,
                 exclude.from.display()
             );
-            report.warn(Code::ExcludesNothing, &exclude.from, message);
+            report.warn(diagnostics::EXCLUDES_NOTHING, &exclude.from, message);
         }
     }
 }

@@ -13,6 +13,7 @@ use convoke_files::{Files, Kind, absolute};
 
 use super::settings::ImportFormat;
 use super::size;
+use crate::diagnostics;
 use crate::report::{AgentReport, LoadReason, Loaded, Rule};
 use find::Mention;
 
@@ -301,7 +302,7 @@ fn refuse(
         mention.path,
         root.display()
     );
-    warn(Code::ImportOutside, source, mention, message, report);
+    warn(diagnostics::IMPORT_OUTSIDE, source, mention, message, report);
 }
 
 /// A failed import: a missing file, or a word of prose that was taken for one.
@@ -310,10 +311,10 @@ fn report_failure(source: Source<'_>, mention: &Mention<'_>, report: &mut AgentR
     let is_path = path.contains('/') || path.trim_end_matches(['.', ',']).contains('.');
     if is_path {
         let message = format!("@{path} cannot be read; the model sees an error in its place");
-        warn(Code::ImportMissing, source, mention, message, report);
+        warn(diagnostics::IMPORT_MISSING, source, mention, message, report);
     } else {
         let message = format!("`@{path}` is taken for an import and replaced by an error comment");
-        warn(Code::ImportProse, source, mention, message, report);
+        warn(diagnostics::IMPORT_PROSE, source, mention, message, report);
     }
 }
 
@@ -321,7 +322,7 @@ fn report_failure(source: Source<'_>, mention: &Mention<'_>, report: &mut AgentR
 fn report_place(source: Source<'_>, mention: &Mention<'_>, report: &mut AgentReport) {
     if let Some(place) = mention.place {
         let message = format!("@{} is expanded although it stands in {place}", mention.path);
-        warn(Code::ImportInComment, source, mention, message, report);
+        warn(diagnostics::IMPORT_IN_COMMENT, source, mention, message, report);
     }
 }
 

@@ -9,7 +9,6 @@ mod trust;
 
 use std::path::{Path, PathBuf};
 
-use convoke_core::diagnostic::Code;
 use convoke_core::whitespace::trim;
 use convoke_files::{Files, absolute};
 
@@ -19,6 +18,7 @@ use crate::report::{AgentReport, Limit, LoadReason, Loaded, Rule};
 use crate::session::Session;
 use crate::text::looks_like_utf16;
 
+use crate::diagnostics;
 use discovery::Found;
 use imports::Imports;
 use settings::{ImportFormat, Settings};
@@ -116,7 +116,7 @@ impl Loader<'_> {
         }
         if looks_like_utf16(&head.bytes) {
             let message = format!("{} is UTF-16 and arrives as garbage", path.display());
-            self.report.warn(Code::FileUtf16, &path, message);
+            self.report.warn(diagnostics::FILE_UTF16, &path, message);
         }
         if why == LoadReason::Memory {
             let message = format!(
@@ -124,7 +124,7 @@ impl Loader<'_> {
                 path.display(),
                 head.size
             );
-            self.report.warn(Code::MemoryLoaded, &path, message);
+            self.report.warn(diagnostics::MEMORY_LOADED, &path, message);
         }
         self.report.unignore(&path);
         self.report.loaded.push(Loaded {
@@ -192,11 +192,11 @@ impl Loader<'_> {
                 nested.display(),
                 above.display()
             );
-            self.report.warn(Code::OrderByName, &nested, message);
+            self.report.warn(diagnostics::ORDER_BY_NAME, &nested, message);
         }
         if let Some(added) = added_first {
             let message = format!("{} comes before the project's own files", added.display());
-            self.report.warn(Code::AddedDirectorySorted, &added, message);
+            self.report.warn(diagnostics::ADDED_DIRECTORY_SORTED, &added, message);
         }
     }
 
@@ -222,7 +222,7 @@ impl Loader<'_> {
                 default.display(),
                 other.display()
             );
-            self.report.warn(Code::NamesAddUp, &default, message);
+            self.report.warn(diagnostics::NAMES_ADD_UP, &default, message);
         }
     }
 
@@ -235,8 +235,8 @@ impl Loader<'_> {
                 session.cwd.display()
             );
             // Settings are read before trust is asked for, and a file that is no JSON ends the run there.
-            self.report.clear_diagnostics_but(Code::SettingsMalformed);
-            self.report.warn(Code::FolderUntrusted, &session.cwd, message);
+            self.report.clear_diagnostics_but(diagnostics::SETTINGS_MALFORMED);
+            self.report.warn(diagnostics::FOLDER_UNTRUSTED, &session.cwd, message);
             self.report.withhold(&Rule::NoRequest("the folder is not trusted"));
             return;
         }
@@ -252,7 +252,7 @@ impl Loader<'_> {
                 "{} bytes do not fit the model's window: Gemini CLI makes no request and still reports success",
                 self.report.bytes_loaded()
             );
-            self.report.warn(Code::FileTooLarge, &largest, message);
+            self.report.warn(convoke_core::diagnostics::FILE_TOO_LARGE, &largest, message);
             self.report.withhold(&Rule::NoRequest("the files do not fit the model's window"));
         }
     }

@@ -2,11 +2,11 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use convoke_core::diagnostic::Code;
 use convoke_files::{Files, Kind, absolute};
 use serde_json::Value;
 
 use crate::config;
+use crate::diagnostics;
 use crate::place;
 use crate::report::AgentReport;
 use crate::session::Session;
@@ -97,7 +97,7 @@ impl Settings {
                     "{}: `context.{key}` is {found}: use a text or a list of texts",
                     path.display()
                 );
-                report.warn(Code::SettingsMalformed, path, message);
+                report.warn(diagnostics::SETTINGS_MALFORMED, path, message);
                 self.refused = Some("Gemini CLI fails on its settings");
             }
         }
@@ -110,7 +110,7 @@ impl Settings {
                     "{} is included in the workspace and is no directory: Gemini CLI ends before any request",
                     directory.display()
                 );
-                report.warn(Code::AddedDirectoryMissing, directory, message);
+                report.warn(diagnostics::ADDED_DIRECTORY_MISSING, directory, message);
                 self.refused = Some("an included directory does not exist");
             }
         }
@@ -196,6 +196,6 @@ fn report_settings_above(files: &dyn Files, session: &Session, report: &mut Agen
             "{} is not read from here: only the working directory's .gemini and the user's own count",
             path.display()
         );
-        report.warn(Code::SettingsElsewhere, &path, message);
+        report.warn(diagnostics::SETTINGS_ELSEWHERE, &path, message);
     }
 }

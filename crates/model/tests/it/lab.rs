@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use convoke_agent::config::{Api, ApiTools, ApiWire};
 use convoke_agent::event::{Event, EventKind, Part};
-use convoke_agent::{Agent, Outcome, Turn, TurnInput, Verdict};
+use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
 use convoke_model::{Host, Log, MemoryStore, ModelAgent, Settings, ThreadId, ThreadStore};
 use convoke_rehearsal::{Rehearsal, Script, start};
 use convoke_thread::config::Machine;
@@ -35,7 +35,7 @@ pub struct Lab {
 /// What came of a turn.
 pub struct Taken {
     pub events: Vec<Event<'static>>,
-    pub outcome: Outcome,
+    pub outcome: TurnResult,
 }
 
 impl Lab {
@@ -160,12 +160,12 @@ impl Lab {
     }
 }
 
-pub async fn take(mut turn: Turn) -> Taken {
+pub async fn take(mut turn: AgentTurn) -> Taken {
     let mut events = Vec::new();
     while let Some(event) = turn.next().await {
         events.push(event);
     }
-    Taken { events, outcome: turn.outcome().await }
+    Taken { events, outcome: turn.result().await }
 }
 
 impl Taken {

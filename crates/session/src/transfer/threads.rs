@@ -1,10 +1,11 @@
 //! The threads of a session's models, outside of a store: what they remember and what they were sent.
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use serde::{Deserialize, Serialize};
 
 use super::archive::ArchiveProblem;
 use super::requests;
+use crate::diagnostics;
 use crate::id::{MessageNumber, SessionId};
 use crate::request::SentRequest;
 use crate::store::{Store, StoreError};
@@ -109,7 +110,7 @@ pub(super) fn cut_after(
              what belongs to message {last}",
             thread.name
         );
-        diagnostics.push(Diagnostic::new(Code::ThreadForgotten, message));
+        diagnostics.push(Diagnostic::new(diagnostics::THREAD_FORGOTTEN, message));
     }
     threads.retain(|thread| !thread.lines.is_empty() || !thread.requests.is_empty());
     Ok(diagnostics)

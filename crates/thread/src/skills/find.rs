@@ -4,11 +4,13 @@ use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_codex::config::{directories_between, project_root};
+use convoke_core::diagnostic::Diagnostic;
 
 use super::front_matter::{self, About};
 use super::{Scope, Skill};
-use crate::config::{Config, Machine, directories_between, project_root};
+use crate::config::{Config, Machine};
+use crate::diagnostics;
 use crate::pack::{Shape, SystemSkill};
 use convoke_files::{Files, Kind};
 
@@ -56,7 +58,7 @@ pub fn find(
                 Err(_) if scope == Scope::System => {}
                 Err(reason) => {
                     let message = format!("{} is not listed: {reason}", path.display());
-                    let invalid = Diagnostic::new(Code::SkillInvalid, message);
+                    let invalid = Diagnostic::new(diagnostics::SKILL_INVALID, message);
                     diagnostics.push(invalid.at_path(path.display().to_string()));
                 }
             }
@@ -162,7 +164,7 @@ fn skill_files(
     }
     if limited {
         let message = format!("only {MAX_FOLDERS} folders below {} are looked at", root.display());
-        let diagnostic = Diagnostic::new(Code::SkillsLimited, message);
+        let diagnostic = Diagnostic::new(diagnostics::SKILLS_LIMITED, message);
         diagnostics.push(diagnostic.at_path(root.display().to_string()));
     }
     found

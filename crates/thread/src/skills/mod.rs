@@ -10,9 +10,10 @@ mod mention;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 
 use crate::pack::SkillTexts;
+use convoke_core::diagnostics;
 use convoke_files::Files;
 
 pub use find::{Places, find};
@@ -96,13 +97,15 @@ pub fn inject(
         Ok(contents) => {
             if contents.contains("</skill>") {
                 let message = format!("{path} contains </skill>, which ends its own wrapper");
-                diagnostics.push(Diagnostic::new(Code::TextClosesWrapper, message).at_path(path));
+                diagnostics
+                    .push(Diagnostic::new(diagnostics::TEXT_CLOSES_WRAPPER, message).at_path(path));
             }
             Some(SkillInstructions { name: skill.name.clone(), path: skill.path.clone(), contents })
         }
         Err(error) => {
             let message = format!("the skill {} at {path} is not sent: {error}", skill.name);
-            diagnostics.push(Diagnostic::new(Code::SkillUnreadable, message).at_path(path));
+            diagnostics
+                .push(Diagnostic::new(crate::diagnostics::SKILL_UNREADABLE, message).at_path(path));
             None
         }
     }

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 
 use convoke_agent::event::{Event, EventKind, Part};
 use convoke_agent::redact::{Redactor, StreamRedactor};
-use convoke_agent::{Outcome, Verdict};
+use convoke_agent::{TurnResult, Verdict};
 use convoke_core::ledger::{Ledger, Style, Table};
 use convoke_model::{Sent, ThreadId};
 use serde_json::json;
@@ -44,7 +44,7 @@ impl From<&Sent<'_>> for SentRequest {
 
 /// Everything about an answer but its text.
 pub(super) struct Account<'a> {
-    pub ended: &'a Outcome,
+    pub ended: &'a TurnResult,
     pub thread: Option<AskedThread>,
     pub requests: &'a [SentRequest],
 }

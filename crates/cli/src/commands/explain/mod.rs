@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use convoke_core::diagnostic::Code;
 use convoke_explain::{Edition, Session, VARIABLES};
 use convoke_files::{Nearby, absolute};
 
@@ -27,7 +26,7 @@ use view::View;
 /// Nothing is run and nothing is sent: the rules were measured on the real programs, and only the
 /// files that decide are read.
 #[derive(Debug, Args)]
-#[command(after_long_help = code_list())]
+#[command(after_help = "Diagnostic codes and what to do about each: docs/diagnostics.md")]
 pub struct Explain {
     /// The directory that the agents would be started in.
     #[arg(default_value = ".")]
@@ -56,13 +55,6 @@ pub struct Explain {
     /// Arguments that the agents would be started with; each takes those that it knows.
     #[arg(last = true, value_name = "AGENT_ARGS")]
     arguments: Vec<String>,
-}
-
-/// The codes that `--deny` takes, with what they mean.
-fn code_list() -> String {
-    let codes = Code::ALL.iter().map(|code| format!("  {code}\n          {}", code.meaning()));
-    let codes: Vec<_> = codes.collect();
-    format!("Diagnostic codes:\n{}", codes.join("\n"))
 }
 
 /// Runs the command.

@@ -159,7 +159,7 @@ fn column(agent: &AgentReport) -> HashMap<&OsStr, Cell, RandomState> {
     for file in &agent.ignored {
         let cell = match &file.rule {
             Rule::OtherAgent(_) => Cell::NotRead,
-            rule if is_loss(rule) => Cell::Lost,
+            rule if rule.is_loss() => Cell::Lost,
             _ => Cell::KeptOut,
         };
         cells.insert(file.path.as_os_str(), cell);
@@ -174,39 +174,4 @@ fn column(agent: &AgentReport) -> HashMap<&OsStr, Cell, RandomState> {
         }
     }
     cells
-}
-
-/// Tells a loss from a rule that does what people expect of it.
-pub fn is_loss(rule: &Rule) -> bool {
-    match rule {
-        Rule::OtherAgent(_)
-        | Rule::AboveRoot(_)
-        | Rule::NoRoot
-        | Rule::Shadowed(_)
-        | Rule::Blank
-        | Rule::Directory
-        | Rule::NotRegular
-        | Rule::Duplicate(_)
-        | Rule::Excluded(_)
-        | Rule::SwitchedOff(_)
-        | Rule::Conditional(_)
-        | Rule::MainCheckout(_)
-        | Rule::ExtensionNamesOthers
-        | Rule::AddedDirectory => false,
-        Rule::WrongCase(_)
-        | Rule::WrongPlace
-        | Rule::OverBudget
-        | Rule::TooLarge(_)
-        | Rule::Dangling
-        | Rule::Unreadable(_)
-        | Rule::LostWith(_)
-        | Rule::Untrusted
-        | Rule::NoRequest(_)
-        | Rule::OutsideImport { .. }
-        | Rule::ImportTooDeep(_)
-        | Rule::ImportType(_)
-        | Rule::ImportForm(_)
-        | Rule::NotUtf8
-        | Rule::NotAFileName => true,
-    }
 }

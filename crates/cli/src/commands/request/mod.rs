@@ -5,7 +5,6 @@ mod input;
 mod output;
 
 use convoke_core::Diagnostic;
-use convoke_core::diagnostic::Code;
 use convoke_files::{Disk, Nearby};
 use convoke_thread::config::{Config, ConfigError, Machine};
 use convoke_thread::pack::Pack;
@@ -13,6 +12,7 @@ use convoke_thread::prompt::{Purpose, Request};
 use convoke_thread::thread::{Outcome as TurnOutcome, Setup, Step, Thread, TurnOverrides};
 
 pub use self::arguments::Arguments;
+use crate::diagnostics::own;
 use crate::machine;
 use crate::outcome::{Outcome, UsageError};
 
@@ -76,7 +76,7 @@ fn read_pack(arguments: &Arguments) -> Result<Pack, UsageError> {
 fn compaction_first(request: &Request) -> Option<Diagnostic> {
     let message = "the recorded thread has reached its limit, so this request asks for a summary; \
                    the prompt would follow with the next one";
-    (request.purpose == Purpose::Compaction).then(|| Diagnostic::new(Code::ThreadCompacts, message))
+    (request.purpose == Purpose::Compaction).then(|| Diagnostic::new(own::THREAD_COMPACTS, message))
 }
 
 /// Says where a name comes from that the error alone cannot place.

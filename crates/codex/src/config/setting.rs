@@ -8,7 +8,8 @@ use toml::{Table, Value};
 use super::ConfigError;
 
 /// A merged configuration and the profile that is chosen in it.
-pub(super) struct Setting<'a> {
+#[derive(Debug)]
+pub struct Setting<'a> {
     root: Option<&'a Table>,
     profile: Option<&'a Table>,
     /// What stands before a key in errors.
@@ -17,7 +18,7 @@ pub(super) struct Setting<'a> {
 
 impl<'a> Setting<'a> {
     /// Chooses the profile that is named, or the configured one.
-    pub(super) fn new(root: &'a Table, profile: Option<&str>) -> Result<Self, ConfigError> {
+    pub fn new(root: &'a Table, profile: Option<&str>) -> Result<Self, ConfigError> {
         let configured = Self::of(root).text("profile")?;
         let profile = match profile.or(configured) {
             None => None,
@@ -30,12 +31,12 @@ impl<'a> Setting<'a> {
     }
 
     /// Looks into a table alone.
-    pub(super) fn of(root: &'a Table) -> Self {
+    pub fn of(root: &'a Table) -> Self {
         Self { root: Some(root), profile: None, path: String::new() }
     }
 
     /// The tables that are looked into, the profile's first.
-    pub(super) fn tables(&self) -> [Option<&'a Table>; 2] {
+    pub fn tables(&self) -> [Option<&'a Table>; 2] {
         [self.profile, self.root]
     }
 
@@ -45,34 +46,40 @@ impl<'a> Setting<'a> {
     }
 
     /// Looks into a table of the top level.
-    pub(super) fn within(&self, key: &str) -> Result<Self, ConfigError> {
+    pub fn within(&self, key: &str) -> Result<Self, ConfigError> {
         let root = self.typed(key, "a table", Value::as_table)?;
         Ok(Self { root, profile: None, path: format!("{}{key}.", self.path) })
     }
 
-    pub(super) fn has(&self, key: &str) -> bool {
+    /// Returns whether a key is set.
+    pub fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
 
-    pub(super) fn feature(&self, name: &str) -> Option<bool> {
+    /// Returns a switch of `features`, the profile's first.
+    pub fn feature(&self, name: &str) -> Option<bool> {
         let of = |table: Option<&'a Table>| table?.get("features")?.get(name)?.as_bool();
         of(self.profile).or_else(|| of(self.root))
     }
 
-    pub(super) fn text(&self, key: &str) -> Result<Option<&'a str>, ConfigError> {
+    /// Returns the text of a key.
+    pub fn text(&self, key: &str) -> Result<Option<&'a str>, ConfigError> {
         self.typed(key, "a text", Value::as_str)
     }
 
-    pub(super) fn truth(&self, key: &str) -> Result<Option<bool>, ConfigError> {
+    /// Returns the switch of a key.
+    pub fn truth(&self, key: &str) -> Result<Option<bool>, ConfigError> {
         self.typed(key, "true or false", Value::as_bool)
     }
 
-    pub(super) fn number(&self, key: &str) -> Result<Option<u64>, ConfigError> {
+    /// Returns the number of a key.
+    pub fn number(&self, key: &str) -> Result<Option<u64>, ConfigError> {
         let read = |value: &Value| u64::try_from(value.as_integer()?).ok();
         self.typed(key, "a whole number, 0 or more", read)
     }
 
-    pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<String>>, ConfigError> {
+    /// Returns the list of texts of a key.
+    pub fn texts(&self, key: &str) -> Result<Option<Vec<String>>, ConfigError> {
         let read = |value: &Value| {
             let texts = value.as_array()?.iter();
             texts.map(|it| it.as_str().map(str::to_owned)).collect()
@@ -81,11 +88,7 @@ impl<'a> Setting<'a> {
     }
 
     /// Reads a text that must be one of a few.
-    pub(super) fn choice(
-        &self,
-        key: &str,
-        choices: &[&str],
-    ) -> Result<Option<String>, ConfigError> {
+    pub fn choice(&self, key: &str, choices: &[&str]) -> Result<Option<String>, ConfigError> {
         let read = |value: &'a Value| value.as_str().filter(|text| choices.contains(text));
         let found = self.typed(key, &format!("one of {}", choices.join(", ")), read)?;
         Ok(found.map(str::to_owned))
@@ -110,7 +113,7 @@ impl<'a> Setting<'a> {
 }
 
 /// Reads a name as one of the names that a key may have.
-pub(super) fn parse<T>(key: &str, name: &str) -> Result<T, ConfigError>
+pub fn parse<T>(key: &str, name: &str) -> Result<T, ConfigError>
 where
     T: FromStr,
     T::Err: Display,

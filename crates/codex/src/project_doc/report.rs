@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 
 use super::{Failure, Settings};
+use crate::diagnostics;
 
 pub(super) fn cut(path: &Path, loaded: u64, size: u64, settings: &Settings<'_>) -> Diagnostic {
     let lost = size - loaded;
@@ -13,7 +14,7 @@ pub(super) fn cut(path: &Path, loaded: u64, size: u64, settings: &Settings<'_>) 
         path.display(),
         settings.max_bytes
     );
-    Diagnostic::new(Code::AgentsMdTruncated, message)
+    Diagnostic::new(diagnostics::AGENTS_MD_TRUNCATED, message)
         .with_bytes(lost)
         .at_path(path.display().to_string())
 }
@@ -24,19 +25,20 @@ pub(super) fn over_budget(path: &Path, size: u64, settings: &Settings<'_>) -> Di
         path.display(),
         settings.max_bytes
     );
-    Diagnostic::new(Code::AgentsMdTruncated, message)
+    Diagnostic::new(diagnostics::AGENTS_MD_TRUNCATED, message)
         .with_bytes(size)
         .at_path(path.display().to_string())
 }
 
 pub(super) fn replaced(path: &Path) -> Diagnostic {
     let message = format!("bytes of {} that are not UTF-8 are sent as U+FFFD", path.display());
-    Diagnostic::new(Code::AgentsMdNotUtf8, message).at_path(path.display().to_string())
+    Diagnostic::new(diagnostics::AGENTS_MD_NOT_UTF8, message).at_path(path.display().to_string())
 }
 
 pub(super) fn dangling(path: &Path) -> Diagnostic {
     let message = format!("{} is left out: the link leads nowhere", path.display());
-    Diagnostic::new(Code::FileUnreadable, message).at_path(path.display().to_string())
+    Diagnostic::new(convoke_core::diagnostics::FILE_UNREADABLE, message)
+        .at_path(path.display().to_string())
 }
 
 pub(super) fn lost(failed: &Failure, files: usize) -> Diagnostic {
@@ -45,12 +47,12 @@ pub(super) fn lost(failed: &Failure, files: usize) -> Diagnostic {
         failed.path.display(),
         failed.error
     );
-    Diagnostic::new(Code::AgentsMdUnreadable, message)
+    Diagnostic::new(diagnostics::AGENTS_MD_UNREADABLE, message)
         .with_count(files as u64)
         .at_path(failed.path.display().to_string())
 }
 
 pub(super) fn untrusted(cwd: &Path) -> Diagnostic {
     let message = format!("{} is not trusted, so its documents are not sent", cwd.display());
-    Diagnostic::new(Code::AgentsMdUntrusted, message).at_path(cwd.display().to_string())
+    Diagnostic::new(diagnostics::AGENTS_MD_UNTRUSTED, message).at_path(cwd.display().to_string())
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::{ConfigError, DocumentSettings, Machine};
+use super::{ConfigError, DocumentSettings};
 use crate::project_doc::Trust;
 use convoke_files::{Files, absolute};
 
@@ -20,25 +20,33 @@ const PATH_KEYS: [&str; 3] = [
     "experimental_instructions_file",
 ];
 
-pub(super) struct Layers {
-    pub(super) merged: Table,
-    pub(super) trust: Trust,
-    pub(super) root_markers: Vec<String>,
-    pub(super) disabled_skills: Vec<PathBuf>,
-    pub(super) rule_folders: Vec<PathBuf>,
+/// The merged layers of a configuration.
+#[derive(Debug)]
+pub struct Layers {
+    /// All layers laid over one another, paths absolute.
+    pub merged: Table,
+    /// Whether the user trusts the working directory.
+    pub trust: Trust,
+    /// `project_root_markers`, or their default.
+    pub root_markers: Vec<String>,
+    /// The skills that are switched off.
+    pub disabled_skills: Vec<PathBuf>,
+    /// The folders of command rules.
+    pub rule_folders: Vec<PathBuf>,
     /// Where values were set, the weakest first.
     sources: Vec<(String, Table)>,
 }
 
 impl Layers {
-    pub(super) fn load(
+    /// Reads the layers that count in a directory; `settings` are the `-c` arguments, in order.
+    pub fn load(
         files: &dyn Files,
-        machine: &Machine,
+        codex_home: &Path,
+        home: Option<&Path>,
         cwd: &Path,
         settings: &[(String, Value)],
     ) -> Result<Self, ConfigError> {
-        let home = machine.home.as_deref();
-        let user_file = machine.codex_home.join("config.toml");
+        let user_file = codex_home.join("config.toml");
         let user = read_layer(files, &user_file, home)?;
         let mut sources = vec![(user_file.display().to_string(), user.clone())];
         let mut arguments = Table::new();
@@ -55,11 +63,14 @@ impl Layers {
             .map_err(|error| error.at(user_file.display().to_string()))?;
         let root_markers = of_user.root_markers.unwrap_or_else(default_markers);
         let root = project_root(files, cwd, &root_markers);
-        let trust = Trusts::new(&without_project, files, &root, cwd);
-        let mut rule_folders = vec![machine.codex_home.join("rules")];
+        let git = project_root(files, cwd, &default_markers());
+        let main = main_repository(files, &git);
+        let roots = [Some(root.clone()), Some(git), main].into_iter().flatten();
+        let trust = Trusts::new(&without_project, roots);
+        let mut rule_folders = vec![codex_home.join("rules")];
         for directory in directories_between(&root, cwd) {
             let folder = directory.join(".codex");
-            let counts = folder != machine.codex_home && files.kind(&folder).is_ok();
+            let counts = folder != *codex_home && files.kind(&folder).is_ok();
             if !counts || trust.of(&directory) != Trust::Trusted {
                 continue;
             }
@@ -87,7 +98,7 @@ impl Layers {
     }
 
     /// Adds to an error about a value where the value was set: the strongest layer that has its key.
-    pub(super) fn placed(&self, error: ConfigError) -> ConfigError {
+    pub fn placed(&self, error: ConfigError) -> ConfigError {
         let ConfigError::Value { key, .. } = &error else {
             return error;
         };
@@ -171,7 +182,7 @@ fn resolved(path: &str, folder: &Path, home: Option<&Path>) -> PathBuf {
 }
 
 /// Sets a value under a dotted key; tables on the way are made.
-fn set(table: &mut Table, key: &str, value: Value) {
+pub fn set(table: &mut Table, key: &str, value: Value) {
     match key.split_once('.') {
         None => {
             table.insert(key.to_owned(), value);
@@ -189,7 +200,7 @@ fn set(table: &mut Table, key: &str, value: Value) {
 }
 
 /// Lays one table over another: tables are merged, everything else is replaced.
-fn merge(below: &mut Table, above: Table) {
+pub fn merge(below: &mut Table, above: Table) {
     for (key, value) in above {
         match (below.get_mut(&key), value) {
             (Some(Value::Table(below)), Value::Table(above)) => merge(below, above),
@@ -205,7 +216,7 @@ fn default_markers() -> Vec<String> {
 }
 
 /// Returns the nearest directory that holds a marker, or the directory itself.
-pub(crate) fn project_root(files: &dyn Files, cwd: &Path, markers: &[String]) -> PathBuf {
+pub fn project_root(files: &dyn Files, cwd: &Path, markers: &[String]) -> PathBuf {
     let holds = |directory: &&Path| {
         let mut markers = markers.iter();
         markers.any(|marker| files.kind(&directory.join(marker)).is_ok())
@@ -214,7 +225,7 @@ pub(crate) fn project_root(files: &dyn Files, cwd: &Path, markers: &[String]) ->
 }
 
 /// Returns the directories from a root down to one below it, both included.
-pub(crate) fn directories_between(root: &Path, cwd: &Path) -> Vec<PathBuf> {
+pub fn directories_between(root: &Path, cwd: &Path) -> Vec<PathBuf> {
     let inside = cwd.ancestors().take_while(|it| it.starts_with(root));
     let mut directories: Vec<_> = inside.map(Path::to_owned).collect();
     directories.reverse();
@@ -230,24 +241,25 @@ fn main_repository(files: &dyn Files, worktree: &Path) -> Option<PathBuf> {
     Some(worktrees.parent()?.parent()?.to_owned())
 }
 
-/// Whom the user trusts, as far as it matters for one working directory.
-struct Trusts<'a> {
+/// The trust levels of a configuration, as far as they matter for one working directory.
+#[derive(Debug)]
+pub struct Trusts<'a> {
     projects: Option<&'a Table>,
     roots: Vec<PathBuf>,
 }
 
 impl<'a> Trusts<'a> {
-    fn new(table: &'a Table, files: &dyn Files, root: &Path, cwd: &Path) -> Self {
-        let git = project_root(files, cwd, &[DEFAULT_ROOT_MARKER.to_owned()]);
-        let main = main_repository(files, &git);
-        let roots = [Some(root.to_owned()), Some(git), main];
+    /// Reads the levels of a merged configuration. A directory without a level of its own has that of
+    /// the first root that has one.
+    pub fn new(merged: &'a Table, roots: impl IntoIterator<Item = PathBuf>) -> Self {
         Self {
-            projects: table.get("projects").and_then(Value::as_table),
-            roots: roots.into_iter().flatten().collect(),
+            projects: merged.get("projects").and_then(Value::as_table),
+            roots: roots.into_iter().collect(),
         }
     }
 
-    fn of(&self, directory: &Path) -> Trust {
+    /// Returns the trust level of a directory.
+    pub fn of(&self, directory: &Path) -> Trust {
         let level = |path: &Path| {
             let project = self.projects?.get(path.to_str()?)?;
             project.get("trust_level")?.as_str()

@@ -3,9 +3,10 @@
 use std::io;
 use std::path::Path;
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 
 use super::{DEFAULT, Document, Ignored, OVERRIDE, Reason, Rules};
+use crate::diagnostics;
 use convoke_files::{Files, Kind};
 
 /// The user's own document in the Codex home directory.
@@ -42,7 +43,7 @@ pub fn user_doc(files: &dyn Files, codex_home: &Path, rules: Rules) -> UserDoc {
         };
         if !matches!(reason, Reason::Blank) {
             let message = format!("{} is not sent: {}", path.display(), reason);
-            let lost = Diagnostic::new(Code::AgentsMdUnreadable, message);
+            let lost = Diagnostic::new(diagnostics::AGENTS_MD_UNREADABLE, message);
             found.diagnostics.push(lost.at_path(path.display().to_string()));
         }
         found.ignored.push(Ignored { path, reason });
