@@ -178,7 +178,7 @@ fn each_text(event: &mut Event<'static>, visit: &mut dyn FnMut(&mut String)) {
     event.sub_agent.iter_mut().for_each(&mut show);
     match &mut event.kind {
         EventKind::Started { session, model } => {
-            [session, model].into_iter().flatten().for_each(show)
+            [session, model].into_iter().flatten().for_each(show);
         }
         EventKind::Text { text, .. }
         | EventKind::Thinking { text, .. }
