@@ -63,6 +63,6 @@ async fn run_by_us(script: &str) -> Duration {
     let agent = agent(definition, host);
     let begin = Instant::now();
     let outcome = agent.start(TurnInput::new("", dir.path())).result().await;
-    assert_eq!(outcome.verdict.word(), "done");
+    assert_eq!(outcome.verdict.as_str(), "done");
     begin.elapsed()
 }

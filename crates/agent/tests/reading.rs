@@ -247,7 +247,7 @@ fn half_a_character_in_an_event_does_not_cost_the_event() {
     assert!(
         matches!(&events[0].kind, EventKind::ToolFinished { output, .. } if output == "cut \u{fffd}")
     );
-    assert_eq!((account.verdict.word(), account.reply.as_str()), ("done", "a\u{fffd} \u{1f44b}"));
+    assert_eq!((account.verdict.as_str(), account.reply.as_str()), ("done", "a\u{fffd} \u{1f44b}"));
     assert_eq!(codes(&account), ["agent.output-damaged"]);
     assert_eq!(account.diagnostics[0].count, Some(2));
 }
@@ -307,7 +307,7 @@ fn an_error_that_ends_a_turn_of_codex_is_said_once() {
     // Where the turn goes on, it was a notice.
     let done = br#"{"type":"turn.completed"}"#;
     let (_, account) = read(CodexExec::new(100), &[error, done]);
-    assert_eq!((account.verdict.word(), codes(&account)), ("done", vec!["agent.notice"]));
+    assert_eq!((account.verdict.as_str(), codes(&account)), ("done", vec!["agent.notice"]));
 }
 
 #[test]

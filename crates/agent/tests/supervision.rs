@@ -219,7 +219,7 @@ async fn an_agent_is_stopped(stage: &Stage, script: &str) {
     turn_input.limits.retries = 2;
     let outcome = agent(definition, stage.host()).start(turn_input).result().await;
     assert_eq!(reason(&outcome), Some(Reason::Server), "{outcome:?}");
-    assert!(outcome.verdict.to_string().contains("more often"), "{outcome:?}");
+    assert!(outcome.verdict.to_string().contains("retry limit"), "{outcome:?}");
     let attempts = std::fs::read_to_string(stage.path().join("attempts")).unwrap_or_default();
     assert!(attempts.lines().count() <= 3, "{attempts}");
 }
@@ -248,7 +248,7 @@ async fn what_a_child_detaches_ends_with_the_turn() {
     let script = "(setsid sh -c 'echo $$ >>pids; exec sleep 1000' >/dev/null 2>&1 &) ; \
                   while [ ! -s pids ]; do sleep .01; done; echo done";
     let outcome = stage.run(script, "").await;
-    assert_eq!((outcome.verdict.word(), outcome.reply.as_str()), ("done", "done"));
+    assert_eq!((outcome.verdict.as_str(), outcome.reply.as_str()), ("done", "done"));
     assert_eq!(codes(&outcome), ["agent.processes-left"]);
     assert!(!runs(stage.pids()[0]));
 }
@@ -257,7 +257,7 @@ async fn what_a_child_detaches_ends_with_the_turn() {
 async fn a_detached_child_that_holds_the_output_open_does_not_hold_the_turn() {
     let stage = Stage::new();
     let outcome = stage.run("setsid sleep 1000 & echo done", "").await;
-    assert_eq!((outcome.verdict.word(), outcome.reply.as_str()), ("done", "done"));
+    assert_eq!((outcome.verdict.as_str(), outcome.reply.as_str()), ("done", "done"));
 }
 
 #[tokio::test]
@@ -354,7 +354,11 @@ async fn a_program_that_ends_at_once_is_seen_whole_every_time() {
     let stage = Stage::new();
     for round in 0..50 {
         let outcome = stage.run("printf quick; exit 0", "not read").await;
-        assert_eq!((outcome.verdict.word(), outcome.reply.as_str()), ("done", "quick"), "{round}");
+        assert_eq!(
+            (outcome.verdict.as_str(), outcome.reply.as_str()),
+            ("done", "quick"),
+            "{round}"
+        );
         let outcome = stage.run("exit 7", "not read").await;
         assert!(outcome.verdict.to_string().contains("exit code 7"), "{round}: {outcome:?}");
     }
@@ -409,7 +413,7 @@ async fn a_daemon_that_hides_well_ends_with_the_turn() {
         while [ "$(grep -c . pids 2>/dev/null)" != 2 ]; do sleep .01; done
         echo done"#;
     let outcome = stage.run(script, "").await;
-    assert_eq!((outcome.verdict.word(), outcome.reply.as_str()), ("done", "done"));
+    assert_eq!((outcome.verdict.as_str(), outcome.reply.as_str()), ("done", "done"));
     assert_eq!(codes(&outcome), ["agent.processes-left"]);
     assert_eq!(stage.pids().into_iter().filter(|&pid| runs(pid)).count(), 0);
 }
@@ -421,7 +425,7 @@ async fn an_end_by_a_nameless_signal_is_no_end_of_our_watch() {
     let script =
         "(sleep 1000 & kill -40 $!; wait $!); echo on; (setsid sh -c 'kill -40 $$' &) ; echo done";
     let outcome = stage.run(script, "").await;
-    assert_eq!((outcome.verdict.word(), outcome.reply.as_str()), ("done", "on\ndone"));
+    assert_eq!((outcome.verdict.as_str(), outcome.reply.as_str()), ("done", "on\ndone"));
     let outcome = stage.run("echo half; kill -40 $$", "").await;
     assert_eq!(outcome.reply, "half");
     assert_eq!(reason(&outcome), Some(Reason::Incomplete), "{outcome:?}");
@@ -587,4 +591,66 @@ async fn the_stand_in_is_cancelled_hundreds_of_times_and_never_goes_on() {
         assert_eq!(turn.result().await.verdict, Verdict::Cancelled);
     }
     assert_eq!(children(), before);
+}
+
+/// A program that speaks as Claude Code does; what it says after the end of its input counts too.
+fn claude(stage: &Stage, script: &str) -> Box<dyn Agent> {
+    use std::os::unix::fs::PermissionsExt;
+    let program = stage.path().join("claude");
+    let events = r#"
+result() { echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"'"$1"'"}'; }
+tasks() { echo '{"type":"system","subtype":"background_tasks_changed","tasks":['"$1"']}'; }
+shell='{"task_type":"local_bash"}' agent='{"task_type":"local_agent"}'
+init='{"type":"system","subtype":"init"}'
+read -r prompt
+"#;
+    std::fs::write(&program, format!("#!/bin/sh\n{events}{script}\n")).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let command = Some(program.display().to_string());
+    agent(Definition { command, ..Definition::built_in(Kind::Claude) }, stage.host())
+}
+
+#[tokio::test]
+async fn a_turn_that_is_queued_when_the_input_ends_is_waited_for() {
+    let stage = Stage::new();
+    // More time than a process has that is over.
+    let script =
+        "tasks \"$agent\"; tasks; result one; cat >/dev/null; sleep 12; echo \"$init\"; result two";
+    let outcome = claude(&stage, script).start(stage.turn_input("hello")).result().await;
+    assert_eq!((outcome.verdict, outcome.reply.as_str()), (Verdict::Done, "two"));
+}
+
+#[tokio::test]
+async fn shells_that_run_on_are_ended_when_their_time_is_over() {
+    let stage = Stage::new();
+    let script = "echo $$ >>pids; tasks \"$shell\"; result one; read -r line; echo \"$line\" >asked; tasks; exit 0";
+    for (background, turn) in [(200, 300_000), (300_000, 3000)] {
+        let mut turn_input = stage.turn_input("hello");
+        turn_input.limits.background = Duration::from_millis(background);
+        turn_input.limits.turn = Duration::from_millis(turn);
+        let outcome = claude(&stage, script).start(turn_input).result().await;
+        assert_eq!((&outcome.verdict, outcome.reply.as_str()), (&Verdict::Done, "one"));
+        assert_eq!(codes(&outcome), ["agent.tasks-ended"]);
+        let asked = std::fs::read_to_string(stage.path().join("asked")).unwrap();
+        assert!(asked.contains("end_session"), "{asked}");
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_ends_the_tasks_of_an_agent_that_has_answered() {
+    for tasks in ["$shell", "$agent"] {
+        let stage = Stage::new();
+        let script = format!(
+            "tasks \"{tasks}\"; result one; echo $$ >>pids; read -r line; echo \"$line\" >asked; tasks; exit 0"
+        );
+        let turn = claude(&stage, &script).start(stage.turn_input("hello"));
+        stage.has_pids(1).await;
+        // The answer was written before the id, and may not have been read yet.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        turn.canceller().cancel();
+        let outcome = turn.result().await;
+        assert_eq!((outcome.verdict, outcome.reply.as_str()), (Verdict::Cancelled, "one"));
+        let asked = std::fs::read_to_string(stage.path().join("asked")).unwrap();
+        assert!(asked.contains("end_session"), "{asked}");
+    }
 }

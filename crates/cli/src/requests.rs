@@ -100,7 +100,7 @@ impl StoredRequest {
         format!(
             "request {}, {}, {} bytes, {} unchanged",
             self.row.number,
-            purpose.word(),
+            purpose.as_str(),
             number(*bytes),
             number(*unchanged_bytes)
         )

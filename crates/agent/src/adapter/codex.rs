@@ -10,13 +10,13 @@ use convoke_core::Diagnostic;
 use serde_json::{Value, json};
 
 use super::one_shot::OneShot;
-use super::{Call, Context, start_failure};
+use super::{Context, ProgramCall, start_failure};
 use crate::config::Protocol;
 use crate::diagnostics;
 use crate::process::{Dialogue, Input};
 use crate::stream::codex_app::{CodexApp, Message};
 use crate::stream::codex_exec::CodexExec;
-use crate::stream::{Reader, Sink, reason_in_words};
+use crate::stream::{Reader, Sink, TurnPhase, reason_in_words};
 use crate::turn::TurnResult;
 use crate::turn_input::{Permissions, Trust, TurnInput};
 use crate::verdict::{Ending, Failure, Reason};
@@ -33,7 +33,7 @@ const QUIET: &[&str] = &[
 ];
 
 /// Prepares a call.
-pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
+pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let mut args = context.users_args();
     let mut set = |setting: &str| args.extend(["-c", setting].map(OsString::from));
     for setting in QUIET {
@@ -56,7 +56,7 @@ fn sandbox(permissions: Permissions) -> &'static str {
     }
 }
 
-fn exec(context: &Context<'_>, settings: Vec<OsString>) -> Result<Call, Failure> {
+fn exec(context: &Context<'_>, settings: Vec<OsString>) -> Result<ProgramCall, Failure> {
     let turn_input = context.turn_input;
     if turn_input.system.is_some() {
         return Err(start_failure(
@@ -90,7 +90,7 @@ fn exec(context: &Context<'_>, settings: Vec<OsString>) -> Result<Call, Failure>
     }
     args.extend(context.resume().map(OsString::from));
     args.push("-".into());
-    Ok(Call {
+    Ok(ProgramCall {
         args,
         env: Vec::new(),
         dialogue: Box::new(OneShot::new(
@@ -128,7 +128,7 @@ const KEY: &str = "CODEX_API_KEY";
 /// Keeps a sign-in to the process: the user's own is neither read nor written.
 const KEY_IN_MEMORY: &str = "cli_auth_credentials_store=\"ephemeral\"";
 
-fn app_server(context: &Context<'_>, mut args: Vec<OsString>) -> Call {
+fn app_server(context: &Context<'_>, mut args: Vec<OsString>) -> ProgramCall {
     let turn_input = context.turn_input;
     let key = context.variable(KEY).and_then(OsStr::to_str).filter(|key| !key.is_empty());
     if key.is_some() {
@@ -151,7 +151,7 @@ fn app_server(context: &Context<'_>, mut args: Vec<OsString>) -> Call {
         "model": context.model(),
     });
     let used = turn_input.resume.as_ref().and_then(|handle| handle.used).unwrap_or_default();
-    Call {
+    ProgramCall {
         args,
         env: Vec::new(),
         dialogue: Box::new(Conversation {
@@ -266,7 +266,7 @@ impl Dialogue for Conversation {
             }
             Message::Request { id, method } => Input::more(refuse(&id, &method)),
         };
-        if self.reader.is_over() {
+        if self.reader.phase() == TurnPhase::Over {
             return Input::last(Vec::new());
         }
         reply
@@ -278,8 +278,8 @@ impl Dialogue for Conversation {
         Some(Input::more(request(INTERRUPT, "turn/interrupt", &params)))
     }
 
-    fn is_over(&self) -> bool {
-        self.reader.is_over()
+    fn phase(&self) -> TurnPhase {
+        self.reader.phase()
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {

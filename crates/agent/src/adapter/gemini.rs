@@ -16,14 +16,14 @@ use convoke_core::Diagnostic;
 pub(crate) use self::home::without_comments;
 use self::untrusted::Withheld;
 use super::one_shot::OneShot;
-use super::{Call, Context, start_failure};
+use super::{Context, ProgramCall, start_failure};
 use crate::diagnostics;
 use crate::stream::gemini::Gemini;
 use crate::turn_input::{Permissions, Trust};
 use crate::verdict::Failure;
 
 /// Prepares a call.
-pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
+pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let turn_input = context.turn_input;
     let withheld = match turn_input.trust {
         Trust::Trusted => Withheld::default(),
@@ -57,7 +57,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
     let (prompt, notes) = inert::inert(&turn_input.prompt, &turn_input.cwd);
     diagnostics.extend(notes);
     let dialogue = OneShot::new(Gemini::new(turn_input.limits.reply_bytes), prompt.into_owned());
-    Ok(Call { args, env, dialogue: Box::new(dialogue), diagnostics, counts_sessions: false })
+    Ok(ProgramCall { args, env, dialogue: Box::new(dialogue), diagnostics, counts_sessions: false })
 }
 
 fn approval(permissions: Permissions) -> &'static str {

@@ -73,7 +73,7 @@ struct CliAgent {
 }
 
 /// What an adapter makes of a delivery.
-struct Call {
+struct ProgramCall {
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     dialogue: Box<dyn Dialogue>,
@@ -144,7 +144,7 @@ fn start_failure(message: impl Into<String>) -> Failure {
 }
 
 /// Prepares the call of a program.
-fn prepare(context: &Context<'_>) -> Result<Call, Failure> {
+fn prepare(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let given = [("model", context.model()), ("session", context.resume())];
     for (name, value) in given.into_iter().filter_map(|(name, value)| Some((name, value?))) {
         if is_option(value) {
@@ -243,7 +243,7 @@ fn os_pairs(env: &BTreeMap<String, String>) -> impl Iterator<Item = (OsString, O
 /// the handle that resumes the session.
 async fn complete(
     context: &Context<'_>,
-    call: Call,
+    call: ProgramCall,
     mut result: TurnResult,
     side: &TurnSide,
 ) -> TurnResult {

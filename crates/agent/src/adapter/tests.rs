@@ -198,7 +198,7 @@ fn claude_follows_a_projects_settings_only_when_they_are_trusted() {
 }
 
 /// Prepares a call of gemini in an untrusted directory.
-fn untrusted_gemini(cwd: &Path, env: &[(&str, &OsStr)]) -> Result<Call, Failure> {
+fn untrusted_gemini(cwd: &Path, env: &[(&str, &OsStr)]) -> Result<ProgramCall, Failure> {
     let state = tempfile::tempdir().unwrap();
     let host = Host {
         guardian: Guardian::from_program("/none"),
@@ -217,7 +217,7 @@ fn untrusted_gemini(cwd: &Path, env: &[(&str, &OsStr)]) -> Result<Call, Failure>
     })
 }
 
-fn value_of<'c>(call: &'c Call, name: &str) -> Option<&'c OsStr> {
+fn value_of<'c>(call: &'c ProgramCall, name: &str) -> Option<&'c OsStr> {
     call.env.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_os_str())
 }
 

@@ -194,7 +194,7 @@ impl Taken {
                 EventKind::ToolFinished { ok, output, .. } => format!("result {ok} {output}"),
                 EventKind::Retry { attempt, status, .. } => format!("retry {attempt} {status:?}"),
                 EventKind::Warning(diagnostic) => format!("warning {}", diagnostic.code),
-                EventKind::Finished { verdict } => format!("finished {}", verdict.word()),
+                EventKind::Finished { verdict } => format!("finished {}", verdict.as_str()),
                 other => format!("{other:?}"),
             })
         });
