@@ -259,7 +259,7 @@ impl<'d> Watch<'d> {
         let waiting = &mut self.waiting;
         let redactor = self.redactor;
         let input = self.dialogue.dismiss(&mut |event| {
-            waiting.push_back(redactor.redact_notice(event.into_owned()));
+            waiting.push_back(redact_notice(event.into_owned(), redactor));
         });
         self.say(input);
         self.leave();
