@@ -36,7 +36,7 @@ pub mod diagnostics;
 pub mod endpoint;
 pub mod event;
 pub mod process;
-pub mod redact;
+pub mod redaction;
 pub mod stream;
 pub mod turn;
 pub mod turn_input;

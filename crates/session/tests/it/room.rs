@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use convoke_agent::redact::Redactor;
 use convoke_agent::turn::ThreadAppend;
 use convoke_agent::turn_input::ThreadWriter;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
+use convoke_redact::Redactor;
 use convoke_session::request::{NewRequest, Predecessor, RequestRow, RequestTexts, RequestTurn};
 use convoke_session::transfer::{export, fork};
 use convoke_session::{
