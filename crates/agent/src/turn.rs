@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::event::{Event, EventKind};
 use crate::redact::Redactor;
+use crate::thread::ThreadAppend;
 use crate::turn_input::{ResumeHandle, TurnInput};
 use crate::usage::Usage;
 use crate::verdict::{Failure, Reason, Verdict};
@@ -47,17 +48,6 @@ pub struct Outcome {
     pub diagnostics: Vec<Diagnostic>,
     /// What a caller that keeps the agent's memory has to store with the end of the turn.
     pub memory: Option<ThreadAppend>,
-}
-
-/// What an agent remembers of a turn: lines that go to the end of a thread, all of them or none.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ThreadAppend {
-    /// The name of the thread.
-    pub thread: String,
-    /// How many lines it had when it was read; with any other number, nothing may be added.
-    pub known: usize,
-    /// The lines.
-    pub lines: Vec<String>,
 }
 
 impl Outcome {
