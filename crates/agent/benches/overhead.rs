@@ -62,7 +62,7 @@ async fn run_by_us(script: &str) -> Duration {
     };
     let agent = agent(definition, host);
     let begin = Instant::now();
-    let outcome = agent.start(TurnInput::new("", dir.path())).outcome().await;
-    assert_eq!(outcome.verdict.word(), "done");
+    let outcome = agent.start(TurnInput::new("", dir.path())).result().await;
+    assert_eq!(outcome.verdict.as_str(), "done");
     begin.elapsed()
 }

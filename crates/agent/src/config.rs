@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use convoke_core::Diagnostic;
 use convoke_core::variable::is_variable_name;
-use convoke_core::{Code, Diagnostic};
 use serde::Deserialize;
 
+use crate::diagnostics;
 use crate::redact::Redactor;
 use crate::turn_input::{Permissions, Trust};
 
@@ -201,7 +202,7 @@ impl Catalog {
                 for setting in entry.take_untrusted() {
                     let message = format!("`agent.{name}.{setting}` needs trust and was left out");
                     refused.push(
-                        Diagnostic::new(Code::AgentSettingRefused, message)
+                        Diagnostic::new(diagnostics::AGENT_SETTING_REFUSED, message)
                             .at_path(path.display().to_string()),
                     );
                 }

@@ -1,6 +1,6 @@
-//! Events: what an agent does during a turn, the same for every vendor.
+//! Events of a turn, in one form for every vendor.
 //!
-//! Texts borrow from the line that they were read from; [`Event::into_owned`] cuts them loose.
+//! Texts borrow from the line that they were read from; [`Event::into_owned`] copies them.
 
 use std::borrow::Cow;
 
@@ -10,128 +10,127 @@ use serde::{Deserialize, Serialize};
 use crate::usage::Usage;
 use crate::verdict::Verdict;
 
-/// One thing that happened during a turn.
+/// An event of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event<'a> {
-    /// The call that started the sub-agent which did it; `None` when the agent did it itself.
+    /// The tool call that started the sub-agent of this event; `None` for the agent itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sub_agent: Option<Cow<'a, str>>,
-    /// What happened.
+    /// The payload.
     #[serde(rename = "event")]
     pub kind: EventKind<'a>,
 }
 
-/// What happened.
+/// The payload of an event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum EventKind<'a> {
-    /// The agent took up the turn.
+    /// The agent started the turn.
     Started {
         /// The session that a later turn can resume.
         session: Option<Cow<'a, str>>,
-        /// The model that the agent says it uses.
+        /// The model, if the agent named it.
         model: Option<Cow<'a, str>>,
     },
     /// The agent wrote text.
     Text {
         /// The text.
         text: Cow<'a, str>,
-        /// How much of it this is.
+        /// Whether the text is complete.
         part: Part,
     },
-    /// The agent showed its reasoning.
+    /// The agent wrote reasoning.
     Thinking {
         /// The text.
         text: Cow<'a, str>,
-        /// How much of it this is.
+        /// Whether the text is complete.
         part: Part,
     },
-    /// A tool began to run.
+    /// A tool call started.
     ToolStarted {
-        /// Names the call.
+        /// The id of the call.
         id: Cow<'a, str>,
-        /// The tool.
+        /// The name of the tool.
         name: Cow<'a, str>,
-        /// What it was given, as JSON text.
+        /// The input, as JSON text.
         input: Cow<'a, str>,
     },
-    /// A tool came to its end.
+    /// A tool call finished.
     ToolFinished {
-        /// Names the call.
+        /// The id of the call.
         id: Cow<'a, str>,
-        /// Whether it worked.
+        /// Whether it succeeded.
         ok: bool,
-        /// What it returned.
+        /// The output.
         output: Cow<'a, str>,
     },
-    /// Files were changed by a tool that says which.
+    /// A tool reported the files that it changed.
     FileChange {
         /// The files.
         changes: Vec<FileChange<'a>>,
     },
-    /// The agent's list of things to do, whole.
+    /// The agent's complete to-do list.
     Todo {
-        /// The things, in order.
+        /// The items, in order.
         items: Vec<TodoItem<'a>>,
     },
-    /// A request to the model is about to be sent. Only agents of ours can tell.
+    /// A request to the model is about to be sent. Reported by model members only.
     Request {
         /// Its number in the thread, from 1.
         number: u64,
-        /// What it is for.
+        /// The purpose.
         purpose: Purpose,
-        /// The bytes of its body.
+        /// The size of its body.
         bytes: u64,
-        /// How many of them, from the beginning, are those of the request before: a provider can take
-        /// these from its cache.
+        /// The length of the prefix shared with the previous request, which a provider can cache.
         unchanged_bytes: u64,
     },
-    /// Tokens counted so far.
+    /// The tokens counted so far.
     Usage(Usage),
-    /// A request to the model failed and is tried again.
+    /// A request to the model failed and will be retried.
     Retry {
-        /// Which attempt failed, from 1.
+        /// The number of the failed attempt, from 1.
         attempt: u64,
-        /// How many there will be.
+        /// The maximum number of attempts, if the agent reported it.
         max: Option<u64>,
-        /// The HTTP status, when there was one.
+        /// The HTTP status, if there was a response.
         status: Option<u16>,
-        /// How long the agent waits before the next attempt, when it says so.
+        /// The delay before the next attempt, if the agent reported it.
         #[serde(skip_serializing_if = "Option::is_none")]
         wait_ms: Option<u64>,
-        /// Why, in the agent's words.
+        /// The agent's message.
         reason: Cow<'a, str>,
     },
-    /// Something that a user should know; the turn goes on.
+    /// A diagnostic; the turn continues.
     Warning(Diagnostic),
-    /// A kind of event that is not known, as it came.
+    /// An event of an unknown kind, verbatim.
     Unknown {
-        /// What the agent calls it.
+        /// The agent's name of the kind.
         name: Cow<'a, str>,
         /// The whole line.
         json: Cow<'a, str>,
     },
-    /// The turn is over; the last event.
+    /// The turn ended. Always the last event.
     Finished {
-        /// How it ended.
+        /// The verdict.
         verdict: Verdict,
     },
 }
 
-/// What a request to a model is for.
+/// The purpose of a request to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Purpose {
-    /// An answer.
+    /// A reply.
     Answer,
-    /// A summary, which will stand for what was said.
+    /// A summary that replaces earlier history.
     Compaction,
 }
 
 impl Purpose {
-    /// Returns the word for it.
-    pub const fn word(self) -> &'static str {
+    /// Returns the name of the purpose.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Answer => "answer",
             Self::Compaction => "compaction",
@@ -139,10 +138,10 @@ impl Purpose {
     }
 }
 
-/// How much of a text an event carries.
+/// Whether an event carries a piece of a text or all of it.
 ///
-/// Every text comes once as a whole. Deltas run ahead of it and are provisional: a failed stream is
-/// repeated, and the whole may differ from what they said.
+/// Every text arrives once as a whole. Deltas precede it and are provisional: a failed stream is
+/// repeated, and the whole text may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Part {
@@ -155,38 +154,38 @@ pub enum Part {
 /// A change of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileChange<'a> {
-    /// The file, as the agent names it.
+    /// The path, as the agent wrote it.
     pub path: Cow<'a, str>,
-    /// What was done to it, for example `add` or `update`.
+    /// The kind of change, for example `add` or `update`.
     pub change: Cow<'a, str>,
 }
 
-/// One thing to do.
+/// An item of a to-do list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TodoItem<'a> {
-    /// What is to be done.
+    /// The text.
     pub text: Cow<'a, str>,
-    /// Whether it is done.
+    /// The state.
     pub state: TodoState,
 }
 
-/// How far a thing to do has come.
+/// The state of a to-do item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TodoState {
-    /// Not begun.
+    /// Not started.
     Pending,
-    /// Begun.
+    /// Started.
     InProgress,
     /// Done.
     Completed,
-    /// Given up.
+    /// Abandoned.
     Cancelled,
 }
 
 impl TodoState {
-    /// Reads the word that an agent uses, in any of the spellings that are in use.
-    pub fn from_word(word: &str) -> Self {
+    /// Parses the state in any of the spellings that agents use.
+    pub fn parse(word: &str) -> Self {
         match word {
             "completed" | "done" => Self::Completed,
             "in_progress" | "inProgress" => Self::InProgress,
@@ -202,12 +201,12 @@ impl<'a> Event<'a> {
         Self { sub_agent: None, kind }
     }
 
-    /// Creates an event of a sub-agent, or of the agent itself when there is none.
+    /// Creates an event of a sub-agent, or of the agent itself for `None`.
     pub fn of(sub_agent: Option<Cow<'a, str>>, kind: EventKind<'a>) -> Self {
         Self { sub_agent, kind }
     }
 
-    /// Copies what is borrowed, so that the event outlives its line.
+    /// Copies borrowed texts, so that the event outlives its line.
     pub fn into_owned(self) -> Event<'static> {
         Event { sub_agent: self.sub_agent.map(owned), kind: self.kind.into_owned() }
     }

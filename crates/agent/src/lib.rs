@@ -20,9 +20,9 @@
 //! while let Some(event) = turn.next().await {
 //!     println!("{event:?}");
 //! }
-//! let outcome = turn.outcome().await;
-//! if outcome.verdict == Verdict::Done {
-//!     println!("{}", outcome.reply);
+//! let result = turn.result().await;
+//! if result.verdict == Verdict::Done {
+//!     println!("{}", result.reply);
 //! }
 //! # Ok(())
 //! # }
@@ -32,6 +32,7 @@
 
 pub mod adapter;
 pub mod config;
+pub mod diagnostics;
 pub mod endpoint;
 pub mod event;
 pub mod id;
@@ -45,7 +46,7 @@ pub mod usage;
 pub mod vendor;
 pub mod verdict;
 
-pub use turn::{Agent, Outcome, Turn};
+pub use turn::{Agent, AgentTurn, TurnResult};
 pub use turn_input::TurnInput;
 pub use vendor::Vendor;
 pub use verdict::Verdict;

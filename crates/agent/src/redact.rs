@@ -413,7 +413,7 @@ mod tests {
         let secret = || Cow::Borrowed("a correct-horse");
         let failure = Failure::new(crate::verdict::Reason::Auth, "a correct-horse");
         let item = TodoItem { text: secret(), state: TodoState::Pending };
-        let notice = Diagnostic::new(convoke_core::Code::AgentNotice, "a correct-horse");
+        let notice = Diagnostic::new(crate::diagnostics::AGENT_NOTICE, "a correct-horse");
         for kind in [
             EventKind::Text { text: secret(), part: Part::Whole },
             EventKind::Thinking { text: secret(), part: Part::Delta },

@@ -1,4 +1,4 @@
-//! One turn of one agent: a delivery goes in, events come out, then the outcome.
+//! One turn of one agent: takes a [`TurnInput`], streams [`Event`]s, ends with a [`TurnResult`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,59 +14,67 @@ use crate::turn_input::{ResumeHandle, TurnInput};
 use crate::usage::Usage;
 use crate::verdict::{Failure, Reason, Verdict};
 
-/// Something that can take a turn.
+/// The number of events that wait for a slow reader; the agent's side then waits too.
+const EVENT_QUEUE: usize = 256;
+
+/// An agent: takes one turn at a time.
 pub trait Agent: Send + Sync {
-    /// Begins a turn. Must be called on a tokio runtime. It never fails: what cannot begin ends at once,
-    /// with an outcome that says why.
-    fn start(&self, turn_input: TurnInput) -> Turn;
+    /// Starts a turn. Must be called on a tokio runtime. Never fails: a turn that cannot start ends
+    /// immediately, with the reason in its result.
+    fn start(&self, turn_input: TurnInput) -> AgentTurn;
 }
 
-/// A turn that is under way. Dropping it cancels it.
+/// A running turn. Dropping it cancels it.
 #[derive(Debug)]
-pub struct Turn {
+pub struct AgentTurn {
     events: mpsc::Receiver<Event<'static>>,
-    outcome: oneshot::Receiver<Outcome>,
+    result: oneshot::Receiver<TurnResult>,
     canceller: Canceller,
 }
 
-/// What a turn came to.
+/// The result of a turn.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
-    /// How it ended.
+pub struct TurnResult {
+    /// How the turn ended.
     pub verdict: Verdict,
-    /// The agent's reply; what there is of it when the turn was not done.
+    /// The agent's reply; the part that arrived if the turn did not complete.
     pub reply: String,
-    /// The tokens of this turn, when the agent counted them.
+    /// The tokens of this turn; `None` if the agent did not count them.
     pub usage: Option<Usage>,
-    /// The money, when the agent counted it, in US dollars.
+    /// The cost in US dollars; `None` if the agent did not report it.
     pub cost_usd: Option<f64>,
-    /// The model, when the agent named it.
+    /// The model; `None` if the agent did not name it.
     pub model: Option<String>,
-    /// What a later turn can go on with.
+    /// The handle with which a later turn resumes the agent's session; `None` if it cannot be resumed.
     pub resume: Option<ResumeHandle>,
-    /// What a user should know.
+    /// Diagnostics of the turn.
     pub diagnostics: Vec<Diagnostic>,
-    /// What a caller that keeps the agent's memory has to store with the end of the turn.
-    pub memory: Option<ThreadAppend>,
+    /// Lines for the member's thread, which a caller that writes threads stores with the turn's end.
+    pub thread_append: Option<ThreadAppend>,
 }
 
-impl Outcome {
-    /// Creates the outcome of a turn that failed before the agent could say anything.
-    pub fn failed(failure: Failure) -> Self {
+impl TurnResult {
+    /// Creates a result that holds nothing but its verdict.
+    pub fn new(verdict: Verdict) -> Self {
         Self {
-            verdict: Verdict::Failed(failure),
+            verdict,
             reply: String::new(),
             usage: None,
             cost_usd: None,
             model: None,
             resume: None,
             diagnostics: Vec::new(),
-            memory: None,
+            thread_append: None,
         }
+    }
+
+    /// Creates the result of a turn that failed before the agent wrote anything.
+    pub fn failed(failure: Failure) -> Self {
+        Self::new(Verdict::Failed(failure))
     }
 }
 
-/// Cancels a turn, from anywhere.
+/// Cancels a turn, from any task.
 #[derive(Debug, Clone)]
 pub struct Canceller(Arc<watch::Sender<bool>>);
 
@@ -77,61 +85,62 @@ impl Canceller {
     }
 }
 
-impl Turn {
+impl AgentTurn {
     /// Returns the next event; `None` after the last one.
     pub async fn next(&mut self) -> Option<Event<'static>> {
         self.events.recv().await
     }
 
-    /// Returns what cancels this turn.
+    /// Returns a handle that cancels this turn.
     pub fn canceller(&self) -> Canceller {
         self.canceller.clone()
     }
 
-    /// Waits for the end and returns the outcome; events that were not read are passed over.
-    pub async fn outcome(mut self) -> Outcome {
+    /// Waits for the end of the turn and returns its result. Discards events that were not read.
+    pub async fn result(mut self) -> TurnResult {
         while self.events.recv().await.is_some() {}
         let lost = || Failure::new(Reason::Incomplete, "the turn was dropped by its runtime");
-        self.outcome.await.unwrap_or_else(|_| Outcome::failed(lost()))
+        self.result.await.unwrap_or_else(|_| TurnResult::failed(lost()))
     }
 
-    /// Creates a turn and the side that carries it out.
-    pub fn open(redactor: Redactor) -> (Self, TurnSide, oneshot::Sender<Outcome>) {
-        let (event_sender, events) = mpsc::channel(256);
-        let (outcome_sender, outcome) = oneshot::channel();
+    /// Creates a turn and the side that runs it.
+    pub fn open(redactor: Redactor) -> (Self, TurnSide) {
+        let (event_sender, events) = mpsc::channel(EVENT_QUEUE);
+        let (result_sender, result) = oneshot::channel();
         let (cancel, cancelled) = watch::channel(false);
-        let turn = Self { events, outcome, canceller: Canceller(Arc::new(cancel)) };
-        let side = TurnSide { events: event_sender, cancelled, redactor };
-        (turn, side, outcome_sender)
+        let turn = Self { events, result, canceller: Canceller(Arc::new(cancel)) };
+        let side = TurnSide { events: event_sender, result: result_sender, cancelled, redactor };
+        (turn, side)
     }
 }
 
-/// The side of a turn that carries it out.
+/// The side of a turn that runs it.
 #[derive(Debug)]
 pub struct TurnSide {
     events: mpsc::Sender<Event<'static>>,
+    result: oneshot::Sender<TurnResult>,
     cancelled: watch::Receiver<bool>,
     redactor: Redactor,
 }
 
 impl TurnSide {
-    /// Returns when the turn is to end early: cancelled, or dropped with all that could cancel it.
+    /// Waits until the turn is cancelled, or dropped together with every canceller.
     pub async fn cancelled(&self) {
         let mut cancelled = self.cancelled.clone();
         tokio::select! {
-            // An error says that every canceller is gone, and the turn with them.
+            // An error means that every canceller is gone, and the turn with them.
             _ = cancelled.wait_for(|&cancelled| cancelled) => {}
             () = self.events.closed() => {}
         }
     }
 
-    /// Returns when there is room for an event, or nobody who would read it.
+    /// Waits until the queue has room for an event, or the turn was dropped.
     pub(crate) async fn has_room(&self) {
         let _ = self.events.reserve().await;
     }
 
-    /// Hands on as many events as there is room for. When nobody reads, they are dropped.
-    pub(crate) fn hand_on(&self, waiting: &mut VecDeque<Event<'static>>) {
+    /// Sends as many events as the queue has room for. Discards them if the turn was dropped.
+    pub(crate) fn send_waiting(&self, waiting: &mut VecDeque<Event<'static>>) {
         while !waiting.is_empty() {
             match self.events.try_reserve() {
                 Ok(permit) => {
@@ -145,18 +154,27 @@ impl TurnSide {
         }
     }
 
-    /// Hands on an event, if anybody reads.
+    /// Sends an event, waiting for room in the queue.
     pub async fn send(&self, event: Event<'static>) {
         let _ = self.events.send(event).await;
     }
 
-    /// Hands on a warning, if anybody reads.
+    /// Sends a warning.
     pub async fn warn(&self, diagnostic: Diagnostic) {
         self.send(Event::own(EventKind::Warning(diagnostic))).await;
     }
 
-    /// Returns what takes secrets out of texts.
+    /// Returns the redactor of the turn's texts.
     pub fn redactor(&self) -> &Redactor {
         &self.redactor
+    }
+
+    /// Ends the turn: sends its last event, then its result, without secrets in the failure's message.
+    pub async fn finish(self, mut result: TurnResult) {
+        result.verdict = self.redactor.redact_verdict(result.verdict);
+        let verdict = result.verdict.clone();
+        self.send(Event::own(EventKind::Finished { verdict })).await;
+        // The result of a turn that was dropped is not read.
+        let _ = self.result.send(result);
     }
 }

@@ -1,4 +1,4 @@
-//! Tokens: what a turn used, counted the same way for every vendor.
+//! Token counts, in one form for every vendor.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 /// The tokens of a turn.
 ///
-/// `input` is everything that the model read, from a cache or not; `cached` and `cache_write` are
-/// parts of it. `output` is everything that it wrote; `reasoning` is a part of it. Vendors that count
-/// the parts beside the whole are brought into this form.
+/// `input` counts all tokens that the model read, cached or not; `cached` and `cache_write` are parts
+/// of it. `output` counts all tokens that it wrote; `reasoning` is a part of it. Counts of vendors that
+/// report the parts separately are converted to this form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
@@ -25,7 +25,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Returns both together. Counts are what others say: no sum of them may overflow.
+    /// Returns the sum, saturating: the counts come from other programs.
     #[must_use]
     pub fn and(self, more: Self) -> Self {
         Self {
@@ -37,7 +37,7 @@ impl Usage {
         }
     }
 
-    /// Returns what was used since `earlier`, for agents that count over a whole session.
+    /// Returns the difference to `earlier`, for agents that count over a whole session.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {

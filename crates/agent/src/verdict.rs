@@ -1,7 +1,7 @@
 //! The verdict: how a turn ended.
 //!
-//! It comes from the event with which an agent closes its turn. An exit code alone decides nothing:
-//! the CLIs end with 0 after failures and with errors after answers.
+//! It is taken from the event with which an agent closes its turn. An exit code alone decides nothing:
+//! the CLIs exit with 0 after failures and with errors after complete replies.
 
 use std::fmt;
 
@@ -11,19 +11,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The agent said that it was done.
+    /// The agent closed the turn as complete.
     Done,
-    /// It failed.
+    /// The turn failed.
     Failed(Failure),
-    /// It was cancelled.
+    /// A person cancelled the turn.
     Cancelled,
-    /// It ran over its time.
+    /// The turn exceeded its time limit.
     TimedOut,
 }
 
 impl Verdict {
-    /// Returns the verdict as one word.
-    pub const fn word(&self) -> &'static str {
+    /// Returns the name of the verdict.
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Done => "done",
             Self::Failed(_) => "failed",
@@ -37,7 +37,7 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(failure) => write!(f, "failed: {failure}"),
-            other => f.write_str(other.word()),
+            other => f.write_str(other.as_str()),
         }
     }
 }
@@ -46,9 +46,9 @@ impl fmt::Display for Verdict {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{reason}: {message}")]
 pub struct Failure {
-    /// The kind of failure, which decides what can be done about it.
+    /// The kind of failure, which decides how to recover.
     pub reason: Reason,
-    /// The agent's own words, or ours when it said nothing.
+    /// The agent's message, or ours if it gave none.
     pub message: String,
 }
 
@@ -59,41 +59,41 @@ impl Failure {
     }
 }
 
-/// The kinds of failure.
+/// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
-    /// No key, a wrong key, or no right to use the model.
+    /// A missing or wrong key, or no permission to use the model.
     Auth,
     /// Too many requests, or no credit left.
     RateLimit,
     /// The model's server failed or is overloaded.
     Server,
-    /// The connection to the model failed or broke off.
+    /// The connection to the model failed or was cut.
     Network,
-    /// The request was refused as wrong.
+    /// The server rejected the request as invalid.
     Request,
-    /// There is no such model.
+    /// The model does not exist.
     Model,
-    /// The conversation does not fit into the model's context.
+    /// The conversation exceeds the model's context window.
     ContextFull,
     /// The model stopped at its output limit.
     OutputFull,
-    /// The model refused, or its answer was blocked.
+    /// The model refused, or its reply was blocked.
     Refused,
     /// A limit on rounds or money was reached.
     Budget,
-    /// There is no such session to resume.
+    /// The session to resume does not exist.
     Session,
-    /// The agent's program was called in a way that it does not take.
+    /// The agent's program rejected its arguments.
     Usage,
-    /// The agent's program does not work in this directory until the user trusts it.
+    /// The agent's program refuses to run in a directory that the user has not trusted.
     Untrusted,
     /// The agent's program could not be started.
     Start,
-    /// The agent wrote more than it may.
+    /// The agent exceeded its output limit.
     Flood,
-    /// The program ended, or was killed, before the agent had closed its turn.
+    /// The program exited before the agent closed its turn.
     Incomplete,
     /// Anything else.
     Other,
@@ -124,7 +124,7 @@ impl fmt::Display for Reason {
 }
 
 impl Reason {
-    /// Returns the reason that an HTTP status of the model's server stands for.
+    /// Returns the reason for an HTTP status of the model's server.
     pub const fn from_status(status: u16) -> Self {
         match status {
             401 | 403 => Self::Auth,
@@ -137,21 +137,21 @@ impl Reason {
         }
     }
 
-    /// Returns whether another attempt of the same request cannot help.
+    /// Returns whether repeating the request is pointless.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Auth | Self::Request | Self::Model)
     }
 }
 
-/// How the agent's process ended.
+/// The exit status of an agent's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It returned this code.
+    /// The process exited with this code.
     Code(i32),
-    /// This signal ended it.
+    /// The process was killed by this signal.
     Signal(i32),
-    /// Nobody saw its end.
-    Unseen,
+    /// The exit status is not known.
+    Unknown,
 }
 
 impl fmt::Display for Exit {
@@ -159,38 +159,39 @@ impl fmt::Display for Exit {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),
             Self::Signal(signal) => write!(f, "signal {signal}"),
-            Self::Unseen => f.write_str("an end that nobody saw"),
+            Self::Unknown => f.write_str("unknown exit status"),
         }
     }
 }
 
-/// Why we ended a turn, when it was us.
+/// The reason why Convoke terminated a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TerminationCause {
-    /// The user cancelled.
+    /// A person cancelled the turn.
     Cancelled,
-    /// The time was over.
+    /// The turn exceeded its time limit.
     TimedOut,
-    /// The output was over its limit.
+    /// The output exceeded its limit.
     OutputLimit,
-    /// The model's server answers that no further attempt can change.
+    /// The model's server returned a status that no retry can change.
     PermanentError(u16),
-    /// The agent repeats a request, which fails for this reason, more often than it may.
+    /// The agent exceeded the retries of a request, which fails for this reason.
     RetryLimit(Reason),
 }
 
-/// Everything that is known about the end of a process.
+/// The end of a process.
 #[derive(Debug, Clone, Copy)]
 pub struct Ending<'a> {
-    /// How the process ended.
+    /// The exit status.
     pub exit: Exit,
-    /// Why we ended it, if we did.
+    /// The reason why Convoke terminated it; `None` if it exited by itself.
     pub stop: Option<TerminationCause>,
-    /// The end of what it wrote to standard error.
+    /// The tail of its standard error.
     pub stderr: &'a str,
 }
 
-/// Decides over a turn: what the agent said comes first, then what we did, then how it exited.
+/// Determines the verdict of a turn: from the agent's closing event, else from why we stopped it, else
+/// from the exit status.
 pub fn decide(
     closing: Option<Verdict>,
     ending: &Ending<'_>,
@@ -200,9 +201,10 @@ pub fn decide(
         (Some(Verdict::Done), _) => Verdict::Done,
         (_, Some(TerminationCause::Cancelled)) => Verdict::Cancelled,
         (_, Some(TerminationCause::TimedOut)) => Verdict::TimedOut,
-        (_, Some(TerminationCause::OutputLimit)) => {
-            Verdict::Failed(Failure::new(Reason::Flood, "the agent wrote more than a turn may"))
-        }
+        (_, Some(TerminationCause::OutputLimit)) => Verdict::Failed(Failure::new(
+            Reason::Flood,
+            "the agent exceeded the turn's output limit",
+        )),
         (Some(Verdict::Failed(failure)), _) => Verdict::Failed(failure),
         (_, Some(TerminationCause::PermanentError(status))) => Verdict::Failed(Failure::new(
             Reason::from_status(status),
@@ -210,14 +212,14 @@ pub fn decide(
         )),
         (_, Some(TerminationCause::RetryLimit(reason))) => Verdict::Failed(Failure::new(
             reason,
-            "the agent repeated a request to its model more often than a turn may",
+            "the agent exceeded the turn's retry limit for requests to its model",
         )),
         (Some(verdict), None) => verdict,
         (None, None) => Verdict::Failed(explain(ending)),
     }
 }
 
-/// Returns the last lines of an error output, short enough for a message.
+/// Returns the last lines of an error output, at most 400 bytes.
 pub fn stderr_tail(lines: &[&str]) -> String {
     const LIMIT: usize = 400;
     let mut last: Vec<&str> = Vec::new();
@@ -256,7 +258,7 @@ mod tests {
     #[test]
     fn an_exit_code_of_zero_without_a_closing_event_is_a_failure() {
         let verdict = decide(None, &ending(None, Exit::Code(0)), unexplained);
-        assert_eq!(verdict.word(), "failed");
+        assert_eq!(verdict.as_str(), "failed");
     }
 
     #[test]

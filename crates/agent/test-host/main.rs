@@ -43,7 +43,7 @@ fn play_convoke() -> Option<Verdict> {
     let outcome = runtime.block_on(async {
         let mut turn_input = TurnInput::new("Begin.", dir);
         turn_input.permissions = Permissions::Full;
-        agent(definition, host).start(turn_input).outcome().await
+        agent(definition, host).start(turn_input).result().await
     });
     Some(outcome.verdict)
 }

@@ -5,10 +5,9 @@
 
 mod recorded;
 
-use convoke_agent::stream::Account;
 use convoke_agent::verdict::Verdict;
 
-use self::recorded::{Format, Recording, recordings, streams_directory};
+use self::recorded::{Format, ReadTurn, Recording, recordings, streams_directory};
 
 const CHUNK: usize = 1 << 16;
 const CLOSING: [&str; 5] = [
@@ -33,7 +32,7 @@ fn streams() -> Vec<Recording> {
 /// Reads every recording as it is and as `mutate` makes it.
 fn each(
     mutate: impl Fn(&Recording) -> Vec<Vec<u8>>,
-    check: impl Fn(&Recording, &Account, &Account),
+    check: impl Fn(&Recording, &ReadTurn, &ReadTurn),
 ) {
     for recording in streams() {
         let whole = recording.read(CHUNK).unwrap();
@@ -53,11 +52,11 @@ fn closes(line: &[u8]) -> bool {
 }
 
 /// Says that two accounts tell the user the same of what the agent did.
-fn same(recording: &Recording, whole: &Account, mutated: &Account) {
+fn same(recording: &Recording, whole: &ReadTurn, mutated: &ReadTurn) {
     let name = &recording.name;
-    assert_eq!(mutated.verdict.word(), whole.verdict.word(), "{name}");
-    assert_eq!(mutated.reply, whole.reply, "{name}");
-    assert_eq!(mutated.usage, whole.usage, "{name}");
+    assert_eq!(mutated.result.verdict.as_str(), whole.result.verdict.as_str(), "{name}");
+    assert_eq!(mutated.result.reply, whole.result.reply, "{name}");
+    assert_eq!(mutated.result.usage, whole.result.usage, "{name}");
     assert_eq!(mutated.session, whole.session, "{name}");
 }
 
@@ -85,7 +84,8 @@ fn noise_before_and_behind_is_counted_and_changes_nothing_else() {
         },
         |recording, whole, mutated| {
             same(recording, whole, mutated);
-            let noise = mutated.diagnostics.iter().find(|d| d.code.name() == "agent.output-noise");
+            let noise =
+                mutated.result.diagnostics.iter().find(|d| d.code.name() == "agent.output-noise");
             assert!(noise.is_some(), "{}", recording.name);
         },
     );
@@ -107,7 +107,7 @@ fn a_new_kind_of_event_changes_nothing_and_is_reported() {
         },
         |recording, whole, mutated| {
             same(recording, whole, mutated);
-            assert_eq!(mutated.unknown.len(), 1, "{}", recording.name);
+            assert_eq!(mutated.unknown_kinds().len(), 1, "{}", recording.name);
         },
     );
 }
@@ -128,7 +128,9 @@ fn a_turn_is_never_done_before_its_closing_event_has_come_whole() {
             }
             cut
         },
-        |recording, _, mutated| assert_ne!(mutated.verdict, Verdict::Done, "{}", recording.name),
+        |recording, _, mutated| {
+            assert_ne!(mutated.result.verdict, Verdict::Done, "{}", recording.name);
+        },
     );
 }
 
@@ -188,8 +190,8 @@ fn no_field_that_is_null_makes_a_turn_done() {
             mutated
         },
         |recording, whole, mutated| {
-            if whole.verdict != Verdict::Done {
-                assert_ne!(mutated.verdict, Verdict::Done, "{}", recording.name);
+            if whole.result.verdict != Verdict::Done {
+                assert_ne!(mutated.result.verdict, Verdict::Done, "{}", recording.name);
             }
         },
     );

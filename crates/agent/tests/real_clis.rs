@@ -16,7 +16,7 @@ use convoke_agent::event::EventKind;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
 use convoke_agent::verdict::{Failure, Reason};
-use convoke_agent::{Agent, Outcome, Turn, Verdict};
+use convoke_agent::{Agent, AgentTurn, TurnResult, Verdict};
 use convoke_rehearsal::{
     Answer, End, Kind as Asked, Rehearsal, Reply, RequestParts, Script, start,
 };
@@ -163,8 +163,8 @@ impl Stage {
         turn_input
     }
 
-    async fn run(&self, turn_input: TurnInput) -> Outcome {
-        self.agent.start(turn_input).outcome().await
+    async fn run(&self, turn_input: TurnInput) -> TurnResult {
+        self.agent.start(turn_input).result().await
     }
 
     /// Returns every text that the model was sent in its latest call.
@@ -245,11 +245,11 @@ fn runs(pid: i32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-fn codes(outcome: &Outcome) -> Vec<&'static str> {
+fn codes(outcome: &TurnResult) -> Vec<&'static str> {
     outcome.diagnostics.iter().map(|diagnostic| diagnostic.code.name()).collect()
 }
 
-fn reason(outcome: &Outcome) -> Option<Reason> {
+fn reason(outcome: &TurnResult) -> Option<Reason> {
     match &outcome.verdict {
         Verdict::Failed(Failure { reason, .. }) => Some(*reason),
         _ => None,
@@ -421,7 +421,7 @@ async fn gives_up_where_there_is_no_network(cli: Cli) {
     let turn_input = stage.turn_input("hello");
     let Stage { server, agent, home: _home, work: _work, .. } = stage;
     server.shutdown().await;
-    let outcome = agent.start(turn_input).outcome().await;
+    let outcome = agent.start(turn_input).result().await;
     assert_eq!(reason(&outcome), Some(Reason::Network), "{outcome:?}");
 }
 
@@ -441,7 +441,7 @@ async fn runs_a_tool(cli: Cli) {
             _ => {}
         }
     }
-    let outcome = turn.outcome().await;
+    let outcome = turn.result().await;
     assert_eq!((outcome.verdict, outcome.reply.as_str()), (Verdict::Done, "Done."));
     assert_eq!((started, finished), (1, 1));
     let made = std::fs::read_to_string(stage.work.path().join("made.txt")).unwrap();
@@ -475,7 +475,7 @@ async fn edits_a_file(cli: Cli) {
             changed.extend(changes.into_iter().map(|change| change.path.into_owned()));
         }
     }
-    let outcome = turn.outcome().await;
+    let outcome = turn.result().await;
     assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
     assert_eq!(std::fs::read_to_string(file(stage.work.path())).unwrap(), content);
     assert_eq!(changed, [file(stage.work.path())]);
@@ -526,7 +526,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// Reads events until the agent has said something.
-async fn until_text(turn: &mut Turn) {
+async fn until_text(turn: &mut AgentTurn) {
     while let Some(event) = turn.next().await {
         if matches!(event.kind, EventKind::Text { .. }) {
             return;
@@ -549,7 +549,7 @@ async fn cancels_without_a_trace(cli: Cli) {
             assert!(stage.server.has_model_calls(1, Duration::from_mins(3)).await);
         }
         turn.canceller().cancel();
-        let outcome = turn.outcome().await;
+        let outcome = turn.result().await;
         assert_eq!(outcome.verdict, Verdict::Cancelled);
         assert_eq!(outcome.reply.trim_end(), if streams { "I begin" } else { "" });
         assert_eq!(stage.processes(), [0; 0]);
@@ -565,7 +565,7 @@ async fn cancels_without_a_trace(cli: Cli) {
         until("the tool never ran", || stage.pids().len() >= 2).await;
         let pids = stage.pids();
         turn.canceller().cancel();
-        assert_eq!(turn.outcome().await.verdict, Verdict::Cancelled);
+        assert_eq!(turn.result().await.verdict, Verdict::Cancelled);
         assert_eq!(pids.iter().filter(|&&pid| runs(pid)).count(), 0);
         assert_eq!(stage.processes(), [0; 0]);
     }
@@ -606,7 +606,7 @@ async fn resumes_its_session(cli: Cli) {
     let texts = stage.texts();
     let sent = |mark: &str| texts.iter().any(|text| text.contains(mark));
     assert!(sent("FIRSTMARK") && sent("SECONDMARK"));
-    let used = |outcome: &Outcome| outcome.usage.map_or(0, |usage| usage.output);
+    let used = |outcome: &TurnResult| outcome.usage.map_or(0, |usage| usage.output);
     assert!(used(&second) < used(&first) * 4, "tokens of the session were counted twice");
 
     let mut turn_input = stage.turn_input("hello");

@@ -12,12 +12,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use convoke_agent::stream::Account;
 use convoke_agent::verdict::{Exit, Verdict};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use self::recorded::{Format, Recording, recordings, streams_directory};
+use self::recorded::{Format, ReadTurn, Recording, recordings, streams_directory};
 
 const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/streams.expected");
 
@@ -79,35 +78,36 @@ fn expected_results() -> BTreeMap<String, String> {
     lines.collect()
 }
 
-fn result_line(name: &str, account: &Account) -> String {
+fn result_line(name: &str, account: &ReadTurn) -> String {
     let mut hash = String::new();
-    for byte in Sha256::digest(account.reply.as_bytes()) {
+    for byte in Sha256::digest(account.result.reply.as_bytes()) {
         write!(hash, "{byte:02x}").unwrap();
     }
-    let usage = account.usage.map_or("-".to_owned(), |usage| usage.to_string());
-    format!("{name} {} {hash} {usage}", account.verdict.word())
+    let usage = account.result.usage.map_or("-".to_owned(), |usage| usage.to_string());
+    format!("{name} {} {hash} {usage}", account.result.verdict.as_str())
 }
 
 /// Returns the reason of a failure, which the reviewed results hold beside what is printed.
-fn reason(account: &Account) -> String {
-    match &account.verdict {
+fn reason(account: &ReadTurn) -> String {
+    match &account.result.verdict {
         Verdict::Failed(failure) => format!(" {:?}", failure.reason),
         _ => String::new(),
     }
 }
 
 /// Judges the account by rules that hold for any recording.
-fn problems(recording: &Recording, account: &Account) -> Vec<String> {
+fn problems(recording: &Recording, account: &ReadTurn) -> Vec<String> {
     let mut problems = Vec::new();
     let implied = implied_verdicts(recording);
-    let word = account.verdict.word();
+    let word = account.result.verdict.as_str();
     // A recording without an exit code is of a program that outlived its recorder.
-    let outlived = recording.exit == Exit::Unseen && word == "timed-out";
+    let outlived = recording.exit == Exit::Unknown && word == "timed-out";
     if !implied.contains(&word) && !outlived {
         problems.push(format!("the verdict is {word}, and not one of {implied:?}"));
     }
-    if !account.unknown.is_empty() {
-        problems.push(format!("unknown kinds: {:?}", account.unknown));
+    let unknown = account.unknown_kinds();
+    if !unknown.is_empty() {
+        problems.push(format!("unknown kinds: {unknown:?}"));
     }
     if recording.read(7).as_ref() != Some(account) {
         problems.push("it reads differently in chunks of 7 bytes".to_owned());

@@ -13,7 +13,7 @@ use convoke_agent::event::EventKind;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::turn_input::{Limits, TurnInput};
 use convoke_agent::verdict::{Failure, Reason};
-use convoke_agent::{Agent, Outcome, Verdict};
+use convoke_agent::{Agent, TurnResult, Verdict};
 use tempfile::TempDir;
 
 const HOST: &str = env!("CARGO_BIN_EXE_convoke-test-host");
@@ -60,8 +60,8 @@ impl Stage {
         turn_input
     }
 
-    async fn run(&self, script: &str, prompt: &str) -> Outcome {
-        self.agent(script).start(self.turn_input(prompt)).outcome().await
+    async fn run(&self, script: &str, prompt: &str) -> TurnResult {
+        self.agent(script).start(self.turn_input(prompt)).result().await
     }
 
     /// Returns the processes whose ids the script has written to `pids`.
@@ -92,12 +92,12 @@ fn runs(pid: i32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-fn codes(outcome: &Outcome) -> Vec<&'static str> {
+fn codes(outcome: &TurnResult) -> Vec<&'static str> {
     let codes = outcome.diagnostics.iter();
     codes.map(|diagnostic| diagnostic.code.name()).collect()
 }
 
-fn reason(outcome: &Outcome) -> Option<Reason> {
+fn reason(outcome: &TurnResult) -> Option<Reason> {
     match &outcome.verdict {
         Verdict::Failed(Failure { reason, .. }) => Some(*reason),
         _ => None,
@@ -143,7 +143,7 @@ async fn a_flood_is_ended_at_its_limit() {
         turn_input.limits.output_bytes = 2 << 20;
         turn_input.limits.line_bytes = 1 << 20;
         turn_input.limits.reply_bytes = 100;
-        let outcome = stage.agent(script).start(turn_input).outcome().await;
+        let outcome = stage.agent(script).start(turn_input).result().await;
         assert_eq!(reason(&outcome), Some(Reason::Flood), "{script}");
         assert!(outcome.reply.len() <= 100);
     }
@@ -155,7 +155,7 @@ async fn a_line_without_end_is_left_out_and_the_rest_is_read() {
     let mut turn_input = stage.turn_input("");
     turn_input.limits.line_bytes = 1000;
     let script = "head -c 5000000 /dev/zero | tr '\\0' x; echo; echo end";
-    let outcome = stage.agent(script).start(turn_input).outcome().await;
+    let outcome = stage.agent(script).start(turn_input).result().await;
     assert_eq!(outcome.reply, "end");
     assert_eq!(codes(&outcome), ["agent.line-too-long"]);
 }
@@ -183,7 +183,7 @@ async fn a_child_that_never_ends_runs_out_of_time() {
     tokio::time::pause();
     tokio::time::advance(Duration::from_hours(1)).await;
     tokio::time::resume();
-    let outcome = turn.outcome().await;
+    let outcome = turn.result().await;
     assert_eq!(outcome.verdict, Verdict::TimedOut);
     assert_eq!(outcome.reply, "half");
     assert!(!runs(stage.pids()[0]));
@@ -217,9 +217,9 @@ async fn an_agent_is_stopped(stage: &Stage, script: &str) {
     };
     let mut turn_input = stage.turn_input("hello\n");
     turn_input.limits.retries = 2;
-    let outcome = agent(definition, stage.host()).start(turn_input).outcome().await;
+    let outcome = agent(definition, stage.host()).start(turn_input).result().await;
     assert_eq!(reason(&outcome), Some(Reason::Server), "{outcome:?}");
-    assert!(outcome.verdict.to_string().contains("more often"), "{outcome:?}");
+    assert!(outcome.verdict.to_string().contains("retry limit"), "{outcome:?}");
     let attempts = std::fs::read_to_string(stage.path().join("attempts")).unwrap_or_default();
     assert!(attempts.lines().count() <= 3, "{attempts}");
 }
@@ -229,7 +229,7 @@ async fn a_child_that_falls_silent_runs_out_of_time() {
     let stage = Stage::new();
     let mut turn_input = stage.turn_input("");
     turn_input.limits.silence = Duration::from_millis(300);
-    let outcome = stage.agent("echo one; sleep 1000").start(turn_input).outcome().await;
+    let outcome = stage.agent("echo one; sleep 1000").start(turn_input).result().await;
     assert_eq!(outcome.verdict, Verdict::TimedOut);
 }
 
@@ -248,7 +248,7 @@ async fn what_a_child_detaches_ends_with_the_turn() {
     let script = "(setsid sh -c 'echo $$ >>pids; exec sleep 1000' >/dev/null 2>&1 &) ; \
                   while [ ! -s pids ]; do sleep .01; done; echo done";
     let outcome = stage.run(script, "").await;
-    assert_eq!((outcome.verdict.word(), outcome.reply.as_str()), ("done", "done"));
+    assert_eq!((outcome.verdict.as_str(), outcome.reply.as_str()), ("done", "done"));
     assert_eq!(codes(&outcome), ["agent.processes-left"]);
     assert!(!runs(stage.pids()[0]));
 }
@@ -257,7 +257,7 @@ async fn what_a_child_detaches_ends_with_the_turn() {
 async fn a_detached_child_that_holds_the_output_open_does_not_hold_the_turn() {
     let stage = Stage::new();
     let outcome = stage.run("setsid sleep 1000 & echo done", "").await;
-    assert_eq!((outcome.verdict.word(), outcome.reply.as_str()), ("done", "done"));
+    assert_eq!((outcome.verdict.as_str(), outcome.reply.as_str()), ("done", "done"));
 }
 
 #[tokio::test]
@@ -271,7 +271,7 @@ async fn a_temporary_directory_may_lie_deeper_than_a_socket_can() {
         args: vec!["-c".to_owned(), "echo here".to_owned()],
         ..Definition::built_in(Kind::Plain)
     };
-    let outcome = agent(definition, host).start(stage.turn_input("")).outcome().await;
+    let outcome = agent(definition, host).start(stage.turn_input("")).result().await;
     assert_eq!((outcome.reply.as_str(), outcome.verdict), ("here", Verdict::Done));
 }
 
@@ -286,7 +286,7 @@ async fn a_child_that_has_ended_before_anybody_looks_is_heard() {
             std::thread::sleep(Duration::from_millis(5));
         }
         std::thread::sleep(Duration::from_millis(50));
-        let outcome = turn.outcome().await;
+        let outcome = turn.result().await;
         assert_eq!((outcome.verdict, outcome.reply.as_str()), (Verdict::Done, "quick"));
     }
 }
@@ -312,7 +312,7 @@ async fn a_program_that_is_not_there_is_named() {
         temp_root: stage.path().to_owned(),
         state_dir: stage.path().to_owned(),
     };
-    let outcome = agent(definition, host).start(stage.turn_input("")).outcome().await;
+    let outcome = agent(definition, host).start(stage.turn_input("")).result().await;
     assert_eq!(reason(&outcome), Some(Reason::Start));
     assert!(outcome.verdict.to_string().contains("no-such-agent"));
 }
@@ -327,7 +327,7 @@ async fn a_program_that_cannot_be_run_is_no_turn_that_failed() {
         command: Some(program.display().to_string()),
         ..Definition::built_in(Kind::Plain)
     };
-    let outcome = agent(definition, stage.host()).start(stage.turn_input("")).outcome().await;
+    let outcome = agent(definition, stage.host()).start(stage.turn_input("")).result().await;
     assert_eq!(reason(&outcome), Some(Reason::Start), "{outcome:?}");
     assert!(outcome.verdict.to_string().contains(&program.display().to_string()));
 }
@@ -338,14 +338,14 @@ async fn a_turn_with_no_time_ends_at_once_and_one_without_end_does_not_panic() {
     let mut turn_input = stage.turn_input("x");
     turn_input.limits.turn = Duration::ZERO;
     turn_input.limits.grace = Duration::ZERO;
-    let outcome = stage.agent("echo $$ >>pids; sleep 1000").start(turn_input).outcome().await;
+    let outcome = stage.agent("echo $$ >>pids; sleep 1000").start(turn_input).result().await;
     assert_eq!(outcome.verdict, Verdict::TimedOut);
     assert!(!stage.pids().into_iter().any(runs));
     let mut turn_input = stage.turn_input("x");
     turn_input.limits.turn = Duration::MAX;
     turn_input.limits.silence = Duration::MAX;
     turn_input.limits.grace = Duration::MAX;
-    let outcome = stage.agent("cat").start(turn_input).outcome().await;
+    let outcome = stage.agent("cat").start(turn_input).result().await;
     assert_eq!((outcome.verdict, outcome.reply.as_str()), (Verdict::Done, "x"));
 }
 
@@ -354,7 +354,11 @@ async fn a_program_that_ends_at_once_is_seen_whole_every_time() {
     let stage = Stage::new();
     for round in 0..50 {
         let outcome = stage.run("printf quick; exit 0", "not read").await;
-        assert_eq!((outcome.verdict.word(), outcome.reply.as_str()), ("done", "quick"), "{round}");
+        assert_eq!(
+            (outcome.verdict.as_str(), outcome.reply.as_str()),
+            ("done", "quick"),
+            "{round}"
+        );
         let outcome = stage.run("exit 7", "not read").await;
         assert!(outcome.verdict.to_string().contains("exit code 7"), "{round}: {outcome:?}");
     }
@@ -365,7 +369,7 @@ async fn output_over_its_limit_ends_a_turn_that_is_still_being_fed() {
     let stage = Stage::new();
     let mut turn_input = stage.turn_input(&"x".repeat(8 << 20));
     turn_input.limits.output_bytes = 1 << 20;
-    let outcome = stage.agent("echo $$ >>pids; yes").start(turn_input).outcome().await;
+    let outcome = stage.agent("echo $$ >>pids; yes").start(turn_input).result().await;
     assert_eq!(reason(&outcome), Some(Reason::Flood));
     assert!(!stage.pids().into_iter().any(runs));
 }
@@ -409,7 +413,7 @@ async fn a_daemon_that_hides_well_ends_with_the_turn() {
         while [ "$(grep -c . pids 2>/dev/null)" != 2 ]; do sleep .01; done
         echo done"#;
     let outcome = stage.run(script, "").await;
-    assert_eq!((outcome.verdict.word(), outcome.reply.as_str()), ("done", "done"));
+    assert_eq!((outcome.verdict.as_str(), outcome.reply.as_str()), ("done", "done"));
     assert_eq!(codes(&outcome), ["agent.processes-left"]);
     assert_eq!(stage.pids().into_iter().filter(|&pid| runs(pid)).count(), 0);
 }
@@ -421,7 +425,7 @@ async fn an_end_by_a_nameless_signal_is_no_end_of_our_watch() {
     let script =
         "(sleep 1000 & kill -40 $!; wait $!); echo on; (setsid sh -c 'kill -40 $$' &) ; echo done";
     let outcome = stage.run(script, "").await;
-    assert_eq!((outcome.verdict.word(), outcome.reply.as_str()), ("done", "on\ndone"));
+    assert_eq!((outcome.verdict.as_str(), outcome.reply.as_str()), ("done", "on\ndone"));
     let outcome = stage.run("echo half; kill -40 $$", "").await;
     assert_eq!(outcome.reply, "half");
     assert_eq!(reason(&outcome), Some(Reason::Incomplete), "{outcome:?}");
@@ -442,7 +446,7 @@ async fn secrets_of_the_environment_are_not_in_error_messages() {
         temp_root: stage.path().to_owned(),
         state_dir: stage.path().to_owned(),
     };
-    let outcome = agent(definition, host).start(stage.turn_input("")).outcome().await;
+    let outcome = agent(definition, host).start(stage.turn_input("")).result().await;
     let text = format!("{outcome:?}");
     assert!(text.contains("key [redacted] refused"), "{text}");
     assert!(!text.contains("correct-horse"));
@@ -454,7 +458,7 @@ async fn a_cancelled_turn_leaves_nothing_of_its_tools() {
     let turn = stage.agent(WITH_TOOLS).start(stage.turn_input(""));
     let pids = stage.has_pids(3).await;
     turn.canceller().cancel();
-    assert_eq!(turn.outcome().await.verdict, Verdict::Cancelled);
+    assert_eq!(turn.result().await.verdict, Verdict::Cancelled);
     assert_eq!(pids.iter().filter(|&&pid| runs(pid)).count(), 0);
 }
 
@@ -465,7 +469,7 @@ async fn a_child_that_ignores_every_signal_is_killed() {
     let turn = stage.agent(&script).start(stage.turn_input(""));
     let pids = stage.has_pids(3).await;
     turn.canceller().cancel();
-    assert_eq!(turn.outcome().await.verdict, Verdict::Cancelled);
+    assert_eq!(turn.result().await.verdict, Verdict::Cancelled);
     assert_eq!(pids.iter().filter(|&&pid| runs(pid)).count(), 0);
 }
 
@@ -499,7 +503,7 @@ async fn two_hundred_cancelled_turns_leave_no_process() {
             let count = usize::try_from(round / 2 % 4).unwrap();
             stage.has_pids(count).await;
             turn.canceller().cancel();
-            assert_eq!(turn.outcome().await.verdict, Verdict::Cancelled);
+            assert_eq!(turn.result().await.verdict, Verdict::Cancelled);
             let left: Vec<i32> = stage.pids().into_iter().filter(|&pid| runs(pid)).collect();
             assert!(left.is_empty(), "round {round} left {left:?}");
         });
@@ -541,7 +545,7 @@ async fn when_a_guardian_is_killed_the_agent_and_its_tools_end_too() {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pids[0])).unwrap();
     let guardian = stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap();
     assert!(Command::new("kill").args(["-9", guardian]).status().unwrap().success());
-    assert_eq!(reason(&turn.outcome().await), Some(Reason::Incomplete));
+    assert_eq!(reason(&turn.result().await), Some(Reason::Incomplete));
     until("an agent outlived its guardian", || !pids.iter().any(|&pid| runs(pid))).await;
 }
 
@@ -549,12 +553,12 @@ async fn when_a_guardian_is_killed_the_agent_and_its_tools_end_too() {
 async fn the_stand_in_answers_from_its_script_and_then_with_an_account() {
     let stage = Stage::new();
     let stand_in = StandIn::new(Script::replies(["First."]));
-    let first = stand_in.start(stage.turn_input("hello")).outcome().await;
+    let first = stand_in.start(stage.turn_input("hello")).result().await;
     assert_eq!((first.reply.as_str(), first.verdict), ("First.", Verdict::Done));
     let mut turn_input = stage.turn_input("hello\nthere");
     turn_input.system = Some("Be kind.".to_owned());
     turn_input.resume = first.resume;
-    let second = stand_in.start(turn_input).outcome().await;
+    let second = stand_in.start(turn_input).result().await;
     assert_eq!(
         second.reply,
         "I was sent a prompt of 11 bytes in 2 lines and a system text of 8 bytes, in a session that goes on."
@@ -584,7 +588,7 @@ async fn the_stand_in_is_cancelled_hundreds_of_times_and_never_goes_on() {
             }
             assert!(!format!("{event:?}").contains("never"));
         }
-        assert_eq!(turn.outcome().await.verdict, Verdict::Cancelled);
+        assert_eq!(turn.result().await.verdict, Verdict::Cancelled);
     }
     assert_eq!(children(), before);
 }

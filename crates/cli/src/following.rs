@@ -3,12 +3,12 @@
 use std::io;
 
 use convoke_agent::event::{Event, EventKind};
-use convoke_agent::{Outcome, Turn};
+use convoke_agent::{AgentTurn, TurnResult};
 
 /// A turn that has ended.
 pub struct Followed {
     /// How it ended.
-    pub ended: Outcome,
+    pub ended: TurnResult,
     /// The thread that it was taken with.
     pub thread: Option<String>,
     /// Whether all of it could be shown.
@@ -17,7 +17,7 @@ pub struct Followed {
 
 /// Follows a turn to its end. An interrupt cancels it, and so does a reader that went away.
 pub async fn follow(
-    mut turn: Turn,
+    mut turn: AgentTurn,
     mut show: impl FnMut(&Event<'_>) -> io::Result<()>,
 ) -> Followed {
     let canceller = turn.canceller();
@@ -41,7 +41,7 @@ pub async fn follow(
             break;
         }
     }
-    let ended = turn.outcome().await;
+    let ended = turn.result().await;
     interrupt.abort();
     Followed { ended, thread, shown }
 }

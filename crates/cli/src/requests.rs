@@ -53,7 +53,7 @@ pub fn title<T>(record: &RequestRecord<T>) -> String {
     format!(
         "request {}, {}, {} bytes, {} unchanged",
         record.number,
-        purpose.word(),
+        purpose.as_str(),
         number(*bytes),
         number(*unchanged_bytes)
     )

@@ -5,7 +5,8 @@
 //! goes on to nothing but its mark. The configured system text and the team task are never cut.
 
 use crate::assembler::{Format, SystemPlace};
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics;
 use crate::fragment::{Fragment, Fragments, Section};
 use crate::truncation::Kept;
 
@@ -190,7 +191,7 @@ impl Plan {
                 ),
             };
             diagnostics.push(
-                Diagnostic::new(Code::ContextDropped, message)
+                Diagnostic::new(diagnostics::CONTEXT_DROPPED, message)
                     .in_section(Section::Context.name())
                     .with_count(count)
                     .with_bytes(bytes),
@@ -201,7 +202,7 @@ impl Plan {
             let message =
                 format!("the last {bytes} bytes of the message were cut to fit {max} bytes");
             diagnostics.push(
-                Diagnostic::new(Code::MessageTruncated, message)
+                Diagnostic::new(diagnostics::MESSAGE_TRUNCATED, message)
                     .in_section(Section::Message.name())
                     .with_bytes(bytes),
             );
@@ -211,7 +212,7 @@ impl Plan {
             let message =
                 format!("{bytes} bytes of the instruction file's text were cut to fit {max} bytes");
             diagnostics.push(
-                Diagnostic::new(Code::InstructionsTruncated, message)
+                Diagnostic::new(diagnostics::INSTRUCTIONS_TRUNCATED, message)
                     .in_section(Section::System.name())
                     .with_bytes(bytes),
             );

@@ -11,10 +11,11 @@ use std::collections::HashSet;
 use memchr::{memchr, memchr2, memchr3};
 
 use crate::assembler::{Format, LineStyle};
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics;
 use crate::fragment::{ContextLines, Section};
 use crate::input::{Fencing, PromptContextMessage};
-use crate::line_break::{ends_line_break, line_breaks};
+use crate::line_break::{ends_line_break, last_line_break, line_breaks};
 use crate::whitespace::trim;
 
 /// Watches content as it is written.
@@ -72,7 +73,7 @@ fn report(section: Section, what: &str, count: usize) -> Option<Diagnostic> {
         1 => format!("a line of {what} looks like a header or a speaker's line"),
         _ => format!("{count} lines of {what} look like headers or speakers' lines"),
     };
-    let diagnostic = Diagnostic::new(Code::ContentForged, message);
+    let diagnostic = Diagnostic::new(diagnostics::CONTENT_FORGED, message);
     Some(diagnostic.in_section(section.name()).with_count(count as u64))
 }
 
@@ -122,7 +123,7 @@ impl<'a> Looks<'a> {
         let (mut searched, mut read) = (0, 0);
         loop {
             if self.may_be_ours(bytes, searched, at) {
-                let break_before = line_breaks(&text[read..at]).next_back();
+                let break_before = last_line_break(&text[read..at]);
                 let start = break_before.map_or(read, |line_break| read + line_break.end);
                 let break_after = line_breaks(&text[at..]).next();
                 read = break_after.map_or(text.len(), |line_break| at + line_break.start);

@@ -5,6 +5,7 @@ pub mod assembler;
 mod budget;
 pub mod context;
 pub mod diagnostic;
+pub mod diagnostics;
 mod forged;
 mod fragment;
 mod input;
@@ -26,7 +27,7 @@ pub use agent_type::AgentType;
 pub use assembler::{AssemblerOutput, Assemblers, ContextAssembler};
 pub use budget::BudgetTooSmall;
 pub use context::Visibility;
-pub use diagnostic::{Code, Diagnostic};
+pub use diagnostic::{Code, Diagnostic, Severity};
 pub use fragment::Section;
 pub use input::{AssemblerInput, DEFAULT_MAX_BYTES, Fencing, PromptContextMessage};
 pub use manager::{

@@ -15,6 +15,7 @@ use convoke_core::{
 };
 
 use self::log::{Level, logged};
+use convoke_core::diagnostics;
 
 fn message(from: &str, to: Option<&str>, content: &str) -> PromptContextMessage<'static> {
     PromptContextMessage {
@@ -171,7 +172,7 @@ fn what_fits_is_not_touched_and_one_byte_less_drops_the_oldest_message() {
             .collect();
         assert_eq!(states, [State::Dropped, State::Kept, State::Kept]);
         let codes: Vec<Code> = output.diagnostics.iter().map(|found| found.code).collect();
-        assert_eq!(codes, [Code::ContextDropped]);
+        assert_eq!(codes, [diagnostics::CONTEXT_DROPPED]);
     }
 }
 
@@ -202,8 +203,10 @@ fn the_end_of_the_message_goes_when_all_context_is_gone() {
     let kept = "安".repeat(40);
     assert_eq!(output.prompt, format!("[MESSAGE]\n{kept}\n[… 180 bytes cut]"));
     let said: Vec<_> = output.diagnostics.iter().map(|d| (d.code, d.count, d.bytes)).collect();
-    let expected =
-        [(Code::ContextDropped, Some(3), Some(69)), (Code::MessageTruncated, None, Some(180))];
+    let expected = [
+        (diagnostics::CONTEXT_DROPPED, Some(3), Some(69)),
+        (diagnostics::MESSAGE_TRUNCATED, None, Some(180)),
+    ];
     assert_eq!(said, expected);
 }
 
@@ -265,7 +268,8 @@ fn content_that_looks_like_ours_is_kept_as_written_and_reported() {
         };
         let output = assemble(agent, &input);
         assert!(output.prompt.contains(content.trim()), "{agent} {content:?}");
-        let found = output.diagnostics.iter().any(|found| found.code == Code::ContentForged);
+        let found =
+            output.diagnostics.iter().any(|found| found.code == diagnostics::CONTENT_FORGED);
         assert_eq!(found, reported, "{agent} {content:?}");
     }
 }
@@ -291,7 +295,7 @@ fn an_unknown_type_is_assembled_as_plain_text_with_a_warning() {
     let lines = logged(|| {
         let unknown = assemble("frob", &input);
         assert_eq!(unknown.prompt, assemble("plain", &input).prompt);
-        assert_eq!(unknown.diagnostics[0].code, Code::AgentUnknown);
+        assert_eq!(unknown.diagnostics[0].code, diagnostics::AGENT_UNKNOWN);
     });
     let warning = "[ContextManager] Unknown agentType \"frob\" (normalized: \"frob\"), \
                    using PlainTextAssembler";

@@ -9,13 +9,14 @@ use std::sync::mpsc::{Receiver, channel};
 
 use convoke_core::marker::TextPolicy;
 use convoke_core::{
-    AgentContext, AgentType, AssemblerInput, AssemblerOutput, BudgetTooSmall, Code,
-    ContextAssembler, ContextManager, ContextManagerOptions, ContextProvider, Hooks,
-    MAX_TEAM_TASK_BYTES, MessageLimit, NewMessage, Speaker, SpeakerType, Visibility,
+    AgentContext, AgentType, AssemblerInput, AssemblerOutput, BudgetTooSmall, ContextAssembler,
+    ContextManager, ContextManagerOptions, ContextProvider, Hooks, MAX_TEAM_TASK_BYTES,
+    MessageLimit, NewMessage, Speaker, SpeakerType, Visibility,
 };
 use serde_json::{Value, json};
 
 use self::log::{Level, logged};
+use convoke_core::diagnostics;
 
 fn human(content: &str) -> NewMessage {
     NewMessage::new(Speaker::new("kailai", "Kailai", SpeakerType::Human), content)
@@ -188,7 +189,7 @@ fn a_team_task_over_5_kib_is_cut_at_a_character_boundary() {
         assert!(task.starts_with(stored));
         assert_eq!(cut.is_some(), task.len() > MAX_TEAM_TASK_BYTES);
         if let Some(cut) = cut {
-            assert_eq!(cut.code, Code::TeamTaskTruncated);
+            assert_eq!(cut.code, diagnostics::TEAM_TASK_TRUNCATED);
             assert_eq!(cut.bytes, Some((task.len() - kept) as u64));
         }
     }
@@ -282,7 +283,7 @@ fn a_repeated_message_is_found_by_its_id_too() {
     let snapshot = json!({"version": 1, "messages": [message("one"), message("two")]});
     let mut manager = ContextManager::default();
     let diagnostics = manager.import_snapshot(snapshot).expect("a snapshot");
-    assert_eq!(diagnostics[0].code, Code::SnapshotDuplicateId);
+    assert_eq!(diagnostics[0].code, diagnostics::SNAPSHOT_DUPLICATE_ID);
     assert!(texts(&manager.context_for_agent("x", AgentContext::default())).is_empty());
 }
 
@@ -495,7 +496,7 @@ fn an_unknown_type_gets_plain_text_and_a_warning() {
     let input = manager.context_for_agent("max", AgentContext::default());
     let output = manager.assemble_prompt("Frobnicator", &input).expect("there is room");
     assert_eq!(output.prompt, "Hi");
-    assert_eq!(output.diagnostics[0].code, Code::AgentUnknown);
+    assert_eq!(output.diagnostics[0].code, diagnostics::AGENT_UNKNOWN);
     assert_eq!(
         output.diagnostics[0].message,
         "[ContextManager] Unknown agentType \"Frobnicator\" (normalized: \"Frobnicator\"), \

@@ -2,36 +2,13 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "this is a test")]
 
-use std::fmt::Write as _;
 use std::path::Path;
 
-use convoke_core::{AssemblerInput, Assemblers, Code};
+use convoke_core::{AssemblerInput, Assemblers};
 use serde_json::{Value, json};
 
 fn docs(file: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(file)
-}
-
-/// Written anew with `UPDATE_DOCS=1 cargo test -p convoke-core --test docs`.
-#[test]
-fn every_diagnostic_code_is_documented() {
-    let mut page = String::from(
-        "# Diagnostics\n\nEvery cut, drop, skip and fallback is reported under one of these codes. \
-         `--deny CODE` turns it into exit code 3. This page is made from the table in \
-         `crates/core/src/diagnostic.rs`.\n\n| code | meaning | what to do |\n|---|---|---|\n",
-    );
-    for code in Code::ALL {
-        writeln!(page, "| `{code}` | {} | {} |", code.meaning(), code.fix()).unwrap();
-    }
-    let path = docs("diagnostics.md");
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, &page).unwrap();
-    }
-    assert_eq!(
-        std::fs::read_to_string(&path).unwrap_or_default(),
-        page,
-        "UPDATE_DOCS=1 updates it"
-    );
 }
 
 /// Every state and kind of source that a ledger can have is valid, and what is not a ledger is not.

@@ -21,6 +21,7 @@
 mod claude;
 mod codex;
 mod config;
+pub mod diagnostics;
 mod edition;
 mod gemini;
 mod glob;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::{Code, Diagnostic};
 use convoke_files::Files;
-use foldhash::fast::RandomState;
 
 use crate::codex;
+use crate::diagnostics;
 use crate::edition::Edition;
 use crate::place::{self, GitKind};
 use crate::report::{AgentReport, LoadReason, Loaded, Rule};
@@ -53,12 +53,12 @@ fn names(agent: &mut AgentReport) {
             match &file.rule {
                 Rule::WrongCase(name) => {
                     let message = format!("{path} is not loaded: the name must be {name}");
-                    Some((Code::NamesCase, file.path.clone(), message))
+                    Some((diagnostics::NAMES_CASE, file.path.clone(), message))
                 }
                 Rule::WrongPlace => {
                     let message =
                         format!("{path} is not loaded: it is not looked for in this place");
-                    Some((Code::NamesPlace, file.path.clone(), message))
+                    Some((diagnostics::NAMES_PLACE, file.path.clone(), message))
                 }
                 _ => None,
             }
@@ -98,7 +98,7 @@ fn unread(agent: &mut AgentReport, session: &Session, survey: &Survey, root: Opt
             agent.edition.title(),
             other.display()
         );
-        agent.warn(Code::NamesUnread, other, message);
+        agent.warn(diagnostics::NAMES_UNREAD, other, message);
     }
 }
 
@@ -126,14 +126,14 @@ fn parents(
     };
     let (code, message) = match (root, kind) {
         (Some(_), Some(GitKind::Submodule)) => {
-            (Code::SubmoduleOuter, format!("{which} loaded from outside this submodule"))
+            (diagnostics::SUBMODULE_OUTER, format!("{which} loaded from outside this submodule"))
         }
         (Some(_), _) => (
-            Code::ParentsAboveRoot,
+            diagnostics::PARENTS_ABOVE_ROOT,
             format!("{which} loaded from above the repository {}", top.display()),
         ),
         (None, _) => (
-            Code::ParentsWithoutRoot,
+            diagnostics::PARENTS_WITHOUT_ROOT,
             format!("{which} loaded from above, which no other agent does here"),
         ),
     };
@@ -154,7 +154,7 @@ fn roots(agent: &mut AgentReport, session: &Session, root: Option<&Path>, kind: 
             cut_off.path.display()
         );
         let path = root.join(".git");
-        agent.warn(Code::RootStray, &path, message);
+        agent.warn(diagnostics::ROOT_STRAY, &path, message);
     }
     if root == session.home && session.cwd != session.home {
         let leaked = agent.loaded.iter().find(|file| {
@@ -164,7 +164,7 @@ fn roots(agent: &mut AgentReport, session: &Session, root: Option<&Path>, kind: 
         if let Some(path) = leaked.map(|file| file.path.clone()) {
             let message =
                 format!("{} is loaded because the home directory is a repository", path.display());
-            agent.warn(Code::RootIsHome, &path, message);
+            agent.warn(diagnostics::ROOT_IS_HOME, &path, message);
         }
     }
 }
@@ -188,7 +188,8 @@ fn closed_wrappers(agent: &mut AgentReport) {
             let message =
                 format!("{} holds `{mark}`, which ends the instructions", file.path.display());
             let line = crate::text::line_at(&file.text, at);
-            let diagnostic = Diagnostic::new(Code::TextClosesWrapper, message);
+            let diagnostic =
+                Diagnostic::new(convoke_core::diagnostics::TEXT_CLOSES_WRAPPER, message);
             found.push(diagnostic.at_path(file.path.to_string_lossy()).at_line(line));
         }
     }
@@ -197,7 +198,7 @@ fn closed_wrappers(agent: &mut AgentReport) {
 
 /// The same file, or a copy of it, arrives more than once.
 fn repeated_text(agent: &mut AgentReport) {
-    let mut by_file: HashMap<&OsStr, Vec<&Loaded>, RandomState> = HashMap::default();
+    let mut by_file: HashMap<&OsStr, Vec<&Loaded>> = HashMap::new();
     let mut by_text: HashMap<&str, &Loaded> = HashMap::new();
     let mut found: Vec<(PathBuf, String)> = Vec::new();
     for file in &agent.loaded {
@@ -223,7 +224,7 @@ fn repeated_text(agent: &mut AgentReport) {
         }
     }
     for (path, message) in found {
-        agent.warn(Code::TextTwice, &path, message);
+        agent.warn(diagnostics::TEXT_TWICE, &path, message);
     }
 }
 
@@ -264,5 +265,5 @@ fn versions_differ(
         "{} is loaded by Codex {has} and not, or not alike, by Codex {has_not}",
         path.display()
     );
-    Some(Diagnostic::new(Code::VersionsDiffer, message).at_path(path.to_string_lossy()))
+    Some(Diagnostic::new(diagnostics::VERSIONS_DIFFER, message).at_path(path.to_string_lossy()))
 }

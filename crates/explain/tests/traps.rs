@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use convoke_core::diagnostic::Code;
 use convoke_explain::{Edition, Session, explain};
 use convoke_files::MemoryTree;
 
@@ -313,7 +312,7 @@ fn a_plain_repository_springs_no_trap() {
 
 #[test]
 fn every_code_says_what_to_do() {
-    for code in Code::ALL {
+    for code in convoke_explain::diagnostics::ALL {
         assert!(code.fix().ends_with('.'), "{code}");
         assert!(code.meaning().ends_with('.'), "{code}");
     }

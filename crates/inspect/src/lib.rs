@@ -6,6 +6,7 @@
 
 mod asking;
 pub mod capture;
+pub mod diagnostics;
 pub mod doctor;
 pub mod host_environment;
 pub mod installed;

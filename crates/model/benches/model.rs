@@ -178,7 +178,7 @@ async fn time_to_the_wire(name: &str, store: Arc<dyn ThreadStore>) {
         let text = "A line of text, as people write it. ".repeat(THREAD_BYTES / 64 / 36);
         let mut turn_input = TurnInput::new(text, folder.path());
         turn_input.resume = resume.take();
-        resume = agent.start(turn_input).outcome().await.resume;
+        resume = agent.start(turn_input).result().await.resume;
     }
     let mut times = Vec::new();
     for _ in 0..ROUNDS {
@@ -189,7 +189,7 @@ async fn time_to_the_wire(name: &str, store: Arc<dyn ThreadStore>) {
         let turn = agent.start(turn_input);
         server.has_model_calls(calls + 1, Duration::from_mins(1)).await;
         times.push(begun.elapsed());
-        turn.outcome().await;
+        turn.result().await;
     }
     times.sort();
     let bytes = server.model_calls().last().map_or(0, |call| call.body.len());

@@ -7,6 +7,7 @@
 //! request is decided by `convoke-thread` alone.
 
 pub mod client;
+pub mod diagnostics;
 pub mod endpoint;
 pub mod log;
 pub mod member;

@@ -18,9 +18,9 @@ use convoke_agent::thread::{RequestEnd, ThreadStore};
 use convoke_agent::turn::TurnSide;
 use convoke_agent::turn_input::{ResumeHandle, ThreadWriter, TurnInput};
 use convoke_agent::verdict::{Failure, Reason};
-use convoke_agent::{Agent, Outcome, Turn, Verdict};
+use convoke_agent::{Agent, AgentTurn, TurnResult, Verdict};
+use convoke_core::Diagnostic;
 use convoke_core::ledger::estimate_tokens;
-use convoke_core::{Code, Diagnostic};
 use convoke_thread::config::{Config, DeveloperRole, Machine, Overrides, Provider, Wire};
 use convoke_thread::pack::Pack;
 use convoke_thread::permissions::{ApprovalPolicy, SandboxPolicy};
@@ -29,6 +29,7 @@ use convoke_thread::user_input::UserInput;
 use tokio::time::Instant;
 
 use crate::client::{CallLimits, Client};
+use crate::diagnostics;
 use crate::endpoint::{Endpoint, Proxies};
 use crate::log::{Found, LogError};
 use crate::progress::Progress;
@@ -71,25 +72,20 @@ impl ModelAgent {
 
     /// Begins to compact a thread: the outcome's reply is the summary. Everything else about the
     /// delivery is as for a turn, and its prompt is passed over.
-    pub fn start_compaction(&self, turn_input: TurnInput) -> Turn {
+    pub fn start_compaction(&self, turn_input: TurnInput) -> AgentTurn {
         self.begin(turn_input, Task::Compact)
     }
 
-    fn begin(&self, turn_input: TurnInput, task: Task) -> Turn {
-        let (turn, side, outcome) = Turn::open(self.redactor());
+    fn begin(&self, turn_input: TurnInput, task: Task) -> AgentTurn {
+        let (turn, side) = AgentTurn::open(self.redactor());
         let agent = self.clone();
         let runtime = tokio::runtime::Handle::current();
         // A thread reads files as it goes and cannot move between the runtime's workers, so each turn
         // has a thread of the blocking pool to itself.
         tokio::task::spawn_blocking(move || {
             runtime.block_on(async move {
-                let ended = agent.take_turn(&turn_input, task, &side).await;
-                let ended = without_secrets(ended, &side);
-                let verdict = ended.verdict.clone();
-                side.send(Event::own(EventKind::Finished { verdict })).await;
-                drop(side);
-                // Nobody waits for the outcome of a turn that was dropped.
-                let _ = outcome.send(ended);
+                let result = agent.take_turn(&turn_input, task, &side).await;
+                side.finish(result).await;
             });
         });
         turn
@@ -108,10 +104,10 @@ impl ModelAgent {
         self.key().map_or_else(|| redactor.clone(), |key| key.known_to(&redactor))
     }
 
-    async fn take_turn(&self, turn_input: &TurnInput, task: Task, side: &TurnSide) -> Outcome {
+    async fn take_turn(&self, turn_input: &TurnInput, task: Task, side: &TurnSide) -> TurnResult {
         match self.prepare(turn_input) {
-            Ok(prepared) => prepared.take(task, side).await.unwrap_or_else(Outcome::failed),
-            Err(failure) => Outcome::failed(failure),
+            Ok(prepared) => prepared.take(task, side).await.unwrap_or_else(TurnResult::failed),
+            Err(failure) => TurnResult::failed(failure),
         }
     }
 
@@ -210,7 +206,7 @@ impl ModelAgent {
 }
 
 impl Agent for ModelAgent {
-    fn start(&self, turn_input: TurnInput) -> Turn {
+    fn start(&self, turn_input: TurnInput) -> AgentTurn {
         self.begin(turn_input, Task::Answer)
     }
 }
@@ -263,7 +259,7 @@ enum Ended {
 }
 
 impl Prepared<'_> {
-    async fn take(&self, task: Task, side: &TurnSide) -> Result<Outcome, Failure> {
+    async fn take(&self, task: Task, side: &TurnSide) -> Result<TurnResult, Failure> {
         let (found, mut diagnostics) = self.find_thread(task).await?;
         for diagnostic in &diagnostics {
             side.warn(diagnostic.clone()).await;
@@ -297,7 +293,7 @@ impl Prepared<'_> {
         };
         diagnostics.append(&mut progress.diagnostics);
         let is_kept = has_begun || progress.is_stored();
-        Ok(Outcome {
+        Ok(TurnResult {
             verdict,
             usage: progress.usage,
             cost_usd: None,
@@ -313,7 +309,7 @@ impl Prepared<'_> {
                 Task::Compact => progress.summary,
             },
             diagnostics,
-            memory: progress.memory.take(),
+            thread_append: progress.thread_append.take(),
         })
     }
 
@@ -341,12 +337,14 @@ impl Prepared<'_> {
             let count = (found.known - line) as u64;
             let message =
                 format!("{count} lines of an earlier attempt at this turn are passed over");
-            diagnostics.push(Diagnostic::new(Code::ThreadTurnRetried, message).with_count(count));
+            diagnostics
+                .push(Diagnostic::new(diagnostics::THREAD_TURN_RETRIED, message).with_count(count));
         } else if found.log.is_none() && task == Task::Compact {
             return Err(unknown(found.id.as_str()));
         } else if found.log.is_none() && self.turn_input.resume.is_some() {
             let message = format!("there is no thread `{}`; a new one was begun", found.id);
-            diagnostics.push(Diagnostic::new(Code::AgentSessionAnew, message));
+            diagnostics
+                .push(Diagnostic::new(convoke_agent::diagnostics::AGENT_SESSION_ANEW, message));
             found = Found::new();
         }
         Ok((found, diagnostics))
@@ -490,12 +488,4 @@ pub(crate) fn log_failure(error: &LogError) -> Failure {
         LogError::Unreadable { .. } | LogError::Store(_) => Reason::Other,
     };
     Failure::new(reason, error.to_string())
-}
-
-/// Takes secrets out of a failure's message, which may quote one.
-fn without_secrets(mut outcome: Outcome, side: &TurnSide) -> Outcome {
-    if let Verdict::Failed(failure) = &mut outcome.verdict {
-        failure.message = side.redactor().redact(&failure.message).into_owned();
-    }
-    outcome
 }

@@ -26,7 +26,7 @@ pub(crate) struct Progress {
     pub stopped: Option<FinishReason>,
     pub compaction: Compactions,
     /// What a caller is to store.
-    pub memory: Option<ThreadAppend>,
+    pub thread_append: Option<ThreadAppend>,
     stored: bool,
 }
 
@@ -58,7 +58,7 @@ impl Progress {
             told: log.map(|log| log.told.clone()).unwrap_or_default(),
             stopped: None,
             compaction: Compactions::default(),
-            memory: None,
+            thread_append: None,
             stored: false,
         }
     }
@@ -125,7 +125,7 @@ impl Progress {
         let append = ThreadAppend { thread: found.id.clone(), known: found.known, lines };
         match keeper {
             ThreadWriter::Agent => store.append_lines(&append).await?,
-            ThreadWriter::Caller { .. } => self.memory = Some(append),
+            ThreadWriter::Caller { .. } => self.thread_append = Some(append),
         }
         self.stored = true;
         Ok(())

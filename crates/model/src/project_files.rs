@@ -8,9 +8,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use convoke_agent::turn_input::Trust;
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use convoke_files::{Disk, Files, Head, Kind};
 
+use crate::diagnostics;
 use crate::redacted::{self, LONGEST_KEY};
 use crate::secret::Key;
 
@@ -63,7 +64,7 @@ impl ProjectFiles {
             let shown = path.display().to_string();
             let message =
                 format!("{shown} leads out of a project that is not trusted: it was not read");
-            Diagnostic::new(Code::ProjectFileOutside, message).at_path(shown)
+            Diagnostic::new(diagnostics::PROJECT_FILE_OUTSIDE, message).at_path(shown)
         };
         refused.into_iter().map(diagnostic).collect()
     }

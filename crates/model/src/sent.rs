@@ -10,8 +10,10 @@ use convoke_agent::thread::{
     ThreadStoreError,
 };
 use convoke_agent::usage::Usage;
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use convoke_thread::prompt::{self, Request};
+
+use crate::diagnostics;
 
 /// Records the requests of one turn.
 pub(crate) struct Recorder<'r> {
@@ -52,7 +54,8 @@ impl<'r> Recorder<'r> {
                 // An unreadable predecessor must not keep a request from being sent.
                 self.store.last_request(self.thread).await.unwrap_or_else(|error| {
                     let message = format!("the last request of thread {}: {error}", self.thread);
-                    diagnostic = Some(Diagnostic::new(Code::ThreadRequestUnreadable, message));
+                    diagnostic =
+                        Some(Diagnostic::new(diagnostics::THREAD_REQUEST_UNREADABLE, message));
                     None
                 })
             }

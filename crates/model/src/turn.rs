@@ -6,8 +6,8 @@ use convoke_agent::event::{Event, EventKind, Part};
 use convoke_agent::thread::{RequestMeta, ThreadStoreError};
 use convoke_agent::turn::TurnSide;
 use convoke_agent::verdict::{Failure, Reason};
+use convoke_core::Diagnostic;
 use convoke_core::ledger::estimate_tokens;
-use convoke_core::{Code, Diagnostic};
 use convoke_thread::item::{ContentItem, ReasoningContent, ResponseItem};
 use convoke_thread::prompt::{Purpose, Request};
 use convoke_thread::thread::{
@@ -15,6 +15,7 @@ use convoke_thread::thread::{
 };
 
 use crate::client::{CallError, CallEvent, Client};
+use crate::diagnostics;
 use crate::member::log_failure;
 use crate::progress::Progress;
 use crate::redacted;
@@ -182,7 +183,11 @@ impl Driver<'_, '_> {
         if answer.cut_bytes > 0 {
             let bytes = answer.cut_bytes;
             let message = format!("{bytes} bytes of the reply were over the limit and left out");
-            self.warn(Diagnostic::new(Code::AgentReplyTruncated, message).with_bytes(bytes)).await;
+            self.warn(
+                Diagnostic::new(convoke_agent::diagnostics::AGENT_REPLY_TRUNCATED, message)
+                    .with_bytes(bytes),
+            )
+            .await;
         }
         if is_compaction {
             self.progress.summary = texts(&answer.items);
@@ -310,7 +315,7 @@ impl Driver<'_, '_> {
             let why = error.map_or_else(|| "nobody knows why".to_owned(), ToString::to_string);
             let message = format!("the thread could not be compacted: {why}");
             self.progress.compaction.futile = Some(message.clone());
-            self.warn(Diagnostic::new(Code::ThreadCompactionFailed, message)).await;
+            self.warn(Diagnostic::new(diagnostics::THREAD_COMPACTION_FAILED, message)).await;
             return;
         }
         self.progress.compaction.done += 1;
@@ -321,14 +326,14 @@ impl Driver<'_, '_> {
                     "compacting the thread did not help: {now} tokens are left, and the limit is {limit}"
                 );
                 self.progress.compaction.futile = Some(message.clone());
-                self.warn(Diagnostic::new(Code::ThreadCompactionUseless, message)).await;
+                self.warn(Diagnostic::new(diagnostics::THREAD_COMPACTION_USELESS, message)).await;
             }
             _ => {
                 let message = format!("the thread was compacted to about {now} tokens");
                 self.progress
                     .compaction
                     .untold
-                    .push(Diagnostic::new(Code::ThreadCompacted, message));
+                    .push(Diagnostic::new(diagnostics::THREAD_COMPACTED, message));
             }
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use convoke_agent::adapter::{Script, StandIn, Step};
-use convoke_agent::{Agent, Turn, TurnInput};
+use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_session::conformance::{message, new_session};
 use convoke_session::prompt::PromptInput;
 use convoke_session::{
@@ -24,7 +24,7 @@ const RUNS: usize = 100;
 struct Instantly;
 
 impl Agent for Instantly {
-    fn start(&self, turn_input: TurnInput) -> Turn {
+    fn start(&self, turn_input: TurnInput) -> AgentTurn {
         let text = format!("answer to {} bytes", turn_input.prompt.len());
         StandIn::new(Script { turns: vec![vec![Step::Say(text)]] }).start(turn_input)
     }

@@ -9,6 +9,7 @@ pub mod clock;
 pub mod conformance;
 pub mod content;
 pub mod coordinator;
+pub mod diagnostics;
 pub mod diff;
 pub mod event;
 pub mod progress;

@@ -8,11 +8,12 @@ use std::borrow::Cow;
 
 use convoke_agent::event::{Event, EventKind, Part};
 use convoke_agent::verdict::{Failure, Reason};
-use convoke_agent::{Outcome, Verdict};
-use convoke_core::{Code, Diagnostic};
+use convoke_agent::{TurnResult, Verdict};
+use convoke_core::Diagnostic;
 use serde_json::Value;
 
 use crate::content::Content;
+use crate::diagnostics;
 use crate::id::{Millis, SessionId, TurnId};
 use crate::store::{Store, StoreError};
 use crate::turn::{Attempt, Ended};
@@ -101,26 +102,17 @@ impl EventLog {
     }
 
     /// Makes an outcome of what was seen of a turn that nobody waits for any longer.
-    pub(crate) fn outcome(&self, verdict: Verdict) -> Outcome {
+    pub(crate) fn outcome(&self, verdict: Verdict) -> TurnResult {
         let mut reply = self.said.clone();
         add_paragraph(&mut reply, &self.pieces);
-        Outcome {
-            verdict,
-            reply,
-            usage: None,
-            cost_usd: None,
-            model: None,
-            resume: None,
-            diagnostics: Vec::new(),
-            memory: None,
-        }
+        TurnResult { reply, ..TurnResult::new(verdict) }
     }
 
     /// Returns the events, and what there is to say about those that were left out.
     pub(crate) fn finish(self) -> (String, Option<Diagnostic>) {
         let cut = (self.left_out > 0).then(|| {
             let message = format!("{} events of the turn were not stored", self.left_out);
-            Diagnostic::new(Code::EventsTruncated, message).with_count(self.left_out)
+            Diagnostic::new(diagnostics::EVENTS_TRUNCATED, message).with_count(self.left_out)
         });
         (self.lines, cut)
     }

@@ -1,7 +1,8 @@
 //! The history that a compaction leaves: the kept user messages and the summary.
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 
+use crate::diagnostics;
 use crate::history::{Entry, History, Origin, user_text};
 use crate::item::{ContentItem, ResponseItem};
 use crate::model::TruncationPolicy;
@@ -61,7 +62,8 @@ fn keep(messages: &[String], budget: u64, diagnostics: &mut Vec<Diagnostic>) -> 
         let cut = truncate_middle(text, policy).unwrap_or_else(|| text.clone());
         let lost = size.saturating_sub(cut.len() as u64);
         let message = format!("{lost} bytes of a user message did not fit into {budget} tokens");
-        diagnostics.push(Diagnostic::new(Code::CompactionTruncated, message).with_bytes(lost));
+        diagnostics
+            .push(Diagnostic::new(diagnostics::COMPACTION_TRUNCATED, message).with_bytes(lost));
         let mut entry = Entry::new(ResponseItem::user(cut), Origin::Kept);
         entry.cut = lost;
         kept.push(entry);
@@ -78,7 +80,9 @@ fn left_out(messages: &[String]) -> Diagnostic {
     let bytes: u64 = messages.iter().map(|text| text.len() as u64).sum();
     let count = messages.len();
     let message = format!("{count} older user messages ({bytes} bytes) were left out");
-    Diagnostic::new(Code::CompactionTruncated, message).with_count(count as u64).with_bytes(bytes)
+    Diagnostic::new(diagnostics::COMPACTION_TRUNCATED, message)
+        .with_count(count as u64)
+        .with_bytes(bytes)
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@
 //! - Command rules are read only as literal `prefix_rule` calls; a file with anything else is
 //!   reported and ignored, where Codex evaluates it.
 //! - A configuration value of the wrong type is an error that names the key. Keys that a prompt does
-//!   not depend on are not checked for a request; [`config::check_start`] knows what Codex refuses.
+//!   not depend on are not checked for a request; [`convoke_codex::config::check_start`] knows what Codex refuses.
 //! - The review mode and sub-agents, whose prompts are not in packs, are not supported.
 //! - A pipe or a device in the place of a document or a skill is refused instead of read.
 //! - An image that must be made smaller is encoded by this crate's encoder: same type and size, other
@@ -86,6 +86,7 @@
 pub mod command_rules;
 pub mod compaction;
 pub mod config;
+pub mod diagnostics;
 pub mod environment;
 #[cfg(test)]
 mod fixture;
@@ -97,7 +98,6 @@ pub mod model;
 pub mod pack;
 pub mod permissions;
 pub mod personality;
-pub mod project_doc;
 pub mod prompt;
 pub mod record;
 pub mod skills;
@@ -105,3 +105,5 @@ pub mod thread;
 pub mod truncate;
 pub mod user_input;
 pub mod user_instructions;
+
+pub use convoke_codex::project_doc;

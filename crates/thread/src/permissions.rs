@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 
 use crate::command_rules::Prefix;
+use crate::diagnostics;
 use crate::pack::PermissionTexts;
 use convoke_files::{Files, Kind};
 
@@ -217,7 +218,7 @@ fn prefix_list(prefixes: &[Prefix], mark: &str, diagnostics: &mut Vec<Diagnostic
             "the list of {count} approved prefixes is cut: at most {MAX_PREFIXES} prefixes and \
              {MAX_PREFIX_CHARS} characters are listed"
         );
-        let truncated = Diagnostic::new(Code::RulesTruncated, message);
+        let truncated = Diagnostic::new(diagnostics::RULES_TRUNCATED, message);
         diagnostics.push(truncated.with_count(count as u64));
         list.push_str(mark);
     }

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 
+use crate::diagnostics;
 use crate::images;
 use crate::item::{ContentItem, ResponseItem};
 use convoke_files::{Files, absolute};
@@ -48,7 +49,8 @@ pub fn message(
                         content.extend([text(&open), image, text("</image>")]);
                     }
                     Err(instead) => {
-                        let unusable = Diagnostic::new(Code::ImageUnusable, instead.clone());
+                        let unusable =
+                            Diagnostic::new(diagnostics::IMAGE_UNUSABLE, instead.clone());
                         diagnostics.push(unusable.at_path(path.display().to_string()));
                         content.push(ContentItem::InputText(instead));
                     }

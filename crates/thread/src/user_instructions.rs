@@ -3,9 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 
 use crate::project_doc::{DOCUMENT_SEPARATOR, Document, ProjectDocs, UserDoc};
+use convoke_core::diagnostics;
 use convoke_files::Files;
 
 const PROJECT_SEPARATOR: &str = "\n\n--- project-doc ---\n\n";
@@ -116,7 +117,7 @@ pub fn check_wrapper<'a>(
         if document.text.contains(CLOSE.trim_start()) {
             let path = document.path.display();
             let message = format!("{path} contains </INSTRUCTIONS>, which ends its own wrapper");
-            let closed = Diagnostic::new(Code::TextClosesWrapper, message);
+            let closed = Diagnostic::new(diagnostics::TEXT_CLOSES_WRAPPER, message);
             diagnostics.push(closed.at_path(path.to_string()));
         }
     }

@@ -7,14 +7,16 @@
 
 use std::ffi::OsString;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Call, Context};
+use super::{Context, ProgramCall};
+use crate::diagnostics;
 use crate::process::{Dialogue, Input};
 use crate::stream::claude::Claude;
-use crate::stream::{Account, Reader, Sink};
+use crate::stream::{Reader, Sink};
+use crate::turn::TurnResult;
 use crate::turn_input::{Permissions, Trust};
 use crate::verdict::{Ending, Failure};
 
@@ -25,7 +27,7 @@ pub const TAIL: &str = "Reply to the message above.";
 const KEYWORD: &str = "ultrathink";
 
 /// Prepares a call.
-pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
+pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let turn_input = context.turn_input;
     let mut args = context.users_args();
     args.extend(
@@ -68,9 +70,9 @@ pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
         .is_some()
     {
         let message = format!("the word `{KEYWORD}` makes claude add a note of its own");
-        diagnostics.push(Diagnostic::new(Code::AgentTextNotInert, message));
+        diagnostics.push(Diagnostic::new(diagnostics::AGENT_TEXT_NOT_INERT, message));
     }
-    Ok(Call {
+    Ok(ProgramCall {
         args,
         env: env.map(|(key, value)| (key.into(), value.into())).into(),
         dialogue: Box::new(Conversation {
@@ -129,8 +131,12 @@ impl Dialogue for Conversation {
         self.reader.is_over()
     }
 
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         self.reader.finish(ending, sink)
+    }
+
+    fn session(&self) -> Option<&str> {
+        self.reader.session()
     }
 }
 

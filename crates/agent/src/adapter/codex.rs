@@ -6,16 +6,18 @@
 
 use std::ffi::{OsStr, OsString};
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use serde_json::{Value, json};
 
 use super::one_shot::OneShot;
-use super::{Call, Context, start_failure};
+use super::{Context, ProgramCall, start_failure};
 use crate::config::Protocol;
+use crate::diagnostics;
 use crate::process::{Dialogue, Input};
 use crate::stream::codex_app::{CodexApp, Message};
 use crate::stream::codex_exec::CodexExec;
-use crate::stream::{Account, Reader, Sink, reason_in_words};
+use crate::stream::{Reader, Sink, reason_in_words};
+use crate::turn::TurnResult;
 use crate::turn_input::{Permissions, Trust, TurnInput};
 use crate::verdict::{Ending, Failure, Reason};
 
@@ -31,7 +33,7 @@ const QUIET: &[&str] = &[
 ];
 
 /// Prepares a call.
-pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
+pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let mut args = context.users_args();
     let mut set = |setting: &str| args.extend(["-c", setting].map(OsString::from));
     for setting in QUIET {
@@ -54,7 +56,7 @@ fn sandbox(permissions: Permissions) -> &'static str {
     }
 }
 
-fn exec(context: &Context<'_>, settings: Vec<OsString>) -> Result<Call, Failure> {
+fn exec(context: &Context<'_>, settings: Vec<OsString>) -> Result<ProgramCall, Failure> {
     let turn_input = context.turn_input;
     if turn_input.system.is_some() {
         return Err(start_failure(
@@ -79,7 +81,7 @@ fn exec(context: &Context<'_>, settings: Vec<OsString>) -> Result<Call, Failure>
         if turn_input.trust == Trust::Untrusted {
             let message = "this directory is not trusted, and `codex exec` is told so: versions that \
                            ask for trust leave its AGENTS.md files out";
-            diagnostics.push(Diagnostic::new(Code::AgentInstructionsUnread, message));
+            diagnostics.push(Diagnostic::new(diagnostics::AGENT_INSTRUCTIONS_UNREAD, message));
         }
     }
     args.extend(["--json", "--skip-git-repo-check"].map(OsString::from));
@@ -88,7 +90,7 @@ fn exec(context: &Context<'_>, settings: Vec<OsString>) -> Result<Call, Failure>
     }
     args.extend(context.resume().map(OsString::from));
     args.push("-".into());
-    Ok(Call {
+    Ok(ProgramCall {
         args,
         env: Vec::new(),
         dialogue: Box::new(OneShot::new(
@@ -117,7 +119,7 @@ fn trust_level(turn_input: &TurnInput) -> String {
 fn byte_order_mark(prompt: &str) -> Option<Diagnostic> {
     prompt.starts_with('\u{feff}').then(|| {
         let message = "`codex exec` drops the byte order mark at the start of the prompt";
-        Diagnostic::new(Code::AgentTextNotInert, message).with_bytes(3)
+        Diagnostic::new(diagnostics::AGENT_TEXT_NOT_INERT, message).with_bytes(3)
     })
 }
 
@@ -126,7 +128,7 @@ const KEY: &str = "CODEX_API_KEY";
 /// Keeps a sign-in to the process: the user's own is neither read nor written.
 const KEY_IN_MEMORY: &str = "cli_auth_credentials_store=\"ephemeral\"";
 
-fn app_server(context: &Context<'_>, mut args: Vec<OsString>) -> Call {
+fn app_server(context: &Context<'_>, mut args: Vec<OsString>) -> ProgramCall {
     let turn_input = context.turn_input;
     let key = context.variable(KEY).and_then(OsStr::to_str).filter(|key| !key.is_empty());
     if key.is_some() {
@@ -136,7 +138,7 @@ fn app_server(context: &Context<'_>, mut args: Vec<OsString>) -> Call {
     let mut diagnostics = Vec::new();
     if turn_input.system.is_some() && turn_input.resume.is_some() {
         let message = "a session of codex can keep the system text that it began with";
-        diagnostics.push(Diagnostic::new(Code::AgentSystemKept, message));
+        diagnostics.push(Diagnostic::new(diagnostics::AGENT_SYSTEM_KEPT, message));
     }
     // The program works where it was started. Told so, a newer version marks the directory as trusted in
     // the user's configuration, and from then on runs what the project's own brings.
@@ -149,7 +151,7 @@ fn app_server(context: &Context<'_>, mut args: Vec<OsString>) -> Call {
         "model": context.model(),
     });
     let used = turn_input.resume.as_ref().and_then(|handle| handle.used).unwrap_or_default();
-    Call {
+    ProgramCall {
         args,
         env: Vec::new(),
         dialogue: Box::new(Conversation {
@@ -280,8 +282,12 @@ impl Dialogue for Conversation {
         self.reader.is_over()
     }
 
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         self.reader.finish(ending, sink)
+    }
+
+    fn session(&self) -> Option<&str> {
+        self.reader.session()
     }
 }
 

@@ -11,18 +11,19 @@ mod untrusted;
 
 use std::ffi::OsString;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 
 pub(crate) use self::home::without_comments;
 use self::untrusted::Withheld;
 use super::one_shot::OneShot;
-use super::{Call, Context, start_failure};
+use super::{Context, ProgramCall, start_failure};
+use crate::diagnostics;
 use crate::stream::gemini::Gemini;
 use crate::turn_input::{Permissions, Trust};
 use crate::verdict::Failure;
 
 /// Prepares a call.
-pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
+pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let turn_input = context.turn_input;
     let withheld = match turn_input.trust {
         Trust::Trusted => Withheld::default(),
@@ -56,7 +57,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<Call, Failure> {
     let (prompt, notes) = inert::inert(&turn_input.prompt, &turn_input.cwd);
     diagnostics.extend(notes);
     let dialogue = OneShot::new(Gemini::new(turn_input.limits.reply_bytes), prompt.into_owned());
-    Ok(Call { args, env, dialogue: Box::new(dialogue), diagnostics, counts_sessions: false })
+    Ok(ProgramCall { args, env, dialogue: Box::new(dialogue), diagnostics, counts_sessions: false })
 }
 
 fn approval(permissions: Permissions) -> &'static str {
@@ -70,17 +71,17 @@ fn approval(permissions: Permissions) -> &'static str {
 
 fn system_text_notes(system: &str) -> Vec<Diagnostic> {
     let replaced = "gemini puts the system text in place of its own instructions";
-    let mut notes = vec![Diagnostic::new(Code::AgentSystemReplaced, replaced)];
+    let mut notes = vec![Diagnostic::new(diagnostics::AGENT_SYSTEM_REPLACED, replaced)];
     if ["${AvailableTools}", "${AgentSkills}", "${SubAgents}"]
         .iter()
         .any(|variable| system.contains(variable))
     {
         let message = "gemini fills in the variables that the system text holds";
-        notes.push(Diagnostic::new(Code::AgentTextNotInert, message));
+        notes.push(Diagnostic::new(diagnostics::AGENT_TEXT_NOT_INERT, message));
     }
     if system.trim().len() != system.len() {
         let message = "gemini drops the white space around the system text";
-        notes.push(Diagnostic::new(Code::AgentTextNotInert, message));
+        notes.push(Diagnostic::new(diagnostics::AGENT_TEXT_NOT_INERT, message));
     }
     notes
 }

@@ -18,17 +18,17 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 
 pub use self::claude::TAIL as CLAUDE_TAIL;
 pub(crate) use self::gemini::without_comments;
 pub use self::stand_in::{Script, StandIn, Step};
 use crate::config::{Definition, Kind, is_option};
-use crate::event::{Event, EventKind};
+use crate::diagnostics;
 use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, Launch};
 use crate::redact::Redactor;
-use crate::turn::{Agent, Outcome, Turn, TurnSide};
+use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
 use crate::turn_input::{Permissions, ResumeHandle, TurnInput};
 use crate::verdict::{Failure, Reason, Verdict};
 
@@ -72,7 +72,7 @@ struct CliAgent {
 }
 
 /// What an adapter makes of a delivery.
-struct Call {
+struct ProgramCall {
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     dialogue: Box<dyn Dialogue>,
@@ -143,7 +143,7 @@ fn start_failure(message: impl Into<String>) -> Failure {
 }
 
 /// Prepares the call of a program.
-fn prepare(context: &Context<'_>) -> Result<Call, Failure> {
+fn prepare(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let given = [("model", context.model()), ("session", context.resume())];
     for (name, value) in given.into_iter().filter_map(|(name, value)| Some((name, value?))) {
         if is_option(value) {
@@ -165,26 +165,25 @@ fn prepare(context: &Context<'_>) -> Result<Call, Failure> {
 }
 
 impl Agent for CliAgent {
-    fn start(&self, turn_input: TurnInput) -> Turn {
+    fn start(&self, turn_input: TurnInput) -> AgentTurn {
         let agent = self.clone();
         let mut secrets = agent.host.env.clone();
         secrets.extend(os_pairs(&agent.definition.env));
-        let (turn, side, outcome) = Turn::open(Redactor::for_env(&secrets));
+        let (turn, side) = AgentTurn::open(Redactor::for_env(&secrets));
         tokio::spawn(async move {
             let result = agent.take_turn(&turn_input, &side).await;
-            let ended = result.unwrap_or_else(Outcome::failed);
-            let verdict = ended.verdict.clone();
-            side.send(Event::own(EventKind::Finished { verdict })).await;
-            drop(side);
-            // Nobody waits for the outcome of a turn that was dropped.
-            let _ = outcome.send(ended);
+            side.finish(result.unwrap_or_else(TurnResult::failed)).await;
         });
         turn
     }
 }
 
 impl CliAgent {
-    async fn take_turn(&self, turn_input: &TurnInput, side: &TurnSide) -> Result<Outcome, Failure> {
+    async fn take_turn(
+        &self,
+        turn_input: &TurnInput,
+        side: &TurnSide,
+    ) -> Result<TurnResult, Failure> {
         let private = process::private_dir(&self.host.temp_root).map_err(|error| {
             let root = self.host.temp_root.display();
             start_failure(format!("cannot make a directory in `{root}`: {error}"))
@@ -207,7 +206,7 @@ impl CliAgent {
             cwd: turn_input.cwd.clone(),
             private_dir: private.path().to_owned(),
         };
-        let ended = process::supervise(
+        let result = process::supervise(
             &launch,
             &self.host.guardian,
             call.dialogue.as_mut(),
@@ -216,8 +215,8 @@ impl CliAgent {
         )
         .await
         .map_err(|error| start_failure(error.to_string()))?;
-        tracing::debug!(agent = self.definition.kind.name(), verdict = %ended.account.verdict, "turn ended");
-        Ok(outcome(&context, call, ended, side).await)
+        tracing::debug!(agent = self.definition.kind.name(), verdict = %result.verdict, "turn ended");
+        Ok(complete(&context, call, result, side).await)
     }
 
     /// Returns the whole environment of a child: inherited, configured, then what the adapter needs.
@@ -239,59 +238,49 @@ fn os_pairs(env: &BTreeMap<String, String>) -> impl Iterator<Item = (OsString, O
     env.iter().map(|(key, value)| (key.into(), value.into()))
 }
 
-async fn outcome(
+/// Completes a result with what the adapter knows: its own diagnostics, the tokens of this turn alone, and
+/// the handle that resumes the session.
+async fn complete(
     context: &Context<'_>,
-    call: Call,
-    ended: process::Ended,
+    call: ProgramCall,
+    mut result: TurnResult,
     side: &TurnSide,
-) -> Outcome {
-    let mut account = ended.account;
+) -> TurnResult {
     let turn_input = context.turn_input;
-    let mut diagnostics = call.diagnostics;
-    diagnostics.append(&mut account.diagnostics);
-    if matches!(&account.verdict, Verdict::Failed(failure) if failure.reason == Reason::Session) {
-        // A session that was not found is none to go on with, whatever it was called.
-        account.session = None;
-    }
-    if let (Some(asked), Some(session)) = (context.resume(), &account.session)
+    result.diagnostics.splice(..0, call.diagnostics);
+    let is_lost =
+        matches!(&result.verdict, Verdict::Failed(failure) if failure.reason == Reason::Session);
+    // A session that was not found cannot be resumed.
+    let session = call.dialogue.session().filter(|_| !is_lost);
+    if let (Some(asked), Some(session)) = (context.resume(), session)
         && asked != session
     {
         let message = format!("session {asked} was to be resumed, and {session} was begun");
-        let anew = Diagnostic::new(Code::AgentSessionAnew, message);
+        let anew = Diagnostic::new(diagnostics::AGENT_SESSION_ANEW, message);
         side.warn(anew.clone()).await;
-        diagnostics.push(anew);
+        result.diagnostics.push(anew);
     }
-    for diagnostic in &mut diagnostics {
+    for diagnostic in &mut result.diagnostics {
         side.redactor().redact_diagnostic(diagnostic);
     }
-    let counted = account.usage;
-    // A session that was begun anew counts from nothing.
+    // The count of a new session starts at zero.
     let resumed = turn_input
         .resume
         .as_ref()
-        .filter(|handle| account.session.as_ref().is_none_or(|session| *session == handle.session));
+        .filter(|handle| session.is_none_or(|session| *session == handle.session));
     let earlier = resumed.and_then(|handle| handle.used);
-    let usage = match (counted, earlier) {
-        (Some(total), Some(before)) if call.counts_sessions => Some(total.since(before)),
-        _ => counted,
-    };
-    let resume = account.session.map(|session| ResumeHandle {
-        session,
+    let counted = result.usage;
+    if call.counts_sessions {
+        result.usage = counted.map(|total| total.since(earlier.unwrap_or_default()));
+    }
+    result.resume = session.map(|session| ResumeHandle {
+        session: session.to_owned(),
         cwd: turn_input.cwd.clone(),
         model: context.model().map(str::to_owned),
-        // A turn without counts leaves the session where it was.
+        // A turn without counts leaves the count of the session unchanged.
         used: counted.or(earlier).filter(|_| call.counts_sessions),
     });
-    Outcome {
-        verdict: side.redactor().redact_verdict(account.verdict),
-        reply: account.reply,
-        usage,
-        cost_usd: account.cost_usd,
-        model: account.model,
-        resume,
-        diagnostics,
-        memory: None,
-    }
+    result
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The simplest dialogue: the prompt goes in, the input is closed, and the output is read to its end.
 
 use crate::process::{Dialogue, Input};
-use crate::stream::{Account, Reader, Sink};
+use crate::stream::{Reader, Sink};
+use crate::turn::TurnResult;
 use crate::verdict::Ending;
 
 /// Says a prompt once and reads the answer.
@@ -34,7 +35,11 @@ impl<R: Reader> Dialogue for OneShot<R> {
         self.reader.is_over()
     }
 
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         self.reader.finish(ending, sink)
+    }
+
+    fn session(&self) -> Option<&str> {
+        self.reader.session()
     }
 }

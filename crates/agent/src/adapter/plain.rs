@@ -1,17 +1,17 @@
 //! Any command: the prompt on standard input, the reply on standard output.
 
 use super::one_shot::OneShot;
-use super::{Call, Context};
+use super::{Context, ProgramCall};
 use crate::stream::plain::Plain;
 
 /// Prepares a call. A system text has no place of its own here and stands before the prompt.
-pub(super) fn call(context: &Context<'_>) -> Call {
+pub(super) fn call(context: &Context<'_>) -> ProgramCall {
     let turn_input = context.turn_input;
     let prompt = match &turn_input.system {
         Some(system) => format!("{system}\n\n{}", turn_input.prompt),
         None => turn_input.prompt.clone(),
     };
-    Call {
+    ProgramCall {
         args: context.users_args(),
         env: Vec::new(),
         dialogue: Box::new(OneShot::new(Plain::new(turn_input.limits.reply_bytes), prompt)),

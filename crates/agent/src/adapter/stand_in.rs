@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::event::{Event, EventKind, Part};
 use crate::redact::Redactor;
-use crate::turn::{Agent, Outcome, Turn, TurnSide};
+use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
 use crate::turn_input::{ResumeHandle, TurnInput};
 use crate::usage::Usage;
 use crate::verdict::{Failure, Verdict};
@@ -95,8 +95,8 @@ fn account_of(turn_input: &TurnInput) -> String {
 }
 
 impl Agent for StandIn {
-    fn start(&self, turn_input: TurnInput) -> Turn {
-        let (turn, side, outcome) = Turn::open(Redactor::default());
+    fn start(&self, turn_input: TurnInput) -> AgentTurn {
+        let (turn, side) = AgentTurn::open(Redactor::default());
         let (number, steps) = self.next_steps(&turn_input);
         let pace = self.pace;
         tokio::spawn(async move {
@@ -104,11 +104,8 @@ impl Agent for StandIn {
                 Some(handle) => handle.session.clone(),
                 None => format!("stand-in-{number}"),
             };
-            let ended = perform(&turn_input, &session, Performance { steps, pace }, &side).await;
-            let verdict = ended.verdict.clone();
-            side.send(Event::own(EventKind::Finished { verdict })).await;
-            drop(side);
-            let _ = outcome.send(ended);
+            let result = perform(&turn_input, &session, Performance { steps, pace }, &side).await;
+            side.finish(result).await;
         });
         turn
     }
@@ -125,7 +122,7 @@ async fn perform(
     session: &str,
     performance: Performance,
     side: &TurnSide,
-) -> Outcome {
+) -> TurnResult {
     let Performance { steps, pace } = performance;
     let mut reply = String::new();
     let act = async {
@@ -150,24 +147,20 @@ async fn perform(
     // A quarter of the bytes, as everywhere in Convoke where nobody counted.
     let tokens = |bytes: usize| bytes.div_ceil(4) as u64;
     let system = turn_input.system.as_ref().map_or(0, String::len);
-    Outcome {
-        verdict,
+    TurnResult {
         usage: Some(Usage {
             input: tokens(turn_input.prompt.len() + system),
             output: tokens(reply.len()),
             ..Usage::default()
         }),
         reply,
-        cost_usd: None,
-        model: None,
         resume: Some(ResumeHandle {
             session: session.to_owned(),
             cwd: turn_input.cwd.clone(),
             model: None,
             used: None,
         }),
-        diagnostics: Vec::new(),
-        memory: None,
+        ..TurnResult::new(verdict)
     }
 }
 

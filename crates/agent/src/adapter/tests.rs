@@ -198,7 +198,7 @@ fn claude_follows_a_projects_settings_only_when_they_are_trusted() {
 }
 
 /// Prepares a call of gemini in an untrusted directory.
-fn untrusted_gemini(cwd: &Path, env: &[(&str, &OsStr)]) -> Result<Call, Failure> {
+fn untrusted_gemini(cwd: &Path, env: &[(&str, &OsStr)]) -> Result<ProgramCall, Failure> {
     let state = tempfile::tempdir().unwrap();
     let host = Host {
         guardian: Guardian::from_program("/none"),
@@ -217,7 +217,7 @@ fn untrusted_gemini(cwd: &Path, env: &[(&str, &OsStr)]) -> Result<Call, Failure>
     })
 }
 
-fn value_of<'c>(call: &'c Call, name: &str) -> Option<&'c OsStr> {
+fn value_of<'c>(call: &'c ProgramCall, name: &str) -> Option<&'c OsStr> {
     call.env.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_os_str())
 }
 
@@ -304,13 +304,17 @@ fn codex_is_signed_in_with_the_users_key_before_its_thread_begins() {
 }
 
 /// Takes a turn of codex's app-server that writes these lines.
-async fn codex_turn(resume: Option<ResumeHandle>, lines: &[&str]) -> Outcome {
+async fn codex_turn(resume: Option<ResumeHandle>, lines: &[&str]) -> TurnResult {
     let done =
         r#"{"method":"turn/completed","params":{"threadId":"t1","turn":{"status":"completed"}}}"#;
     codex_turn_ending(resume, lines, done).await
 }
 
-async fn codex_turn_ending(resume: Option<ResumeHandle>, lines: &[&str], closing: &str) -> Outcome {
+async fn codex_turn_ending(
+    resume: Option<ResumeHandle>,
+    lines: &[&str],
+    closing: &str,
+) -> TurnResult {
     let dir = tempfile::tempdir().unwrap();
     let host = Host {
         guardian: Guardian::from_program("/none"),
@@ -333,16 +337,16 @@ async fn codex_turn_ending(resume: Option<ResumeHandle>, lines: &[&str], closing
         call.dialogue.line(line.as_bytes(), &mut |_| {});
     }
     let ending = Ending { exit: Exit::Code(0), stop: None, stderr: "" };
-    let account = call.dialogue.finish(&ending, &mut |_| {});
-    let (_turn, side, _outcome) = Turn::open(Redactor::for_env(&[]));
-    outcome(&context, call, process::Ended { account, stderr: String::new() }, &side).await
+    let result = call.dialogue.finish(&ending, &mut |_| {});
+    let (_turn, side) = AgentTurn::open(Redactor::for_env(&[]));
+    complete(&context, call, result, &side).await
 }
 
 #[tokio::test]
 async fn a_resumed_turn_of_codex_counts_what_it_used_itself() {
     let first = r#"{"method":"thread/tokenUsage/updated","params":{"threadId":"t1","tokenUsage":{"total":{"inputTokens":9060},"last":{"inputTokens":9060}}}}"#;
     let second = r#"{"method":"thread/tokenUsage/updated","params":{"threadId":"t1","tokenUsage":{"total":{"inputTokens":19240},"last":{"inputTokens":10180}}}}"#;
-    let input = |outcome: &Outcome| outcome.usage.map(|usage| usage.input);
+    let input = |outcome: &TurnResult| outcome.usage.map(|usage| usage.input);
     let begun = codex_turn(None, &[first]).await;
     assert_eq!(input(&begun), Some(9060));
     // A turn that says nothing of tokens does not make the next one count the whole session.

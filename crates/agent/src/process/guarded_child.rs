@@ -79,7 +79,7 @@ pub struct Pipes {
 
 /// How a held child ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct ChildEnd {
     /// How the child ended.
     pub exit: Exit,
     /// How many processes it left behind, which were ended.
@@ -88,11 +88,11 @@ pub struct Report {
     pub problem: Option<String>,
 }
 
-impl Report {
-    /// Creates the report on a child whose end nobody saw.
-    pub fn unseen() -> Self {
+impl ChildEnd {
+    /// Creates the end of a child whose exit status is unknown.
+    pub fn unknown() -> Self {
         let problem = "the guardian process did not report the end".to_owned();
-        Self { exit: Exit::Unseen, left: 0, problem: Some(problem) }
+        Self { exit: Exit::Unknown, left: 0, problem: Some(problem) }
     }
 }
 
@@ -140,7 +140,7 @@ impl GuardedChild {
             control,
             reports: BufReader::new(reports).lines(),
             private_dir: launch.private_dir.clone(),
-            exit: Exit::Unseen,
+            exit: Exit::Unknown,
             left: None,
             problem: None,
         };
@@ -160,11 +160,11 @@ impl GuardedChild {
 
     /// Waits until the child and everything that it started have ended. May be called again after it
     /// was dropped half-way.
-    pub async fn ended(&mut self) -> Report {
+    pub async fn ended(&mut self) -> ChildEnd {
         while let Ok(Some(line)) = self.reports.next_line().await {
             match line.split_once(' ') {
-                Some(("exit", code)) => self.exit = code.parse().map_or(Exit::Unseen, Exit::Code),
-                Some(("signal", n)) => self.exit = n.parse().map_or(Exit::Unseen, Exit::Signal),
+                Some(("exit", code)) => self.exit = code.parse().map_or(Exit::Unknown, Exit::Code),
+                Some(("signal", n)) => self.exit = n.parse().map_or(Exit::Unknown, Exit::Signal),
                 Some(("left", count)) => self.left = count.parse().ok(),
                 Some(("error", problem)) => self.problem = Some(problem.to_owned()),
                 _ => {}
@@ -176,7 +176,7 @@ impl GuardedChild {
             // The guardian went without a report: somebody killed it.
             None => self.end_marked().await,
         };
-        Report { exit: self.exit, left, problem: self.problem.clone() }
+        ChildEnd { exit: self.exit, left, problem: self.problem.clone() }
     }
 }
 

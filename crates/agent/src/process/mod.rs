@@ -14,8 +14,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 pub use self::guarded_child::{StartError, private_dir};
-pub use self::supervise::{Ended, supervise};
-use crate::stream::{Account, Sink};
+pub use self::supervise::supervise;
+use crate::stream::Sink;
+use crate::turn::TurnResult;
 use crate::verdict::Ending;
 
 /// A program to start.
@@ -47,8 +48,11 @@ pub trait Dialogue: Send {
     /// Returns whether the agent has closed its turn, so that its process has no reason to go on.
     fn is_over(&self) -> bool;
 
-    /// Closes the account of the turn.
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account;
+    /// Returns the result of the turn, after the last line.
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult;
+
+    /// Returns the id of the agent's session, once the agent has named it.
+    fn session(&self) -> Option<&str>;
 }
 
 /// What is written to a child's standard input.

@@ -3,20 +3,21 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::guarded_child::{GuardedChild, Pipes, Report, StartError};
+use super::guarded_child::{ChildEnd, GuardedChild, Pipes, StartError};
 use super::guardian::Guardian;
 use super::{Dialogue, Input, Launch};
+use crate::diagnostics;
 use crate::event::{Event, EventKind};
 use crate::redact::Redactor;
 use crate::stream::lines::Lines;
-use crate::stream::{Account, reason_in_words};
-use crate::turn::TurnSide;
+use crate::stream::reason_in_words;
+use crate::turn::{TurnResult, TurnSide};
 use crate::turn_input::Limits;
 use crate::verdict::{Ending, Reason, TerminationCause};
 
@@ -33,15 +34,6 @@ const END_LIMIT: Duration = Duration::from_secs(45);
 /// How long output may still come when everything has ended.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
-/// How a supervised turn ended.
-#[derive(Debug)]
-pub struct Ended {
-    /// What the turn came to.
-    pub account: Account,
-    /// The last of the error output.
-    pub stderr: String,
-}
-
 /// Starts a program, holds the dialogue with it, and returns when it and all that it started are gone.
 pub async fn supervise(
     launch: &Launch,
@@ -49,7 +41,7 @@ pub async fn supervise(
     dialogue: &mut dyn Dialogue,
     limits: &Limits,
     side: &TurnSide,
-) -> Result<Ended, StartError> {
+) -> Result<TurnResult, StartError> {
     let (held, pipes) = GuardedChild::start(launch, guardian).await?;
     let Pipes { stdin, mut stdout, mut stderr } = pipes;
     let mut watch = Watch::new(held, stdin, dialogue, side.redactor(), *limits);
@@ -74,7 +66,7 @@ pub async fn supervise(
                 report = watch.late().await;
             }
             () = side.has_room(), if !watch.waiting.is_empty() => {
-                side.hand_on(&mut watch.waiting);
+                side.send_waiting(&mut watch.waiting);
                 watch.listen_on();
             }
             count = read(&mut stdout, &mut out), if out_open && room => {
@@ -93,7 +85,7 @@ pub async fn supervise(
             }
         }
     }
-    let report = report.unwrap_or_else(Report::unseen);
+    let report = report.unwrap_or_else(ChildEnd::unknown);
     watch.drain(&mut stderr, &mut err).await;
     Ok(watch.close(report, side).await)
 }
@@ -295,14 +287,14 @@ impl<'d> Watch<'d> {
     }
 
     /// Climbs to the next rung when the time on this one is over.
-    async fn late(&mut self) -> Option<Report> {
+    async fn late(&mut self) -> Option<ChildEnd> {
         match self.rung {
             Rung::Running => self.stop(TerminationCause::TimedOut).await,
             Rung::Asked => self.interrupt().await,
             Rung::Leaving | Rung::Interrupted => self.kill().await,
             // Not even the guardian answers; dropping our end is all that is left.
             Rung::Killed | Rung::Ended => {
-                return Some(Report::unseen());
+                return Some(ChildEnd::unknown());
             }
         }
         None
@@ -316,7 +308,7 @@ impl<'d> Watch<'d> {
         }
     }
 
-    async fn close(mut self, report: Report, side: &TurnSide) -> Ended {
+    async fn close(mut self, report: ChildEnd, side: &TurnSide) -> TurnResult {
         let mut bytes: Vec<u8> = self.stderr.into();
         if let Some(problem) = &report.problem {
             bytes.extend_from_slice(problem.as_bytes());
@@ -326,13 +318,15 @@ impl<'d> Watch<'d> {
         let ending = Ending { exit: report.exit, stop: self.stop, stderr: &stderr };
         let waiting = &mut self.waiting;
         let redactor = self.redactor;
-        let mut account = self.dialogue.finish(&ending, &mut |event| {
+        let mut result = self.dialogue.finish(&ending, &mut |event| {
             waiting.push_back(redactor.redact_notice(event.into_owned()));
         });
         let mut notes = Vec::new();
         if report.left > 0 {
             let message = format!("{} processes were left behind and ended", report.left);
-            notes.push(Diagnostic::new(Code::AgentProcessesLeft, message).with_count(report.left));
+            notes.push(
+                Diagnostic::new(diagnostics::AGENT_PROCESSES_LEFT, message).with_count(report.left),
+            );
         }
         if self.lines.too_long() > 0 {
             let message = format!(
@@ -341,17 +335,18 @@ impl<'d> Watch<'d> {
                 self.limits.line_bytes
             );
             notes.push(
-                Diagnostic::new(Code::AgentLineTooLong, message).with_count(self.lines.too_long()),
+                Diagnostic::new(diagnostics::AGENT_LINE_TOO_LONG, message)
+                    .with_count(self.lines.too_long()),
             );
         }
         for note in notes {
             waiting.push_back(Event::own(EventKind::Warning(note.clone())));
-            account.diagnostics.push(note);
+            result.diagnostics.push(note);
         }
         for event in self.waiting {
             side.send(event).await;
         }
-        Ended { account, stderr }
+        result
     }
 }
 

@@ -10,13 +10,15 @@ mod wire;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use serde_json::value::RawValue;
 
 use self::wire::{Block, Counts, Edit, Line, TextBlock, Todos};
 use super::lenient::{Object, Text};
-use super::{Account, Reader, Sink, Tally, explain_ending, reason_in_words};
+use super::{Reader, Sink, TurnProgress, explain_ending, reason_in_words};
+use crate::diagnostics;
 use crate::event::{Event, EventKind, FileChange, Part, TodoItem, TodoState};
+use crate::turn::TurnResult;
 use crate::verdict::{Ending, Failure, Reason, Verdict};
 
 /// Subtypes of `system` that say nothing which a turn's reader needs.
@@ -94,7 +96,7 @@ const QUIET_DELTA: &[&str] = &["input_json_delta", "signature_delta", "citations
 /// Reads the events of one turn.
 #[derive(Debug)]
 pub struct Claude {
-    tally: Tally,
+    tally: TurnProgress,
     /// Calls of tools that write a file, until their result says whether they did.
     edits: HashMap<String, (String, &'static str)>,
     /// The last error that the program wrote in the model's place: its label, and its words.
@@ -106,7 +108,7 @@ impl Claude {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
         Self {
-            tally: Tally::new(reply_limit),
+            tally: TurnProgress::new(reply_limit),
             edits: HashMap::new(),
             error: None,
             synthetic: false,
@@ -291,7 +293,7 @@ impl Claude {
         for denial in std::mem::take(&mut event.permission_denials).objects() {
             let tool = denial.tool_name.as_str();
             let message = format!("the tool `{tool}` was denied");
-            self.tally.warn(Diagnostic::new(Code::AgentToolDenied, message), sink);
+            self.tally.warn(Diagnostic::new(diagnostics::AGENT_TOOL_DENIED, message), sink);
         }
         let verdict = self.closing(&event);
         if verdict == Verdict::Done {
@@ -302,7 +304,7 @@ impl Claude {
             }
             if self.synthetic && event.num_turns.0 == Some(0) {
                 let message = "the program took the prompt for a command of its own";
-                self.tally.warn(Diagnostic::new(Code::AgentAnsweredItself, message), sink);
+                self.tally.warn(Diagnostic::new(diagnostics::AGENT_ANSWERED_ITSELF, message), sink);
             }
         }
         self.tally.closing = Some(verdict);
@@ -393,7 +395,11 @@ impl Reader for Claude {
         self.tally.closing.is_some()
     }
 
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+    fn session(&self) -> Option<&str> {
+        self.tally.session.as_deref()
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         let error = self.error.take();
         let explain = |ending: &Ending<'_>| match error {
             Some((label, words)) if !words.is_empty() => {
@@ -426,7 +432,7 @@ fn todo_items<'a>(tool: &str, input: &'a str) -> Option<Vec<TodoItem<'a>>> {
     let list: Todos<'a> = serde_json::from_str(input).ok()?;
     let items = list.todos.objects().map(|todo| TodoItem {
         text: todo.content.into_text(),
-        state: TodoState::from_word(todo.status.as_str()),
+        state: TodoState::parse(todo.status.as_str()),
     });
     Some(items.collect())
 }

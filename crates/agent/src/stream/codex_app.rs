@@ -5,15 +5,17 @@
 
 use std::borrow::Cow;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::codex_item::{self, Counts, Item, Phase};
 use super::codex_trouble::{Retry, Trouble, failure};
 use super::lenient::{Flag, List, Number, Object, Text};
-use super::{Account, Reader, Sink, Tally, explain_ending};
+use super::{Reader, Sink, TurnProgress, explain_ending};
+use crate::diagnostics;
 use crate::event::{Event, EventKind, Part, TodoItem, TodoState};
+use crate::turn::TurnResult;
 use crate::usage::Usage;
 use crate::verdict::{Ending, Failure, Reason, Verdict};
 
@@ -85,7 +87,7 @@ pub enum Message {
 /// Reads the messages of one turn.
 #[derive(Debug)]
 pub struct CodexApp {
-    tally: Tally,
+    tally: TurnProgress,
     /// What the thread had used before this turn, which is no news while the turn runs.
     before: Usage,
     trouble: Trouble,
@@ -95,7 +97,7 @@ impl CodexApp {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
         Self {
-            tally: Tally::new(reply_limit),
+            tally: TurnProgress::new(reply_limit),
             before: Usage::default(),
             trouble: Trouble::default(),
         }
@@ -177,7 +179,7 @@ impl CodexApp {
             "turn/plan/updated" => {
                 let items = params.plan.objects().map(|step| TodoItem {
                     text: step.step.into_text(),
-                    state: TodoState::from_word(step.status.as_str()),
+                    state: TodoState::parse(step.status.as_str()),
                 });
                 let items = items.collect();
                 emit(sink, EventKind::Todo { items });
@@ -208,7 +210,7 @@ impl CodexApp {
             }
             "warning" | "configWarning" | "guardianWarning" | "deprecationNotice" => {
                 let notice = params.message.0.or(params.summary.0).unwrap_or_default();
-                tally.warn(Diagnostic::new(Code::AgentNotice, notice), sink);
+                tally.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, notice), sink);
             }
             "turn/completed" if !foreign => {
                 let verdict = closing(params.turn.0.unwrap_or_default());
@@ -231,7 +233,11 @@ impl Reader for CodexApp {
         self.tally.closing.is_some()
     }
 
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+    fn session(&self) -> Option<&str> {
+        self.tally.session.as_deref()
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         let trouble = self.trouble.at_end(ending, &mut self.tally, sink);
         self.tally.close(ending, |ending| trouble.unwrap_or_else(|| explain_ending(ending)), sink)
     }

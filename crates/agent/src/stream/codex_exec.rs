@@ -9,21 +9,22 @@ use serde::Deserialize;
 use super::codex_item::{self, Counts, Item, Message, Phase};
 use super::codex_trouble::{Retry, Trouble, failure};
 use super::lenient::{Object, Text};
-use super::{Account, Reader, Sink, Tally, explain_ending};
+use super::{Reader, Sink, TurnProgress, explain_ending};
 use crate::event::{Event, EventKind};
+use crate::turn::TurnResult;
 use crate::verdict::{Ending, Verdict};
 
 /// Reads the events of one turn.
 #[derive(Debug)]
 pub struct CodexExec {
-    tally: Tally,
+    tally: TurnProgress,
     trouble: Trouble,
 }
 
 impl CodexExec {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
-        Self { tally: Tally::new(reply_limit), trouble: Trouble::default() }
+        Self { tally: TurnProgress::new(reply_limit), trouble: Trouble::default() }
     }
 
     fn read(&mut self, event: Line<'_>, line: &str, sink: &mut Sink<'_>) {
@@ -88,7 +89,11 @@ impl Reader for CodexExec {
         self.tally.closing.is_some()
     }
 
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+    fn session(&self) -> Option<&str> {
+        self.tally.session.as_deref()
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         let trouble = self.trouble.at_end(ending, &mut self.tally, sink);
         self.tally.close(ending, |ending| trouble.unwrap_or_else(|| explain_ending(ending)), sink)
     }

@@ -3,12 +3,13 @@
 
 use std::borrow::Cow;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::lenient::{Flag, List, Number, Object, Text};
-use super::{Sink, Tally};
+use super::{Sink, TurnProgress};
+use crate::diagnostics;
 use crate::event::{Event, EventKind, FileChange, Part, TodoItem, TodoState};
 use crate::usage::Usage;
 
@@ -26,7 +27,7 @@ pub(super) fn read(
     phase: Phase,
     sub_agent: Option<&str>,
     line: &str,
-    tally: &mut Tally,
+    tally: &mut TurnProgress,
     sink: &mut Sink<'_>,
 ) {
     let mut emit = |kind| sink(Event::of(sub_agent.map(Cow::Borrowed), kind));
@@ -61,7 +62,7 @@ pub(super) fn read(
             emit(EventKind::Todo { items: items.collect() });
         }
         ("error", Phase::Completed) => {
-            tally.warn(Diagnostic::new(Code::AgentNotice, item.message.into_text()), sink);
+            tally.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, item.message.into_text()), sink);
         }
         (
             "agent_message" | "agentMessage" | "reasoning" | "error" | "userMessage"

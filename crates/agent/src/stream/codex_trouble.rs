@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 
 use super::words::{plain_words, status_in_words};
-use super::{Sink, Tally, reason_in_words};
+use super::{Sink, TurnProgress, reason_in_words};
+use crate::diagnostics;
 use crate::event::{Event, EventKind};
 use crate::verdict::{Ending, Failure, Reason, Verdict};
 
@@ -48,7 +49,7 @@ impl<'m> Retry<'m> {
     }
 
     /// Tells of it. What was said of the answer so far is void.
-    pub fn tell(self, tally: &mut Tally, sink: &mut Sink<'_>) {
+    pub fn tell(self, tally: &mut TurnProgress, sink: &mut Sink<'_>) {
         tally.forget_preview();
         sink(Event::own(EventKind::Retry {
             attempt: tally.attempt(self.attempt),
@@ -67,20 +68,20 @@ pub(super) struct Trouble(Option<String>);
 
 impl Trouble {
     /// Takes note of an error.
-    pub fn told(&mut self, message: String, tally: &mut Tally, sink: &mut Sink<'_>) {
+    pub fn told(&mut self, message: String, tally: &mut TurnProgress, sink: &mut Sink<'_>) {
         self.passed(tally, sink);
         self.0 = Some(message);
     }
 
     /// The turn went on: the error was a notice.
-    pub fn passed(&mut self, tally: &mut Tally, sink: &mut Sink<'_>) {
+    pub fn passed(&mut self, tally: &mut TurnProgress, sink: &mut Sink<'_>) {
         if let Some(message) = self.0.take() {
-            tally.warn(Diagnostic::new(Code::AgentNotice, plain_words(message)), sink);
+            tally.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, plain_words(message)), sink);
         }
     }
 
     /// The turn was closed with this verdict.
-    pub fn ended(&mut self, verdict: &Verdict, tally: &mut Tally, sink: &mut Sink<'_>) {
+    pub fn ended(&mut self, verdict: &Verdict, tally: &mut TurnProgress, sink: &mut Sink<'_>) {
         let said = self.0.take_if(|message| match verdict {
             Verdict::Failed(failure) => plain_words(message.clone()) == failure.message,
             _ => false,
@@ -94,7 +95,7 @@ impl Trouble {
     pub fn at_end(
         &mut self,
         ending: &Ending<'_>,
-        tally: &mut Tally,
+        tally: &mut TurnProgress,
         sink: &mut Sink<'_>,
     ) -> Option<Failure> {
         if ending.stop.is_some() {

@@ -7,21 +7,23 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::lenient::{Flag, List, Number, Object, Text};
 use super::words::plain_words;
-use super::{Account, Reader, Sink, Tally, explain_ending, reason_in_words};
+use super::{Reader, Sink, TurnProgress, explain_ending, reason_in_words};
+use crate::diagnostics;
 use crate::event::{Event, EventKind, FileChange, Part, TodoItem, TodoState};
+use crate::turn::TurnResult;
 use crate::usage::Usage;
 use crate::verdict::{Ending, Exit, Failure, Reason, Verdict};
 
 /// Reads the events of one turn.
 #[derive(Debug)]
 pub struct Gemini {
-    tally: Tally,
+    tally: TurnProgress,
     /// The text that the chunks since the last tool call make up.
     text: String,
     text_limit: usize,
@@ -35,7 +37,7 @@ impl Gemini {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
         Self {
-            tally: Tally::new(reply_limit),
+            tally: TurnProgress::new(reply_limit),
             text: String::new(),
             text_limit: reply_limit,
             edits: HashMap::new(),
@@ -68,7 +70,7 @@ impl Gemini {
             "error" => {
                 let message = event.message.into_text().into_owned();
                 self.last_error = Some(message.clone());
-                self.tally.warn(Diagnostic::new(Code::AgentNotice, message), sink);
+                self.tally.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, message), sink);
             }
             "result" => {
                 self.end_text(sink);
@@ -166,7 +168,7 @@ impl Gemini {
         self.tally.noise(&json[values.byte_offset()..]);
         self.tally.session = document.session_id.0.as_deref().map(str::to_owned);
         for warning in document.warnings.items {
-            let notice = Diagnostic::new(Code::AgentNotice, warning.into_text());
+            let notice = Diagnostic::new(diagnostics::AGENT_NOTICE, warning.into_text());
             self.tally.warn(notice, sink);
         }
         if let Some(usage) = document.stats.0.map(DocumentStats::usage) {
@@ -207,7 +209,11 @@ impl Reader for Gemini {
         self.tally.closing.is_some()
     }
 
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+    fn session(&self) -> Option<&str> {
+        self.tally.session.as_deref()
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         if let Some(document) = self.document.take() {
             let json = self.tally.json(&document);
             self.read_document(&json, sink);
@@ -267,7 +273,7 @@ fn todo_items<'a>(tool: &str, input: &'a str) -> Option<Vec<TodoItem<'a>>> {
     let list: Todos<'a> = serde_json::from_str(input).ok()?;
     let items = list.todos.objects().map(|todo| TodoItem {
         text: todo.description.into_text(),
-        state: TodoState::from_word(todo.status.as_str()),
+        state: TodoState::parse(todo.status.as_str()),
     });
     Some(items.collect())
 }

@@ -1,7 +1,7 @@
 //! Streams: what each vendor's CLI writes to standard output, read into [`Event`]s.
 //!
-//! A reader takes one line after the other and keeps nothing of them but the account of the turn. It
-//! does no I/O, so that everything that a CLI can write is tested without one.
+//! A reader parses line by line and keeps only the [`TurnProgress`]. It does no I/O, so that any output
+//! of a CLI can be tested without one.
 
 pub mod claude;
 pub mod codex_app;
@@ -18,12 +18,14 @@ mod words;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use serde::Deserialize;
 
 use self::lenient::Text;
 pub(crate) use self::words::{explain_ending, reason_in_words};
+use crate::diagnostics;
 use crate::event::{Event, EventKind};
+use crate::turn::TurnResult;
 use crate::usage::Usage;
 use crate::verdict::{Ending, Exit, Failure, Verdict, decide};
 
@@ -41,34 +43,17 @@ pub trait Reader: Send {
     /// Returns whether the agent has closed its turn.
     fn is_over(&self) -> bool;
 
-    /// Returns the account of the turn, after the last line.
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account;
+    /// Returns the id of the agent's session, once the agent has named it.
+    fn session(&self) -> Option<&str>;
+
+    /// Returns the result of the turn, after the last line. It has no handle to resume with: a reader
+    /// does not know what else the session depends on.
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult;
 }
 
-/// What a turn came to.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Account {
-    /// How it ended.
-    pub verdict: Verdict,
-    /// The agent's reply; what there is of it when the turn was not done.
-    pub reply: String,
-    /// The tokens, when the agent counted them.
-    pub usage: Option<Usage>,
-    /// The money, when the agent counted it, in US dollars.
-    pub cost_usd: Option<f64>,
-    /// The session, when the agent named it.
-    pub session: Option<String>,
-    /// The model, when the agent named it.
-    pub model: Option<String>,
-    /// The kinds of events that are not known, each once.
-    pub unknown: Vec<String>,
-    /// What a user should know.
-    pub diagnostics: Vec<Diagnostic>,
-}
-
-/// The account while it grows: what all readers share.
+/// The result of a turn while its output is read; shared by all readers.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct TurnProgress {
     pub session: Option<String>,
     pub model: Option<String>,
     pub usage: Option<Usage>,
@@ -89,7 +74,7 @@ pub(crate) struct Tally {
     diagnostics: Vec<Diagnostic>,
 }
 
-impl Tally {
+impl TurnProgress {
     pub fn new(reply_limit: usize) -> Self {
         Self {
             session: None,
@@ -166,7 +151,7 @@ impl Tally {
         self.attempts = 0;
     }
 
-    /// Warns, in the stream and in the account. The account holds what is said again once, with a count.
+    /// Warns, in the stream and in the result. The result holds a repeated warning once, with a count.
     pub fn warn(&mut self, diagnostic: Diagnostic, sink: &mut Sink<'_>) {
         sink(Event::own(EventKind::Warning(diagnostic.clone())));
         let said = self.diagnostics.iter_mut().rev().take(SAID_AGAIN);
@@ -184,10 +169,10 @@ impl Tally {
             name: Cow::Borrowed(name),
             json: Cow::Borrowed(line),
         }));
-        // A stream of ever new kinds must not grow the account without end.
+        // A stream of ever new kinds must not grow the progress without end.
         if self.unknown.len() < 64 && self.unknown.insert(name.to_owned()) {
             let message = format!("events of the kind `{name}` are not known");
-            self.warn(Diagnostic::new(Code::AgentEventUnknown, message), sink);
+            self.warn(Diagnostic::new(diagnostics::AGENT_EVENT_UNKNOWN, message), sink);
         }
     }
 
@@ -228,16 +213,17 @@ impl Tally {
         }
     }
 
-    /// Closes the account.
+    /// Determines the verdict and returns the result.
     pub fn close(
         &mut self,
         ending: &Ending<'_>,
         explain: impl FnOnce(&Ending<'_>) -> Failure,
         sink: &mut Sink<'_>,
-    ) -> Account {
+    ) -> TurnResult {
         if self.noise > 0 {
             let message = format!("{} of output {} no event", lines(self.noise), is(self.noise));
-            let noise = Diagnostic::new(Code::AgentOutputNoise, message).with_count(self.noise);
+            let noise =
+                Diagnostic::new(diagnostics::AGENT_OUTPUT_NOISE, message).with_count(self.noise);
             self.warn(noise, sink);
         }
         if self.damaged > 0 {
@@ -246,8 +232,8 @@ impl Tally {
                 lines(self.damaged),
                 has(self.damaged)
             );
-            let damage =
-                Diagnostic::new(Code::AgentOutputDamaged, message).with_count(self.damaged);
+            let damage = Diagnostic::new(diagnostics::AGENT_OUTPUT_DAMAGED, message)
+                .with_count(self.damaged);
             self.warn(damage, sink);
         }
         if self.reply_cut > 0 {
@@ -255,8 +241,8 @@ impl Tally {
                 "the reply is over {} bytes; its last {} were cut",
                 self.reply_limit, self.reply_cut
             );
-            let cut =
-                Diagnostic::new(Code::AgentReplyTruncated, message).with_bytes(self.reply_cut);
+            let cut = Diagnostic::new(diagnostics::AGENT_REPLY_TRUNCATED, message)
+                .with_bytes(self.reply_cut);
             self.warn(cut, sink);
         }
         let verdict = decide(self.closing.take(), ending, explain);
@@ -266,20 +252,18 @@ impl Tally {
         }
         if verdict == Verdict::Done
             && ending.stop.is_none()
-            && !matches!(ending.exit, Exit::Code(0) | Exit::Unseen)
+            && !matches!(ending.exit, Exit::Code(0) | Exit::Unknown)
         {
             let message = format!("the turn is done, and the program ended with {}", ending.exit);
-            self.warn(Diagnostic::new(Code::AgentExitDisagrees, message), sink);
+            self.warn(Diagnostic::new(diagnostics::AGENT_EXIT_DISAGREES, message), sink);
         }
-        Account {
-            verdict,
+        TurnResult {
             reply: std::mem::take(&mut self.reply),
             usage: self.usage,
             cost_usd: self.cost_usd,
-            session: self.session.take(),
             model: self.model.take(),
-            unknown: std::mem::take(&mut self.unknown).into_iter().collect(),
             diagnostics: std::mem::take(&mut self.diagnostics),
+            ..TurnResult::new(verdict)
         }
     }
 }
@@ -309,7 +293,7 @@ mod tests {
 
     #[test]
     fn the_reply_is_what_was_said_after_the_last_pause() {
-        let mut tally = Tally::new(100);
+        let mut tally = TurnProgress::new(100);
         tally.say("I will look.");
         tally.pause();
         tally.say("It is ");
@@ -320,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_long_reply_is_cut_at_a_character() {
-        let mut tally = Tally::new(5);
+        let mut tally = TurnProgress::new(5);
         tally.say("你好");
         assert_eq!((tally.reply.as_str(), tally.reply_cut), ("你", 3));
     }

@@ -4,14 +4,15 @@
 
 use std::borrow::Cow;
 
-use super::{Account, Reader, Sink, Tally, explain_ending};
+use super::{Reader, Sink, TurnProgress, explain_ending};
 use crate::event::{Event, EventKind, Part};
+use crate::turn::TurnResult;
 use crate::verdict::{Ending, Exit, Verdict};
 
 /// Reads the text of one turn.
 #[derive(Debug)]
 pub struct Plain {
-    tally: Tally,
+    tally: TurnProgress,
     text: String,
     limit: usize,
 }
@@ -19,7 +20,7 @@ pub struct Plain {
 impl Plain {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
-        Self { tally: Tally::new(reply_limit), text: String::new(), limit: reply_limit }
+        Self { tally: TurnProgress::new(reply_limit), text: String::new(), limit: reply_limit }
     }
 
     fn add(&mut self, line: &str, sink: &mut Sink<'_>) {
@@ -43,7 +44,11 @@ impl Reader for Plain {
         false
     }
 
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> Account {
+    fn session(&self) -> Option<&str> {
+        self.tally.session.as_deref()
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         let whole = self.text.trim_end_matches('\n').to_owned();
         if !whole.is_empty() {
             sink(Event::own(EventKind::Text { text: Cow::Borrowed(&whole), part: Part::Whole }));

@@ -3,9 +3,10 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
+use convoke_agent::TurnResult;
 use convoke_agent::stream::lines::Lines;
 use convoke_agent::stream::{
-    Account, Reader, claude::Claude, codex_app::CodexApp, codex_exec::CodexExec, gemini::Gemini,
+    Reader, claude::Claude, codex_app::CodexApp, codex_exec::CodexExec, gemini::Gemini,
     plain::Plain,
 };
 use convoke_agent::verdict::{Ending, Exit, TerminationCause};
@@ -25,6 +26,23 @@ pub struct Recording {
     arguments: Vec<String>,
     pub exit: Exit,
     stderr: String,
+}
+
+/// A recording as its reader read it.
+#[derive(Debug, PartialEq)]
+pub struct ReadTurn {
+    pub result: TurnResult,
+    pub session: Option<String>,
+}
+
+impl ReadTurn {
+    /// Returns the warnings about unknown kinds of events, one for each kind.
+    pub fn unknown_kinds(&self) -> Vec<&str> {
+        let diagnostics = self.result.diagnostics.iter();
+        let unknown =
+            diagnostics.filter(|it| it.code == convoke_agent::diagnostics::AGENT_EVENT_UNKNOWN);
+        unknown.map(|it| it.message.as_str()).collect()
+    }
 }
 
 /// Returns the recordings in a directory, in order.
@@ -72,7 +90,7 @@ impl Recording {
             exit: match code.map_err(|error| error.to_string())? {
                 Some(code @ ..0) => Exit::Signal(-code),
                 Some(code) => Exit::Code(code),
-                None => Exit::Unseen,
+                None => Exit::Unknown,
             },
             stderr: meta["stderr"].as_str().unwrap_or_default().to_owned(),
         })
@@ -153,12 +171,12 @@ impl Recording {
     }
 
     /// Reads the recording in chunks of this size.
-    pub fn read(&self, chunk: usize) -> Option<Account> {
+    pub fn read(&self, chunk: usize) -> Option<ReadTurn> {
         self.read_bytes(&self.output, chunk)
     }
 
     /// Reads other bytes in place of those that were recorded.
-    pub fn read_bytes(&self, output: &[u8], chunk: usize) -> Option<Account> {
+    pub fn read_bytes(&self, output: &[u8], chunk: usize) -> Option<ReadTurn> {
         let mut reader = self.reader()?;
         let mut lines = Lines::new(64 << 20);
         for bytes in output.chunks(chunk) {
@@ -168,9 +186,10 @@ impl Recording {
         let ending = Ending {
             exit: self.exit,
             // A recording without an exit code is of a program that outlived its recorder.
-            stop: (self.exit == Exit::Unseen).then_some(TerminationCause::TimedOut),
+            stop: (self.exit == Exit::Unknown).then_some(TerminationCause::TimedOut),
             stderr: &self.stderr,
         };
-        Some(reader.finish(&ending, &mut |_| {}))
+        let result = reader.finish(&ending, &mut |_| {});
+        Some(ReadTurn { result, session: reader.session().map(str::to_owned) })
     }
 }

@@ -6,7 +6,7 @@ use convoke_agent::Verdict;
 use convoke_agent::event::{Event as AgentEvent, EventKind, Part};
 use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Failure, Reason};
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use convoke_session::event::FailedTurn;
 use convoke_session::{Event, PersonMessage, StopReason, TurnId, TurnState};
 use crossterm::event::KeyCode;
@@ -18,6 +18,7 @@ use super::{Chat, Effect, Input, Waiting};
 use crate::history::{Past, PastMessage};
 use crate::sent_prompt::SentPrompt;
 use crate::user_action::PromptView;
+use convoke_session::diagnostics;
 
 fn does(turn: u64, member: &str, kind: EventKind<'static>) -> Event {
     Event::Agent { turn: TurnId(turn), member: member.into(), event: AgentEvent::own(kind) }
@@ -236,7 +237,7 @@ fn a_reply_stands_with_what_it_took() {
     chat.happen(message(2, "ada", &["lin", "sam"], "Two views, please."));
     chat.happen(queued(2, "lin"));
     chat.happen(ended(1, "ada", Verdict::Done, Some("msg-2")));
-    let diagnostic = Diagnostic::new(Code::MarkerUnresolved, "nobody is called `lim`");
+    let diagnostic = Diagnostic::new(diagnostics::MARKER_UNRESOLVED, "nobody is called `lim`");
     chat.happen(Event::Diagnostic { turn: None, diagnostic });
     chat.happen(Event::Task { task: "Ship it".to_owned(), by: "ada".into() });
     chat.happen(Event::TurnDropped { turn: TurnId(2), member: "lin".into() });
@@ -378,7 +379,7 @@ fn nothing_of_a_hostile_text_reaches_the_terminal() {
     chat.happen(message(1, &format!("ada{evil}"), &["you"], &text));
     chat.happen(started(1, "lin"));
     chat.happen(writes(1, "lin", "\u{1b}[2J\u{1b}[H\u{9d}0;x\u{9c}"));
-    let diagnostic = Diagnostic::new(Code::MarkerUnresolved, text.as_str());
+    let diagnostic = Diagnostic::new(diagnostics::MARKER_UNRESOLVED, text.as_str());
     chat.happen(Event::Diagnostic { turn: None, diagnostic });
     chat.happen(Event::Task { task: text.clone(), by: "ada".into() });
     chat.update(Input::Refused(text.clone()));

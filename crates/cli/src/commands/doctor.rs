@@ -7,7 +7,6 @@ use std::path::Path;
 use clap::Args;
 use convoke_agent::Vendor;
 use convoke_agent::vendor::SignInStatus;
-use convoke_core::Code;
 use convoke_inspect::HostEnvironment;
 use convoke_inspect::doctor::{
     AgentReport, Depth, Evidence, Finding, Level, Limit, Report, examine,
@@ -15,6 +14,7 @@ use convoke_inspect::doctor::{
 
 use crate::conversation::home::Home;
 use crate::diagnostics::Deny;
+use crate::diagnostics::own;
 use crate::figures::number;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
@@ -65,7 +65,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 /// The user's own agents, which every run reads first.
 fn broken_configuration(host_environment: &HostEnvironment) -> Option<Finding> {
     let wrong = Home::of(host_environment).read_catalog().err()?;
-    Some(Finding::new(Level::Problem, Code::DoctorConfiguration, wrong.to_string()))
+    Some(Finding::new(Level::Problem, own::DOCTOR_CONFIGURATION, wrong.to_string()))
 }
 
 fn vendors(names: &[String]) -> Result<Vec<Vendor>, UsageError> {

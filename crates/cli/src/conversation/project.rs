@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use convoke_agent::turn_input::Trust;
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use convoke_team::{AgentSettings, Team};
 
 use super::trust::TrustedDirectories;
 use crate::outcome::UsageError;
+use convoke_agent::diagnostics;
 
 /// The usual name of a team file.
 pub const TEAM_FILE: &str = "convoke.toml";
@@ -78,7 +79,7 @@ impl Project {
     pub fn left_out(&self, member: &str, setting: &str) -> Diagnostic {
         let how = self.how_to_trust();
         let message = format!("`member.{member}.{setting}` needs trust and was left out: {how}");
-        Diagnostic::new(Code::AgentSettingRefused, message).at_path(self.file.clone())
+        Diagnostic::new(diagnostics::AGENT_SETTING_REFUSED, message).at_path(self.file.clone())
     }
 
     /// Reads a team file's text.

@@ -12,7 +12,7 @@ use convoke_agent::config::Kind;
 use convoke_agent::id::ThreadId;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::redact::Redactor;
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use convoke_inspect::HostEnvironment;
 use convoke_model::{ModelAgent, Settings};
 use convoke_session::prompt::InstructionFile;
@@ -24,6 +24,7 @@ use super::project::{Origin, Project};
 use super::rehearsal_servers::{RehearsalServers, vendor_of};
 use super::resolved_agent::{ResolvedAgent, resolve_agent};
 use super::{AgentBackend, sample};
+use crate::diagnostics::own;
 use crate::machine;
 use crate::outcome::UsageError;
 
@@ -125,7 +126,7 @@ impl AgentResolver<'_> {
                 None => format!("`{}` has no model that could be rehearsed", definition.program()),
             };
             let message = format!("the built-in stand-in speaks for {name}: {message}");
-            diagnostics.push(Diagnostic::new(Code::RehearsalStandIn, message));
+            diagnostics.push(Diagnostic::new(own::REHEARSAL_STAND_IN, message));
             return Ok(self.stand_in(name));
         };
         let state = self.home.data.join("rehearsal");

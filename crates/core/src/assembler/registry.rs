@@ -9,7 +9,8 @@ use super::{
 };
 use crate::agent_type::AgentType;
 use crate::budget::BudgetTooSmall;
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics;
 use crate::input::AssemblerInput;
 
 /// The assemblers by type of agent; a type that has none gets plain text and a diagnostic.
@@ -50,7 +51,7 @@ impl Assemblers {
         );
         tracing::warn!("{message}");
         let mut output = PlainTextAssembler.assemble(input)?;
-        output.diagnostics.insert(0, Diagnostic::new(Code::AgentUnknown, message));
+        output.diagnostics.insert(0, Diagnostic::new(diagnostics::AGENT_UNKNOWN, message));
         Ok(output)
     }
 }

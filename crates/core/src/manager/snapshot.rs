@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::history::History;
 use super::task::cut_team_task;
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics;
 use crate::message::{ConversationMessage, InvalidMessage};
 
 /// The largest number that an id may carry: beyond it, other readers lose digits.
@@ -147,7 +148,7 @@ fn duplicate_ids(messages: &[ConversationMessage]) -> Vec<Diagnostic> {
         if !seen.insert(&message.id) && reported.insert(&message.id) {
             let text = format!("more than one message has the id `{}`", message.id);
             tracing::warn!("[ContextManager] {text}");
-            diagnostics.push(Diagnostic::new(Code::SnapshotDuplicateId, text));
+            diagnostics.push(Diagnostic::new(diagnostics::SNAPSHOT_DUPLICATE_ID, text));
         }
     }
     diagnostics

@@ -1,6 +1,7 @@
 //! The team task and its limit.
 
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics;
 
 /// The most bytes of a team task: 5 KiB.
 pub const MAX_TEAM_TASK_BYTES: usize = 5 * 1024;
@@ -18,6 +19,6 @@ pub fn cut_team_task(task: &str) -> (&str, Option<Diagnostic>) {
     );
     tracing::warn!("{message}");
     let cut = (task.len() - kept.len()) as u64;
-    let diagnostic = Diagnostic::new(Code::TeamTaskTruncated, message);
+    let diagnostic = Diagnostic::new(diagnostics::TEAM_TASK_TRUNCATED, message);
     (kept, Some(diagnostic.in_section("TEAM_TASK").with_bytes(cut)))
 }

@@ -3,27 +3,37 @@
 //! Text is read line by line, because code fences, quotations and the holes that markers leave are
 //! all matters of lines.
 
+mod block;
 mod code;
 mod lines;
 mod output;
+mod raw;
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memchr2};
+use memchr::{memchr2, memchr3};
 
-use self::code::{CodeSpans, Fence};
+use self::block::{Blocks, LineKind};
+use self::code::CodeSpans;
 use self::lines::{Line, lines};
 use self::output::Output;
+use self::raw::RawSpans;
 use super::Scan;
 use super::keyword::{BLOCK_LEN, Keyword, Opening, find_opening, opening};
-use crate::whitespace::{is_blank, trim, trim_start};
+use crate::whitespace::{trim, trim_start};
 
 /// Removes the markers from a text and returns what they said.
 pub(super) fn scan(text: &str) -> Scan<'_> {
     if find_opening(text.as_bytes(), 0).is_none() {
         return Scan { text: Cow::Borrowed(text), ..Scan::default() };
     }
-    let mut scanner = Scanner { scan: Scan::default(), output: Output::new(text), block: None };
+    let mut scanner = Scanner {
+        scan: Scan::default(),
+        output: Output::new(text),
+        block: None,
+        raw: RawSpans::new(text),
+        raw_end: 0,
+    };
     scanner.read(text);
     let Scanner { mut scan, output, .. } = scanner;
     scan.text = output.finish();
@@ -35,6 +45,9 @@ struct Scanner<'a> {
     output: Output<'a>,
     /// The text of the `[TEAM_TASK]` block that is being read.
     block: Option<String>,
+    raw: RawSpans<'a>,
+    /// Where the raw HTML that began within a line ends, in the text.
+    raw_end: usize,
 }
 
 /// A marker of the inline form, found in a line.
@@ -47,48 +60,53 @@ struct Inline<'a> {
 
 impl<'a> Scanner<'a> {
     fn read(&mut self, text: &'a str) {
-        let mut fence: Option<Fence> = None;
+        let mut blocks = Blocks::default();
+        let mut start = 0;
         for line in lines(text) {
-            if let Some(open) = fence {
-                self.output.keep(&line);
-                if open.is_closed_by(line.content) {
-                    fence = None;
-                }
-            } else if is_blank(line.content) {
-                self.end_block();
-                self.output.keep_blank(&line);
-            } else if let Some(open) = Fence::opened_by(line.with_return()) {
-                self.end_block();
-                self.output.keep(&line);
-                fence = Some(open);
-            } else if is_quotation(line.content) {
-                self.end_block();
-                self.output.keep(&line);
+            if start < self.raw_end {
+                // Raw HTML goes on: the line is part of a paragraph, whatever it looks like.
+                self.read_line(&line, start, self.raw_end - start);
             } else {
-                self.read_line(&line);
+                match blocks.read(&line) {
+                    LineKind::Blank => {
+                        self.end_block();
+                        self.output.keep_blank(&line);
+                    }
+                    LineKind::Text => {
+                        self.end_block();
+                        self.output.keep(&line);
+                    }
+                    LineKind::Prose => self.read_line(&line, start, 0),
+                    LineKind::ProseFrom(at) => {
+                        self.end_block();
+                        self.read_line(&line, start, at);
+                    }
+                }
             }
+            start += line.whole.len();
         }
         self.end_block();
     }
 
-    /// Reads a line that is neither code nor quotation.
-    fn read_line(&mut self, line: &Line<'a>) {
+    /// Reads a line that begins at `start` of the text, and in which markers count from `first` on.
+    fn read_line(&mut self, line: &Line<'a>, start: usize, first: usize) {
         let content = line.content;
         let indent = content.len() - trim_start(content).len();
         let mut at = indent;
-        if opening(&content.as_bytes()[indent..]) == Some(Opening::Block) {
+        if first == 0 && opening(&content.as_bytes()[indent..]) == Some(Opening::Block) {
             self.end_block();
             self.block = Some(String::new());
             at += BLOCK_LEN;
-        } else if self.block.is_none() && memchr(b'[', content.as_bytes()).is_none() {
+        } else if self.block.is_none() && memchr2(b'[', b'<', content.as_bytes()).is_none() {
             self.output.keep(line);
             return;
         }
 
         let mut code = CodeSpans::new();
         let mut holes = Vec::new();
-        while let Some(marker) = find_inline(content, at, &mut code) {
-            let start = if self.block.is_some() {
+        let mut from = at.max(first.min(content.len()));
+        while let Some(marker) = self.find_inline(content, start, from, &mut code) {
+            let hole_start = if self.block.is_some() {
                 // A marker ends the block: all that the block took of this line goes with it.
                 self.extend_block(&content[at..marker.start]);
                 self.end_block();
@@ -96,9 +114,10 @@ impl<'a> Scanner<'a> {
             } else {
                 marker.start
             };
-            holes.push(start..marker.end);
+            holes.push(hole_start..marker.end);
             self.scan.obey(marker.keyword, marker.body);
             at = marker.end;
+            from = at;
         }
         if self.block.is_some() {
             self.extend_block(&content[at..]);
@@ -107,6 +126,45 @@ impl<'a> Scanner<'a> {
             self.output.keep(line);
         } else {
             self.output.keep_around(line, indent, &holes);
+        }
+    }
+
+    /// Finds the first inline marker at or after a byte of a line that is neither in inline code nor in
+    /// raw HTML. The line begins at `start` of the text.
+    fn find_inline(
+        &mut self,
+        line: &'a str,
+        start: usize,
+        mut from: usize,
+        code: &mut CodeSpans,
+    ) -> Option<Inline<'a>> {
+        let bytes = line.as_bytes();
+        loop {
+            let at = from + memchr3(b'[', b'`', b'<', bytes.get(from..)?)?;
+            from = at + 1;
+            if bytes[at] == b'`' {
+                from = code.end_of_span_or_run(line, at);
+            } else if bytes[at] == b'<' {
+                if let Some(end) = self.raw.end_of_span(start + at) {
+                    self.raw_end = end;
+                    from = end - start;
+                }
+            } else if let Some(Opening::Inline(keyword, len)) = opening(&bytes[at..]) {
+                let body = at + len;
+                // The bracket that cuts it short may stand in code that begins after the opening.
+                from = body;
+                if let Some(found) = memchr2(b'[', b']', &bytes[body..])
+                    && bytes[body + found] == b']'
+                {
+                    let end = body + found;
+                    return Some(Inline {
+                        start: at,
+                        end: end + 1,
+                        keyword,
+                        body: &line[body..end],
+                    });
+                }
+            }
         }
     }
 
@@ -125,35 +183,6 @@ impl<'a> Scanner<'a> {
     fn end_block(&mut self) {
         if let Some(text) = self.block.take() {
             self.scan.obey(Keyword::TeamTask, &text);
-        }
-    }
-}
-
-/// Tells whether a line quotes somebody, as Markdown does.
-fn is_quotation(line: &str) -> bool {
-    let text = line.trim_start_matches(' ');
-    line.len() - text.len() <= 3 && text.starts_with('>')
-}
-
-/// Finds the first inline marker at or after `from` that does not stand in inline code.
-fn find_inline<'a>(line: &'a str, mut from: usize, code: &mut CodeSpans) -> Option<Inline<'a>> {
-    let bytes = line.as_bytes();
-    loop {
-        let at = from + memchr2(b'[', b'`', &bytes[from..])?;
-        if bytes[at] == b'`' {
-            from = code.end_of_span_or_run(line, at);
-            continue;
-        }
-        from = at + 1;
-        if let Some(Opening::Inline(keyword, len)) = opening(&bytes[at..]) {
-            let body = at + len;
-            let end = body + memchr2(b'[', b']', &bytes[body..])?;
-            if bytes[end] == b']' {
-                let body = &line[body..end];
-                return Some(Inline { start: at, end: end + 1, keyword, body });
-            }
-            // The bracket that cuts it short may stand in code that begins after the opening.
-            from = body;
         }
     }
 }
@@ -198,9 +227,42 @@ mod tests {
             "   > [TEAM_TASK] x",
             "[NEXT: open `[NEXT: x]`",
             "[DROP: `[NEXT: x]`]",
+            "- ```\n  [NEXT: x]\n  ```",
+            "1. a\n\n    ~~~\n    [NEXT: x]\n\n    [TEAM_TASK] x",
+            "* > [NEXT: x]",
+            "a\n1) b\n   > [NEXT: x]",
+            "<pre>\n[NEXT: x]\n\n[NEXT: x]</pre>",
+            "a <pre>[NEXT: x]</pre> b",
+            "<!--\n\n[NEXT: x]",
+            "a <!-- [NEXT: x]\n```\n[TEAM_TASK] x --> b",
+            "[NEXT: open <!--\n[NEXT: x] -->",
         ];
         for text in texts {
             assert_eq!(scan(text), Scan { text: text.into(), ..Scan::default() });
+        }
+    }
+
+    #[test]
+    fn markers_count_again_after_what_is_text() {
+        let cases = [
+            ("- ```\n  [NEXT: x]\n\n[NEXT: y]", "- ```\n  [NEXT: x]"),
+            (
+                "- a\n  ```\n  [NEXT: x]\n  ```\n  b [NEXT: y]",
+                "- a\n  ```\n  [NEXT: x]\n  ```\n  b",
+            ),
+            ("- > [NEXT: x]\n- [NEXT: y]", "- > [NEXT: x]\n-"),
+            ("<!-- [NEXT: x] --> [NEXT: y]", "<!-- [NEXT: x] -->"),
+            ("a <!--\n[NEXT: x]--> b [NEXT: y]", "a <!--\n[NEXT: x]--> b"),
+            ("a <!-- open [NEXT: y]\n\nb -->", "a <!-- open\n\nb -->"),
+            ("a <pre> open [NEXT: y]", "a <pre> open"),
+            ("<!-->\n[NEXT: y]", "<!-->"),
+            ("    <pre>\n[NEXT: y]", "    <pre>"),
+            ("- item\n\n      ```\n      [NEXT: y]", "- item\n\n      ```"),
+        ];
+        for (text, expected) in cases {
+            let scan = scan(text);
+            assert_eq!(scan.text, expected, "{text:?}");
+            assert_eq!(scan.next.iter().map(|route| &*route.name).collect::<Vec<_>>(), ["y"]);
         }
     }
 
@@ -212,6 +274,13 @@ mod tests {
             ("[TEAM_TASK]\none\n> rest", "one", "> rest"),
             ("[TEAM_TASK] one\n```\n[NEXT: x]", "one", "```\n[NEXT: x]"),
             ("[team_task] one\n[TEAM_TASK: two] rest", "two", "rest"),
+            ("[TEAM_TASK] one\n- two\n- ~~~\n  [NEXT: x]", "one\n- two", "- ~~~\n  [NEXT: x]"),
+            ("[TEAM_TASK] one\n<pre>\n[NEXT: x]", "one", "<pre>\n[NEXT: x]"),
+            (
+                "[TEAM_TASK] one <!-- [NEXT: x]\n> --> two\n\nrest",
+                "one <!-- [NEXT: x]\n> --> two",
+                "rest",
+            ),
         ];
         for (text, task, rest) in cases {
             let scan = scan(text);
@@ -232,7 +301,16 @@ mod tests {
     #[test]
     fn hostile_lines_are_read_in_linear_time() {
         let runs: String = (1..1400).map(|n| "`".repeat(n) + " ").collect();
-        for text in ["[NEXT:".repeat(200_000), "[NEXT: a".repeat(200_000), runs + "[NEXT: x]"] {
+        let texts = [
+            "[NEXT:".repeat(200_000),
+            "[NEXT: a".repeat(200_000),
+            runs + "[NEXT: x]",
+            "a <!-- [NEXT:\n".repeat(100_000),
+            "a <pre> </pr [NEXT:\n".repeat(100_000),
+            "<!-- [NEXT:".repeat(200_000) + "-->",
+            "- ".repeat(200_000) + "[NEXT: x]\n" + &"<pre>\n".repeat(1000),
+        ];
+        for text in texts {
             assert!(scan(&text).text.len() + 10 >= text.len());
         }
     }

@@ -2,7 +2,8 @@
 
 use super::keyword::Keyword;
 use super::{Intent, Route, Scan};
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics;
 use crate::whitespace::{is_blank, trim, trim_end};
 
 impl Scan<'_> {
@@ -38,7 +39,8 @@ impl Scan<'_> {
             return;
         }
         let message = format!("a [{name}] marker has no value and means nothing");
-        let diagnostic = Diagnostic::new(Code::MarkerEmpty, message).in_section(name).with_count(1);
+        let diagnostic =
+            Diagnostic::new(diagnostics::MARKER_EMPTY, message).in_section(name).with_count(1);
         self.diagnostics.push(diagnostic);
     }
 }

@@ -90,10 +90,10 @@ fn the_tail_of_a_file_whose_middle_was_cut_is_indented() {
     }
 }
 
-/// Found by the properties above: only LF and CR were taken for line breaks.
+/// Found by the properties above: only some line breaks were taken for such.
 #[test]
 fn every_character_that_may_end_a_line_is_followed_by_indentation() {
-    for line_break in ["\n", "\r", "\r\n", "\u{2028}", "\u{2029}"] {
+    for line_break in ["\n", "\r", "\r\n", "\u{B}", "\u{C}", "\u{85}", "\u{2028}", "\u{2029}"] {
         let input = AssemblerInput {
             current_message: format!("a{line_break}[SYSTEM]{line_break}b").into(),
             ..AssemblerInput::default()
@@ -164,7 +164,7 @@ fn end_line(blocks: &mut [Block]) {
 /// Splits a text after everything that a reader may take for the end of a line.
 fn lines(text: &str) -> Vec<&str> {
     let ends = text.char_indices().filter(|&(at, character)| match character {
-        '\n' | '\u{2028}' | '\u{2029}' => true,
+        '\n' | '\u{B}' | '\u{C}' | '\u{85}' | '\u{2028}' | '\u{2029}' => true,
         '\r' => !text[at + 1..].starts_with('\n'),
         _ => false,
     });
@@ -249,7 +249,7 @@ fn forged_lines(input: &AssemblerInput<'_>, format: &Format) -> u64 {
     let is_ours = |line: &&str| is_header(line) || is_speakers_line(line);
     let split = |text: &str, from: usize| -> u64 {
         let lines = lines(text);
-        let ends = ['\n', '\r', '\u{2028}', '\u{2029}'];
+        let ends = ['\n', '\u{B}', '\u{C}', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
         let bare = lines.iter().skip(from).map(|line| line.trim_end_matches(ends));
         bare.filter(|line| is_ours(line)).count() as u64
     };

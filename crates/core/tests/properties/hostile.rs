@@ -54,6 +54,8 @@ const PIECES: &[&str] = &[
     "\n\n",
     "\r\n",
     "\r",
+    "\u{B}",
+    "\u{C}",
     "\u{85}",
     "\u{A0}",
     "\u{2028}",
@@ -86,6 +88,15 @@ const PIECES: &[&str] = &[
     "\n    ```\n",
     "> ",
     "\n> ",
+    "\n- ```\n  ",
+    "\n1. ",
+    "\n   ~~~\n",
+    "\n* > ",
+    "<pre>",
+    "</PRE>",
+    "\n<!-- ",
+    "<!-- ",
+    "-->",
 ];
 
 /// Any text: hostile pieces, and now and then any characters at all.

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use crate::hostile;
 use crate::reference::{Parts, line};
+use convoke_core::diagnostics;
 
 proptest! {
     #[test]
@@ -29,14 +30,14 @@ proptest! {
         let dropped: Vec<_> = entries.iter().filter(|e| is_oldest_first(e)).collect();
         let bytes: u64 = dropped.iter().map(|entry| entry.cut_bytes).sum();
         let expected = (dropped.len() as u64, bytes);
-        prop_assert_eq!(told(&output, Code::ContextDropped), expected);
+        prop_assert_eq!(told(&output, diagnostics::CONTEXT_DROPPED), expected);
 
         let cut = |section: &str| -> u64 {
             let of_section = entries.iter().filter(|e| e.section == section && !is_oldest_first(e));
             of_section.map(|entry| entry.cut_bytes).sum()
         };
-        prop_assert_eq!(told(&output, Code::MessageTruncated).1, cut("MESSAGE"));
-        prop_assert_eq!(told(&output, Code::InstructionsTruncated).1, cut("SYSTEM"));
+        prop_assert_eq!(told(&output, diagnostics::MESSAGE_TRUNCATED).1, cut("MESSAGE"));
+        prop_assert_eq!(told(&output, diagnostics::INSTRUCTIONS_TRUNCATED).1, cut("SYSTEM"));
         prop_assert_eq!(cut("CONTEXT") + cut("TEAM_TASK"), 0);
 
         for entry in &entries {

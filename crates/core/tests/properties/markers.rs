@@ -66,7 +66,13 @@ proptest! {
         let quoted = format!("> {}", text.replace('\n', "\n > "));
         let one_line = text.replace(['\n', '`'], "");
         let inline = format!("see `` {one_line} `` and");
-        for protected in [fenced, unclosed, quoted, inline] {
+        let without_ends = text.replace(['>', '~'], "");
+        let in_item = format!("1. ~~~\n   {}\n   ~~~\n", without_ends.replace('\n', "\n   "));
+        let quoted_in_item = format!("- > {}", text.replace('\n', "\n  > "));
+        let pre = format!("<pre>\n{without_ends}\n</pre>");
+        let comment = format!("a\n\n<!-- {without_ends} -->");
+        let html = [in_item, quoted_in_item, pre, comment];
+        for protected in [fenced, unclosed, quoted, inline].into_iter().chain(html) {
             let expected = Scan { text: protected.as_str().into(), ..Scan::default() };
             prop_assert_eq!(scan(&protected, TextPolicy::Preserve), expected);
         }
@@ -120,6 +126,8 @@ fn marked() -> impl Strategy<Value = String> {
         4 => select(&["[NEXT: max]", "[FROM: a]", "[DROP: b]", "[TEAM_TASK: c]", "[TEAM_TASK]"][..]),
         2 => select(&["[NEXT: ", "[DROP:", "[NEXT:]", "[", "]", "a[0]"][..]),
         2 => select(&["`[NEXT: no]`", "`", "``", "```", "~~~", "> ", "    "][..]),
+        2 => select(&["- ", "1. ", "* ", "+\t", "12) ", "-", "\n- ```\n  ", "\n  ", "\n    "][..]),
+        2 => select(&["<pre>", "</pre>", "<!--", "-->", "<PRE ", "<", "* * *"][..]),
         3 => select(&["word", "é", "安全"][..]),
         3 => select(&[" ", "  ", "\t", "\u{3000}"][..]),
         4 => select(&["\n", "\n\n", "\r\n", "\r"][..]),

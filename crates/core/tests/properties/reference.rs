@@ -187,7 +187,7 @@ fn indented(text: &str) -> String {
         out.push(character);
         let ends_line = match character {
             '\r' => characters.peek() != Some(&'\n'),
-            '\n' | '\u{2028}' | '\u{2029}' => true,
+            '\n' | '\u{B}' | '\u{C}' | '\u{85}' | '\u{2028}' | '\u{2029}' => true,
             _ => false,
         };
         if ends_line {

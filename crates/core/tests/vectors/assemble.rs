@@ -1,10 +1,11 @@
 //! `assemble.jsonl`, and what must hold of every prompt whatever the vector expects.
 
 use convoke_core::ledger::Target;
-use convoke_core::{AssemblerInput, AssemblerOutput, Assemblers, Code};
+use convoke_core::{AssemblerInput, AssemblerOutput, Assemblers};
 use serde_json::Value;
 
 use crate::{check, expect};
+use convoke_core::diagnostics;
 
 #[test]
 fn prompts_are_as_expected() {
@@ -51,13 +52,14 @@ fn is_exactly(expected: &Value, output: &AssemblerOutput<'_>) -> Result<(), Stri
 }
 
 fn dropped(output: &AssemblerOutput<'_>) -> u64 {
-    let drops = output.diagnostics.iter().filter(|found| found.code == Code::ContextDropped);
+    let drops =
+        output.diagnostics.iter().filter(|found| found.code == diagnostics::CONTEXT_DROPPED);
     drops.filter_map(|found| found.count).sum()
 }
 
 fn message_is_cut(input: &AssemblerInput<'_>, output: &AssemblerOutput<'_>) -> Result<(), String> {
     expect(&(input.context_messages.len() as u64), &dropped(output))?;
     expect(&output.prompt.ends_with(" bytes cut]"), &true)?;
-    let told = output.diagnostics.iter().any(|found| found.code == Code::MessageTruncated);
+    let told = output.diagnostics.iter().any(|found| found.code == diagnostics::MESSAGE_TRUNCATED);
     expect(&told, &true)
 }

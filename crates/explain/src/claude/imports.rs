@@ -7,6 +7,7 @@ use convoke_files::{Kind, absolute};
 
 use super::loader::{Level, Loader};
 use super::markdown::Import;
+use crate::diagnostics;
 use crate::report::{LoadReason, Rule};
 
 /// The most imports that may lead to a file.
@@ -42,7 +43,7 @@ pub(super) fn follow(loader: &mut Loader<'_>, importing: &Importing, imports: &[
             Ok(Kind::File) => follow_one(loader, importing, import, &path),
             Ok(Kind::Directory | Kind::Symlink | Kind::Special) => {
                 let message = format!("@{} is not a file", import.path);
-                warn(loader, Code::ImportNotTaken, importing, import.line, message);
+                warn(loader, diagnostics::IMPORT_NOT_TAKEN, importing, import.line, message);
             }
             Err(_) => report_missing(loader, importing, import),
         }
@@ -62,15 +63,15 @@ fn follow_one(loader: &mut Loader<'_>, importing: &Importing, import: &Import, p
             format!("@{} is dropped in silence: it lies outside {}", import.path, cwd.display());
         let allowed = cwd.clone();
         loader.report.ignore(path, Rule::OutsideImport { by, allowed });
-        warn(loader, Code::ImportOutside, importing, line, message);
+        warn(loader, diagnostics::IMPORT_OUTSIDE, importing, line, message);
     } else if importing.depth >= MAX_HOPS {
         let message = format!("@{} is more than {MAX_HOPS} imports deep", import.path);
         loader.report.ignore(path, Rule::ImportTooDeep(by));
-        warn(loader, Code::ImportNotTaken, importing, line, message);
+        warn(loader, diagnostics::IMPORT_NOT_TAKEN, importing, line, message);
     } else if !is_text(path) {
         let message = format!("@{} is not of a kind that is taken as text", import.path);
         loader.report.ignore(path, Rule::ImportType(by));
-        warn(loader, Code::ImportNotTaken, importing, line, message);
+        warn(loader, diagnostics::IMPORT_NOT_TAKEN, importing, line, message);
     } else {
         let why = LoadReason::Import { by, line };
         loader.load_at(path, why, importing.level, importing.depth + 1);
@@ -91,10 +92,10 @@ fn report_missing(loader: &mut Loader<'_>, importing: &Importing, import: &Impor
         if !loader.is_seen(&path) {
             loader.report.ignore(&path, Rule::ImportForm(by));
         }
-        warn(loader, Code::ImportNotTaken, importing, import.line, message);
+        warn(loader, diagnostics::IMPORT_NOT_TAKEN, importing, import.line, message);
     } else if bare.contains('/') && !bare.ends_with('/') || has_text_extension(Path::new(bare)) {
         let message = format!("@{} leads to no file", import.path);
-        warn(loader, Code::ImportMissing, importing, import.line, message);
+        warn(loader, diagnostics::IMPORT_MISSING, importing, import.line, message);
     }
 }
 
@@ -115,7 +116,7 @@ pub(super) fn report_near_misses(
             let by = importing.path.clone();
             loader.report.ignore(&path, Rule::ImportForm(by));
         }
-        warn(loader, Code::ImportNotTaken, importing, miss.line, message);
+        warn(loader, diagnostics::IMPORT_NOT_TAKEN, importing, miss.line, message);
     }
 }
 

@@ -1,8 +1,8 @@
 //! Loads one file the way Claude Code does: once, cleaned, and then what it imports.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use convoke_core::diagnostic::Code;
 use convoke_core::whitespace::{is_blank, trim};
 use convoke_files::Files;
 
@@ -10,7 +10,9 @@ use super::front_matter::{self, FrontMatter};
 use super::imports::{self, Importing};
 use super::markdown::{self, Scan};
 use super::rules::{self, Waits};
+use super::scope::Budget;
 use super::settings::Settings;
+use crate::diagnostics;
 use crate::glob::Selection;
 use crate::place::ByPath;
 use crate::report::{AgentReport, LoadReason, Loaded, Rule};
@@ -52,6 +54,10 @@ pub(super) struct Loader<'a> {
     pub settings: Settings,
     pub report: AgentReport,
     pub waiting: Vec<Waiting>,
+    /// The paths of those rules.
+    pub waiting_paths: HashSet<PathBuf>,
+    /// What is left to write out the braces of patterns.
+    pub braces: Budget,
     /// While rules are loaded, the directory that their patterns are relative to: then `paths:` count
     /// in what they import, too.
     pub rules_base: Option<PathBuf>,
@@ -83,6 +89,8 @@ impl<'a> Loader<'a> {
             settings,
             report,
             waiting: Vec::new(),
+            waiting_paths: HashSet::new(),
+            braces: Budget::default(),
             rules_base: None,
             seen: ByPath::default(),
         }
@@ -129,7 +137,7 @@ impl<'a> Loader<'a> {
             return Err(Rule::Duplicate(first.clone()));
         }
         if level != Level::Managed
-            && let Some(exclude) = self.settings.exclude(path)
+            && let Some(exclude) = self.settings.excludes.of(path)
         {
             if level == Level::User && exclude.by_project {
                 let message = format!(
@@ -138,7 +146,7 @@ impl<'a> Loader<'a> {
                     path.display(),
                     exclude.pattern
                 );
-                self.report.warn(Code::ExcludesUserFile, path, message);
+                self.report.warn(diagnostics::EXCLUDES_USER_FILE, path, message);
             }
             return Err(Rule::Excluded(exclude.pattern.clone()));
         }
@@ -150,7 +158,7 @@ impl<'a> Loader<'a> {
                 path.display(),
                 head.size
             );
-            self.report.warn(Code::FileTooLarge, path, message);
+            self.report.warn(convoke_core::diagnostics::FILE_TOO_LARGE, path, message);
             return Err(Rule::TooLarge(MAX_FILE_BYTES));
         }
         let raw = String::from_utf8_lossy(&head.bytes);
@@ -225,11 +233,11 @@ impl<'a> Loader<'a> {
         let dropped: Vec<_> = dropped.filter(|part| !is_rule || *part != FRONT_MATTER).collect();
         if !dropped.is_empty() {
             let message = format!("{} arrives without {}", path.display(), dropped.join(" and "));
-            report.warn(Code::TextDropped, path, message);
+            report.warn(diagnostics::TEXT_DROPPED, path, message);
         }
         if cleaned.is_utf16 {
             let message = format!("{} is UTF-16 and arrives as garbage", path.display());
-            report.warn(Code::FileUtf16, path, message);
+            report.warn(diagnostics::FILE_UTF16, path, message);
         }
         report.loaded.push(Loaded {
             path: path.to_owned(),

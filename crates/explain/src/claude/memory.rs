@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 
 use super::loader::{Level, Loader};
+use crate::diagnostics;
 use crate::place::{self, GitKind};
 use crate::report::LoadReason;
 
@@ -45,14 +46,14 @@ pub(super) fn load(loader: &mut Loader<'_>, repository: Option<&Path>) {
             "{} is cut after {end} of {size} bytes: {MAX_LINES} lines or {MAX_LENGTH} bytes are loaded",
             path.display()
         );
-        let cut = Diagnostic::new(Code::MemoryTruncated, message)
+        let cut = Diagnostic::new(diagnostics::MEMORY_TRUNCATED, message)
             .with_bytes(size.saturating_sub(end as u64))
             .at_path(path.to_string_lossy());
         loader.report.diagnose(cut);
     } else {
         let message =
             format!("{} is loaded too: {size} bytes that Claude Code wrote", path.display());
-        loader.report.warn(Code::MemoryLoaded, &path, message);
+        loader.report.warn(diagnostics::MEMORY_LOADED, &path, message);
     }
 }
 

@@ -11,7 +11,6 @@ mod settings;
 
 use std::path::{Path, PathBuf};
 
-use convoke_core::diagnostic::Code;
 use convoke_files::{Files, absolute};
 
 use crate::edition::Edition;
@@ -19,6 +18,7 @@ use crate::place::{self, GitKind};
 use crate::report::{AgentReport, Limit, LoadReason, Rule};
 use crate::session::Session;
 
+use crate::diagnostics;
 use loader::{Level, Loader, MAX_FILE_BYTES};
 use settings::Settings;
 
@@ -99,7 +99,7 @@ fn project(loader: &mut Loader<'_>, repository: Option<&Path>, nested_in: Option
             "this worktree lies inside its main checkout {}, whose CLAUDE.md is skipped",
             main.display()
         );
-        loader.report.warn(Code::WorktreeNested, main, message);
+        loader.report.warn(diagnostics::WORKTREE_NESTED, main, message);
     }
 }
 
@@ -142,7 +142,7 @@ fn added_directories(loader: &mut Loader<'_>) {
         if unread {
             let message = format!("the instructions in {} are not read", directory.display());
             let report = &mut loader.report;
-            report.warn(Code::AddedDirectoryUnread, &directory, message);
+            report.warn(diagnostics::ADDED_DIRECTORY_UNREAD, &directory, message);
         }
     }
 }

@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 use convoke_files::Kind;
 
 use super::front_matter::FrontMatter;
 use super::loader::{Cleaned, Level, Loader, Waiting};
 use super::scope::Scope;
+use crate::diagnostics;
 use crate::glob::Selection;
 use crate::report::{LoadReason, Rule};
 
@@ -44,12 +45,13 @@ pub(super) fn load(loader: &mut Loader<'_>, directory: &Path, level: Level) {
 
 /// Notes a file that is met among rules and waits for a matching one.
 pub(super) fn wait(loader: &mut Loader<'_>, path: &Path, cleaned: &Cleaned, level: Level) -> Waits {
-    let (Some(base), Scope::Matching(paths)) =
-        (loader.rules_base.clone(), Scope::of(&cleaned.front))
-    else {
+    let Some(base) = loader.rules_base.clone() else {
         return Waits::No;
     };
-    if !loader.waiting.iter().any(|rule| rule.path == path) {
+    let Scope::Matching(paths) = Scope::of(&cleaned.front, &mut loader.braces) else {
+        return Waits::No;
+    };
+    if loader.waiting_paths.insert(path.to_owned()) {
         let written = paths.written.join(", ");
         loader.report.ignore(path, Rule::Conditional(written.clone()));
         let patterns = Selection::new(&paths.patterns).ok();
@@ -65,6 +67,9 @@ fn report_broken(loader: &mut Loader<'_>, first: usize) {
         return;
     }
     let lost = loader.waiting.split_off(first);
+    for rule in &lost {
+        loader.waiting_paths.remove(&rule.path);
+    }
     let Some(broken) = lost.iter().find(|rule| rule.patterns.is_none()) else {
         return;
     };
@@ -75,7 +80,7 @@ fn report_broken(loader: &mut Loader<'_>, first: usize) {
         broken.written,
         lost.len() - 1
     );
-    let diagnostic = Diagnostic::new(Code::RulesPattern, message)
+    let diagnostic = Diagnostic::new(diagnostics::RULES_PATTERN, message)
         .with_count(lost.len() as u64)
         .at_path(broken.path.to_string_lossy());
     loader.report.diagnose(diagnostic);
@@ -84,16 +89,23 @@ fn report_broken(loader: &mut Loader<'_>, first: usize) {
 /// Says when the front matter of a rule that is always loaded was meant to say something else.
 fn report_front_matter(loader: &mut Loader<'_>, path: &Path, front: &FrontMatter) {
     let report = &mut loader.report;
+    if let FrontMatter::Refused(why) = front {
+        let message = format!(
+            "{} is taken as always loaded: its front matter is not read: {why}",
+            path.display()
+        );
+        report.warn(diagnostics::RULES_FRONT_MATTER, path, message);
+    }
     if *front == FrontMatter::Malformed {
         let message = format!("{} is always loaded: its front matter is no YAML", path.display());
-        report.warn(Code::RulesFrontMatter, path, message);
+        report.warn(diagnostics::RULES_FRONT_MATTER, path, message);
     }
     if ["globs", "alwaysApply"].iter().any(|key| front.field(key).is_some()) {
         let message = format!(
             "{} is always loaded: globs: and alwaysApply: mean nothing here",
             path.display()
         );
-        report.warn(Code::RulesCursorKeys, path, message);
+        report.warn(diagnostics::RULES_CURSOR_KEYS, path, message);
     }
 }
 
@@ -113,6 +125,7 @@ fn load_some(loader: &mut Loader<'_>, file: &Path, counts: impl Fn(&Waiting) -> 
         .partition(|rule| counts(rule) && rule.matches(file));
     loader.waiting = waiting;
     for rule in matching {
+        loader.waiting_paths.remove(&rule.path);
         if let Some(cleaned) = loader.open(&rule.path, rule.level) {
             let why = LoadReason::MatchingRule(file.to_owned());
             loader.take(&rule.path, cleaned, why, rule.level, 0);
@@ -134,7 +147,13 @@ pub(super) fn report(loader: &mut Loader<'_>) {
             "the files of {} are loaded in the order in which the file system lists them",
             first.display()
         );
-        loader.report.warn(Code::RulesUnordered, first, message);
+        loader.report.warn(diagnostics::RULES_UNORDERED, first, message);
+    }
+    if let (true, Some(first)) = (loader.braces.is_used_up(), loader.waiting.first()) {
+        let path = first.path.clone();
+        let message = "the braces of some paths: were not written out, because there are too many; \
+                       Claude Code writes all out";
+        loader.report.warn(diagnostics::RULES_UNSEARCHED, &path, message);
     }
     if let Some(first) = loader.waiting.first() {
         let count = loader.waiting.len();
@@ -147,8 +166,9 @@ pub(super) fn report(loader: &mut Loader<'_>) {
             format!("{count} rules are absent until a file that matches their paths: is read")
         };
         let path = first.path.to_string_lossy();
-        let diagnostic =
-            Diagnostic::new(Code::RulesConditional, message).with_count(count as u64).at_path(path);
+        let diagnostic = Diagnostic::new(diagnostics::RULES_CONDITIONAL, message)
+            .with_count(count as u64)
+            .at_path(path);
         loader.report.diagnose(diagnostic);
     }
 }
@@ -185,7 +205,7 @@ fn rule_files(loader: &mut Loader<'_>, top: &Path) -> Vec<PathBuf> {
                 "only {MAX_ENTRIES} entries of {} were looked at; Claude Code looks at all",
                 top.display()
             );
-            loader.report.warn(Code::RulesUnsearched, top, message);
+            loader.report.warn(diagnostics::RULES_UNSEARCHED, top, message);
             return found;
         }
         let is_rule = path.as_os_str().as_encoded_bytes().ends_with(b".md");
@@ -228,6 +248,6 @@ fn report_unlisted(loader: &mut Loader<'_>, directory: &Path, error: &io::Error)
     let is_there = !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
     if is_there || loader.files.entry_kind(directory).is_ok() {
         let message = format!("the rules in {} are left out: {error}", directory.display());
-        loader.report.warn(Code::FileUnreadable, directory, message);
+        loader.report.warn(convoke_core::diagnostics::FILE_UNREADABLE, directory, message);
     }
 }

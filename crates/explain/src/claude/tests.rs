@@ -3,6 +3,7 @@
 use convoke_files::MemoryTree;
 
 use super::*;
+use crate::diagnostics;
 
 mod rules;
 
@@ -381,7 +382,7 @@ fn imports_that_were_meant_and_fail_are_reported_and_names_of_people_are_not() {
 fn lines_are_those_of_the_file_even_below_front_matter() {
     let text = "---\na: 1\n---\n\n<!-- c -->\nx\n@docs/gone.md\n";
     let report = place("/w/repo", &[("/w/repo/CLAUDE.md", text)]).explain();
-    let gone = report.diagnostics.iter().find(|it| it.code == Code::ImportMissing);
+    let gone = report.diagnostics.iter().find(|it| it.code == diagnostics::IMPORT_MISSING);
     assert_eq!(gone.and_then(|it| it.line), Some(7));
 }
 

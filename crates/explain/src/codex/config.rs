@@ -5,13 +5,16 @@
 
 use std::path::{Path, PathBuf};
 
-use convoke_core::diagnostic::Code;
+use convoke_codex::config::{
+    ConfigError, DocumentSettings, Trusts, check_start, merge, parse_override, resolve_paths, set,
+    sets,
+};
+use convoke_codex::project_doc::{DEFAULT_MAX_BYTES, Rules, Trust};
 use convoke_files::Files;
-use convoke_thread::config::{ConfigError, DocumentSettings, check_start, resolve_paths, sets};
-use convoke_thread::project_doc::{DEFAULT_MAX_BYTES, Rules, Trust};
-use toml::{Table, Value};
+use toml::Table;
 
 use crate::config;
+use crate::diagnostics;
 use crate::place::{self, GitKind};
 use crate::report::AgentReport;
 use crate::session::Session;
@@ -55,25 +58,27 @@ impl Config {
         let mut given = arguments(session);
         resolve_paths(&mut given, cwd, Some(&session.home));
         let mut of_user = user.clone();
-        lay_over(&mut of_user, given.clone());
-        let trusts = Trusts::new(&of_user, files, cwd);
+        merge(&mut of_user, given.clone());
+        let roots = Roots::find(&of_user, files, cwd);
+        let root = roots.project.as_deref().unwrap_or(cwd);
+        let trusts = Trusts::new(&of_user, roots.trusted_with.iter().cloned());
 
         let mut merged = user.clone();
         let mut sources = vec![(file, user)];
         for directory in place::chain(cwd) {
             let folder = directory.join(".codex");
-            let is_inside = directory.starts_with(&trusts.root);
+            let is_inside = directory.starts_with(root);
             if is_inside && folder != codex_home && trusts.of(&directory) == Trust::Trusted {
                 let file = folder.join("config.toml");
                 let mut own = layer(files, session, &file, report);
                 if rules == Rules::V0_166 {
                     own.retain(|key, _| !ONLY_THE_USERS.contains(&key));
                 }
-                lay_over(&mut merged, own.clone());
+                merge(&mut merged, own.clone());
                 sources.push((file, own));
             }
         }
-        lay_over(&mut merged, given.clone());
+        merge(&mut merged, given.clone());
         sources.push((PathBuf::from("-c"), given));
 
         // Codex 0.98 looks at what the user says alone first, to learn whom it may trust.
@@ -104,79 +109,38 @@ impl Config {
     }
 }
 
-/// Whom the user trusts, as far as it matters for one working directory.
-struct Trusts {
-    projects: Table,
-    root: PathBuf,
-    /// The roots whose entries stand in for that of a directory, in order.
-    stand_ins: Vec<PathBuf>,
+/// The roots that matter for trust in a working directory.
+struct Roots {
+    /// The project's root: the nearest directory with a marker.
+    project: Option<PathBuf>,
+    /// The roots whose trust levels stand in for that of a directory, in order.
+    trusted_with: Vec<PathBuf>,
 }
 
-impl Trusts {
-    fn new(merged: &Table, files: &dyn Files, cwd: &Path) -> Self {
-        let settings = DocumentSettings::read(merged).unwrap_or_default();
+impl Roots {
+    fn find(of_user: &Table, files: &dyn Files, cwd: &Path) -> Self {
+        let settings = DocumentSettings::read(of_user).unwrap_or_default();
         let markers = settings.root_markers.unwrap_or_else(default_markers);
-        let marked = place::nearest_with(files, cwd, &markers);
+        let project = place::nearest_with(files, cwd, &markers);
         let git = place::git_root(files, cwd);
         let main = git.as_deref().and_then(|git| match place::git_kind(files, git) {
             GitKind::Worktree(main) => Some(main),
             _ => None,
         });
-        let projects = merged.get("projects").and_then(Value::as_table);
-        Self {
-            projects: projects.cloned().unwrap_or_default(),
-            root: marked.clone().unwrap_or_else(|| cwd.to_owned()),
-            stand_ins: [marked, git, main].into_iter().flatten().collect(),
-        }
-    }
-
-    fn of(&self, directory: &Path) -> Trust {
-        let level = |path: &Path| {
-            let project = self.projects.get(path.to_str()?)?;
-            project.get("trust_level")?.as_str()
-        };
-        let stand_ins = self.stand_ins.iter().map(PathBuf::as_path);
-        match std::iter::once(directory).chain(stand_ins).find_map(level) {
-            Some("trusted") => Trust::Trusted,
-            Some("untrusted") => Trust::Untrusted,
-            _ => Trust::Unknown,
-        }
+        let trusted_with = [project.clone(), git, main].into_iter().flatten().collect();
+        Self { project, trusted_with }
     }
 }
 
 /// The `-c key=value` of the command line as a layer.
 fn arguments(session: &Session) -> Table {
     let mut layer = Table::new();
-    for name in ["-c", "--config"] {
-        for given in session.values(name) {
-            let Some((key, value)) = given.split_once('=') else {
-                continue;
-            };
-            let parsed = format!("value = {value}").parse::<Table>().ok();
-            let parsed = parsed.and_then(|mut table| table.remove("value"));
-            let value = parsed.unwrap_or_else(|| Value::String(value.to_owned()));
-            let mut pieces: Vec<_> = key.trim().split('.').collect();
-            let last = pieces.pop().unwrap_or_default();
-            let mut inner = Table::from_iter([(last.to_owned(), value)]);
-            for piece in pieces.into_iter().rev() {
-                inner = Table::from_iter([(piece.to_owned(), Value::Table(inner))]);
-            }
-            lay_over(&mut layer, inner);
+    for given in ["-c", "--config"].into_iter().flat_map(|name| session.values(name)) {
+        if let Ok((key, value)) = parse_override(given) {
+            set(&mut layer, &key, value);
         }
     }
     layer
-}
-
-/// Lays one table over another: tables are merged, everything else is replaced.
-fn lay_over(below: &mut Table, above: Table) {
-    for (key, value) in above {
-        match (below.get_mut(&key), value) {
-            (Some(Value::Table(below)), Value::Table(above)) => lay_over(below, above),
-            (_, value) => {
-                below.insert(key, value);
-            }
-        }
-    }
 }
 
 fn default_markers() -> Vec<String> {
@@ -202,6 +166,6 @@ fn refuse(wrong: ConfigError, sources: &[(PathBuf, Table)], report: &mut AgentRe
     let setter = sources.iter().rev().find(|(_, table)| sets(table, key));
     if let Some((place, _)) = setter.or(sources.first()) {
         let wrong = wrong.at(place.display().to_string());
-        report.warn(Code::SettingsMalformed, place, wrong.to_string());
+        report.warn(diagnostics::SETTINGS_MALFORMED, place, wrong.to_string());
     }
 }

@@ -1,21 +1,21 @@
 //! Codex 0.98 and 0.166: one AGENTS.md for each directory from the root down, within a budget.
 //!
-//! The rules themselves are those of [`convoke_thread::project_doc`]; here they are asked for a place
+//! The rules themselves are those of [`convoke_codex::project_doc`]; here they are asked for a place
 //! and a configuration.
 
 mod config;
 
 use std::path::{Path, PathBuf};
 
-use convoke_core::diagnostic::Code;
+use convoke_codex::project_doc::{self, Document, Ignored, Reason, Rules, discover, user_doc};
 use convoke_files::{Files, absolute};
-use convoke_thread::project_doc::{self, Document, Ignored, Reason, Rules, discover, user_doc};
 
 use crate::edition::Edition;
 use crate::report::{AgentReport, Limit, LoadReason, Loaded, Rule};
 use crate::session::Session;
 use crate::text::looks_like_utf16;
 
+use crate::diagnostics;
 use config::Config;
 
 const NAMES: [&str; 2] = ["AGENTS.override.md", "AGENTS.md"];
@@ -86,7 +86,7 @@ fn take(files: &dyn Files, report: &mut AgentReport, document: Document, why: Lo
     let path = &document.path;
     if files.read_head(path, 64).is_ok_and(|head| looks_like_utf16(&head.bytes)) {
         let message = format!("{} is UTF-16 and arrives as garbage", path.display());
-        report.warn(Code::FileUtf16, path, message);
+        report.warn(diagnostics::FILE_UTF16, path, message);
     }
     report.loaded.push(Loaded {
         real_path: files.canonicalize(path).unwrap_or_else(|_| path.clone()),
@@ -138,7 +138,7 @@ fn report_blank(report: &mut AgentReport, ignored: &[Ignored]) {
                 blank.path.display(),
                 shadowed.path.display()
             );
-            report.warn(Code::AgentsMdBlank, &blank.path, message);
+            report.warn(diagnostics::AGENTS_MD_BLANK, &blank.path, message);
         }
     }
 }
@@ -150,7 +150,7 @@ fn report_added_directories(files: &dyn Files, session: &Session, report: &mut A
             if files.entry_kind(&path).is_ok() && !report.mentions(&path) {
                 report.ignore(&path, Rule::AddedDirectory);
                 let message = format!("the instructions in {} are not read", directory.display());
-                report.warn(Code::AddedDirectoryUnread, &directory, message);
+                report.warn(diagnostics::ADDED_DIRECTORY_UNREAD, &directory, message);
             }
         }
     }

@@ -9,7 +9,6 @@ mod trust;
 
 use std::path::{Path, PathBuf};
 
-use convoke_core::diagnostic::Code;
 use convoke_core::whitespace::trim;
 use convoke_files::{Files, absolute};
 
@@ -19,6 +18,7 @@ use crate::report::{AgentReport, Limit, LoadReason, Loaded, Rule};
 use crate::session::Session;
 use crate::text::looks_like_utf16;
 
+use crate::diagnostics;
 use discovery::Found;
 use imports::Imports;
 use settings::{ImportFormat, Settings};
@@ -32,7 +32,7 @@ pub(crate) fn explain(files: &dyn Files, session: &Session) -> AgentReport {
     report.search.names.clone_from(&settings.names);
     report.search.top = place::nearest_with(files, &session.cwd, &settings.markers);
     let mut loader =
-        Loader { files, settings, report, seen: ByPath::default(), roots: ByPath::default() };
+        Loader { files, settings, report, seen: ByPath::new(), roots: ByPath::new(), written: 0 };
 
     let found = discovery::at_start(files, session, &loader.settings, &mut loader.report);
     for found in loader.without_duplicates(found) {
@@ -61,6 +61,8 @@ struct Loader<'a> {
     seen: ByPath<PathBuf>,
     /// The projects that directories belong to, as far as they were asked for.
     roots: ByPath<PathBuf>,
+    /// The bytes that were loaded so far, imports included.
+    written: usize,
 }
 
 impl Loader<'_> {
@@ -107,8 +109,9 @@ impl Loader<'_> {
         let is_jit = matches!(why, LoadReason::Read(_));
         let format = if is_jit { ImportFormat::Tree } else { self.settings.import_format };
         let root = self.project_of(path.parent().unwrap_or(&path));
-        let mut imports = Imports::new(self.files, &root);
+        let mut imports = Imports::new(self.files, &root, self.written + raw.len());
         let text = imports.expand(&path, &raw, format, &mut self.report);
+        self.written = imports.written;
         let text = trim(&text).to_owned();
         if text.is_empty() {
             self.report.ignore(&path, Rule::Blank);
@@ -116,7 +119,7 @@ impl Loader<'_> {
         }
         if looks_like_utf16(&head.bytes) {
             let message = format!("{} is UTF-16 and arrives as garbage", path.display());
-            self.report.warn(Code::FileUtf16, &path, message);
+            self.report.warn(diagnostics::FILE_UTF16, &path, message);
         }
         if why == LoadReason::Memory {
             let message = format!(
@@ -124,7 +127,7 @@ impl Loader<'_> {
                 path.display(),
                 head.size
             );
-            self.report.warn(Code::MemoryLoaded, &path, message);
+            self.report.warn(diagnostics::MEMORY_LOADED, &path, message);
         }
         self.report.unignore(&path);
         self.report.loaded.push(Loaded {
@@ -192,11 +195,11 @@ impl Loader<'_> {
                 nested.display(),
                 above.display()
             );
-            self.report.warn(Code::OrderByName, &nested, message);
+            self.report.warn(diagnostics::ORDER_BY_NAME, &nested, message);
         }
         if let Some(added) = added_first {
             let message = format!("{} comes before the project's own files", added.display());
-            self.report.warn(Code::AddedDirectorySorted, &added, message);
+            self.report.warn(diagnostics::ADDED_DIRECTORY_SORTED, &added, message);
         }
     }
 
@@ -222,7 +225,7 @@ impl Loader<'_> {
                 default.display(),
                 other.display()
             );
-            self.report.warn(Code::NamesAddUp, &default, message);
+            self.report.warn(diagnostics::NAMES_ADD_UP, &default, message);
         }
     }
 
@@ -235,8 +238,8 @@ impl Loader<'_> {
                 session.cwd.display()
             );
             // Settings are read before trust is asked for, and a file that is no JSON ends the run there.
-            self.report.clear_diagnostics_but(Code::SettingsMalformed);
-            self.report.warn(Code::FolderUntrusted, &session.cwd, message);
+            self.report.clear_diagnostics_but(diagnostics::SETTINGS_MALFORMED);
+            self.report.warn(diagnostics::FOLDER_UNTRUSTED, &session.cwd, message);
             self.report.withhold(&Rule::NoRequest("the folder is not trusted"));
             return;
         }
@@ -252,7 +255,7 @@ impl Loader<'_> {
                 "{} bytes do not fit the model's window: Gemini CLI makes no request and still reports success",
                 self.report.bytes_loaded()
             );
-            self.report.warn(Code::FileTooLarge, &largest, message);
+            self.report.warn(convoke_core::diagnostics::FILE_TOO_LARGE, &largest, message);
             self.report.withhold(&Rule::NoRequest("the files do not fit the model's window"));
         }
     }

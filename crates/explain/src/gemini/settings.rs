@@ -1,12 +1,13 @@
 //! The settings of Gemini CLI that decide what it loads.
 
+use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
 
-use convoke_core::diagnostic::Code;
 use convoke_files::{Files, Kind, absolute};
 use serde_json::Value;
 
 use crate::config;
+use crate::diagnostics;
 use crate::place;
 use crate::report::AgentReport;
 use crate::session::Session;
@@ -97,7 +98,7 @@ impl Settings {
                     "{}: `context.{key}` is {found}: use a text or a list of texts",
                     path.display()
                 );
-                report.warn(Code::SettingsMalformed, path, message);
+                report.warn(diagnostics::SETTINGS_MALFORMED, path, message);
                 self.refused = Some("Gemini CLI fails on its settings");
             }
         }
@@ -110,7 +111,7 @@ impl Settings {
                     "{} is included in the workspace and is no directory: Gemini CLI ends before any request",
                     directory.display()
                 );
-                report.warn(Code::AddedDirectoryMissing, directory, message);
+                report.warn(diagnostics::ADDED_DIRECTORY_MISSING, directory, message);
                 self.refused = Some("an included directory does not exist");
             }
         }
@@ -155,10 +156,11 @@ impl Settings {
 /// The configured names, normalized and once each, and the default behind them.
 fn names_with_default(configured: &[String]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
+    let mut once = HashSet::new();
     let default = [DEFAULT_NAME.to_owned()];
     for name in configured.iter().chain(&default) {
         let name = normalized(name.trim());
-        if !name.is_empty() && !names.contains(&name) {
+        if !name.is_empty() && once.insert(name.clone()) {
             names.push(name);
         }
     }
@@ -196,6 +198,6 @@ fn report_settings_above(files: &dyn Files, session: &Session, report: &mut Agen
             "{} is not read from here: only the working directory's .gemini and the user's own count",
             path.display()
         );
-        report.warn(Code::SettingsElsewhere, &path, message);
+        report.warn(diagnostics::SETTINGS_ELSEWHERE, &path, message);
     }
 }

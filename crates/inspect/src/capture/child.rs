@@ -63,7 +63,7 @@ pub(super) async fn run(child: Child<'_>, guardian: Guardian) -> Ended {
     turn_input.limits.reply_bytes = OUTPUT_KEPT;
     let turn = agent(definition, host).start(turn_input);
     let canceller = turn.canceller();
-    let outcome = turn.outcome();
+    let outcome = turn.result();
     let mut outcome = std::pin::pin!(outcome);
     let outcome = tokio::select! {
         outcome = &mut outcome => outcome,

@@ -11,9 +11,10 @@ use std::time::Duration;
 use convoke_agent::Vendor;
 use convoke_agent::endpoint::{self, EndpointError};
 use convoke_agent::process::guardian::Guardian;
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use convoke_rehearsal::{Kind, Recorded, Script, StartError, start};
 
+use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
 
@@ -173,23 +174,24 @@ impl Capture {
         match &self.ended {
             Ended::Done { .. } => {}
             Ended::TimedOut => diagnostics.push(Diagnostic::new(
-                Code::CaptureTimedOut,
+                diagnostics::CAPTURE_TIMED_OUT,
                 "the program did not end in time and was killed",
             )),
             Ended::Failed { reason } => {
                 let reason = reason.trim_end();
                 let message = format!("the program ended with an error: {reason}");
-                diagnostics.push(Diagnostic::new(Code::CaptureFailed, message));
+                diagnostics.push(Diagnostic::new(diagnostics::CAPTURE_FAILED, message));
             }
             Ended::Interrupted => diagnostics
-                .push(Diagnostic::new(Code::CaptureFailed, "the program was interrupted")),
+                .push(Diagnostic::new(diagnostics::CAPTURE_FAILED, "the program was interrupted")),
         }
         let elsewhere = self.elsewhere();
         if !elsewhere.is_empty() {
             let tries = elsewhere.iter().map(|(_, tries)| *tries as u64).sum();
             let hosts: Vec<&str> = elsewhere.iter().map(|(host, _)| *host).collect();
             let message = format!("refused: {}", hosts.join(", "));
-            diagnostics.push(Diagnostic::new(Code::CaptureElsewhere, message).with_count(tries));
+            diagnostics
+                .push(Diagnostic::new(diagnostics::CAPTURE_ELSEWHERE, message).with_count(tries));
         }
         diagnostics
     }

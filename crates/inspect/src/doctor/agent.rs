@@ -1,9 +1,8 @@
 //! One agent: is it here, which version, would it start.
 
-use convoke_core::Code;
-
 use super::{AgentReport, Depth, Finding, Level};
 use super::{instructions, sign_in};
+use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
 use convoke_agent::vendor::{Facts, Vendor};
@@ -40,7 +39,7 @@ pub(super) fn examine(
 
 fn not_installed(facts: &Facts) -> Finding {
     let message = format!("{} is not on the PATH", facts.command);
-    Finding::new(Level::Note, Code::DoctorNotInstalled, message)
+    Finding::new(Level::Note, diagnostics::DOCTOR_NOT_INSTALLED, message)
         .with_fix(format!("Run `npm install -g {}`, or leave it out of the team.", facts.package))
 }
 
@@ -48,8 +47,10 @@ fn check_version(program: &Installed, facts: &Facts, findings: &mut Vec<Finding>
     let Some(version) = &program.version else {
         let message = format!("{} does not say its version", program.path.display());
         let fix = format!("Run `{} --version` and see what it says.", program.path.display());
-        findings
-            .push(Finding::new(Level::Warning, Code::DoctorVersionUnknown, message).with_fix(fix));
+        findings.push(
+            Finding::new(Level::Warning, diagnostics::DOCTOR_VERSION_UNKNOWN, message)
+                .with_fix(fix),
+        );
         return;
     };
     if program.is_measured() {
@@ -64,7 +65,8 @@ fn check_version(program: &Installed, facts: &Facts, findings: &mut Vec<Finding>
     );
     let oldest = facts.versions.first().copied().unwrap_or_default();
     let level = if numbers(version) < numbers(oldest) { Level::Warning } else { Level::Note };
-    findings.push(Finding::new(level, Code::DoctorVersionUnmeasured, message).with_fix(fix));
+    findings
+        .push(Finding::new(level, diagnostics::DOCTOR_VERSION_UNMEASURED, message).with_fix(fix));
 }
 
 fn numbers(version: &str) -> Vec<u64> {
@@ -86,7 +88,8 @@ fn check_interpreter(
             format!("{} needs {interpreter}, which is not on the PATH", program.path.display());
         let fix = format!("Install {interpreter}, or add its directory to the PATH.");
         findings.push(
-            Finding::new(Level::Problem, Code::DoctorInterpreterMissing, message).with_fix(fix),
+            Finding::new(Level::Problem, diagnostics::DOCTOR_INTERPRETER_MISSING, message)
+                .with_fix(fix),
         );
     }
 }
@@ -100,7 +103,7 @@ fn check_others(installed: &[Installed], findings: &mut Vec<Finding>) {
         let version = other.version.as_deref().unwrap_or("an unknown version");
         let message =
             format!("{} ({version}) is hidden by {}", other.path.display(), first.path.display());
-        findings.push(Finding::new(Level::Note, Code::DoctorShadowed, message));
+        findings.push(Finding::new(Level::Note, diagnostics::DOCTOR_SHADOWED, message));
     }
 }
 

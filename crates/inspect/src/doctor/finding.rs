@@ -1,5 +1,6 @@
 //! A finding: something to say about this machine, how much it matters, and what to do about it.
 
+use crate::diagnostics;
 use convoke_core::{Code, Diagnostic};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
@@ -53,5 +54,9 @@ impl Serialize for Finding {
 }
 
 pub(super) fn no_agent() -> Finding {
-    Finding::new(Level::Problem, Code::DoctorNoAgent, "no agent on this machine would run a turn")
+    Finding::new(
+        Level::Problem,
+        diagnostics::DOCTOR_NO_AGENT,
+        "no agent on this machine would run a turn",
+    )
 }

@@ -1,11 +1,11 @@
 //! The limits that apply here.
 
-use convoke_core::Code;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::{SysconfVar, sysconf};
 use serde::Serialize;
 
 use super::{Finding, Level};
+use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 
 /// A limit of the machine.
@@ -58,12 +58,16 @@ pub(super) fn limits(
     if let Some(most) = is_few("open files", FEW_FILES) {
         let message = format!("only {most} files can be open at a time");
         let fix = format!("Run `ulimit -n {FEW_FILES}`.");
-        findings.push(Finding::new(Level::Warning, Code::DoctorLimitLow, message).with_fix(fix));
+        findings.push(
+            Finding::new(Level::Warning, diagnostics::DOCTOR_LIMIT_LOW, message).with_fix(fix),
+        );
     }
     if let Some(most) = is_few("processes", FEW_PROCESSES) {
         let message = format!("only {most} processes and threads can run at a time");
         let fix = format!("Run `ulimit -u {FEW_PROCESSES}`.");
-        findings.push(Finding::new(Level::Warning, Code::DoctorLimitLow, message).with_fix(fix));
+        findings.push(
+            Finding::new(Level::Warning, diagnostics::DOCTOR_LIMIT_LOW, message).with_fix(fix),
+        );
     }
     check_temporary_directory(host_environment, findings);
     check_root(host_environment, findings);
@@ -96,7 +100,8 @@ fn check_temporary_directory(host_environment: &HostEnvironment, findings: &mut 
         let message = format!("no file can be made in {}: {error}", directory.display());
         let fix = "Set TMPDIR to a directory that can be written to.";
         findings.push(
-            Finding::new(Level::Problem, Code::DoctorTemporaryDirectory, message).with_fix(fix),
+            Finding::new(Level::Problem, diagnostics::DOCTOR_TEMPORARY_DIRECTORY, message)
+                .with_fix(fix),
         );
     }
 }
@@ -104,6 +109,6 @@ fn check_temporary_directory(host_environment: &HostEnvironment, findings: &mut 
 fn check_root(host_environment: &HostEnvironment, findings: &mut Vec<Finding>) {
     if nix::unistd::geteuid().is_root() && host_environment.variable("IS_SANDBOX").is_none() {
         let message = "this is the root user, for whom claude refuses to skip permissions";
-        findings.push(Finding::new(Level::Note, Code::DoctorRoot, message));
+        findings.push(Finding::new(Level::Note, diagnostics::DOCTOR_ROOT, message));
     }
 }

@@ -1,9 +1,9 @@
 //! The way to the network: proxies, and addresses that lead elsewhere. Nothing is tried.
 
-use convoke_core::Code;
 use serde::Serialize;
 
 use super::{Finding, Level};
+use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 use convoke_agent::Vendor;
 
@@ -68,7 +68,8 @@ pub(super) fn examine(host_environment: &HostEnvironment, findings: &mut Vec<Fin
         let Redirect { agent, variable, address } = redirect;
         let message = format!("{variable} sends the calls of {agent} to {address}");
         let fix = format!("Unset {variable}, if that is not meant.");
-        findings.push(Finding::new(Level::Note, Code::DoctorRedirected, message).with_fix(fix));
+        findings
+            .push(Finding::new(Level::Note, diagnostics::DOCTOR_REDIRECTED, message).with_fix(fix));
     }
     network
 }
@@ -83,9 +84,11 @@ fn check_proxies(network: &Network, findings: &mut Vec<Finding>) {
             && upper != lower
         {
             let message = format!("{} is {upper} and {} is {lower}", pair[0], pair[1]);
-            findings.push(Finding::new(Level::Warning, Code::DoctorProxy, message).with_fix(
-                "Set both to the same address: some programs read the one, some the other.",
-            ));
+            findings.push(
+                Finding::new(Level::Warning, diagnostics::DOCTOR_PROXY, message).with_fix(
+                    "Set both to the same address: some programs read the one, some the other.",
+                ),
+            );
         }
     }
     let spared = network.without_proxy.as_deref().unwrap_or_default();
@@ -94,7 +97,7 @@ fn check_proxies(network: &Network, findings: &mut Vec<Finding>) {
     if !network.proxies.is_empty() && !is_spared {
         let message = "programs on this machine would be reached by way of the proxy";
         findings.push(
-            Finding::new(Level::Warning, Code::DoctorProxy, message)
+            Finding::new(Level::Warning, diagnostics::DOCTOR_PROXY, message)
                 .with_fix("Add 127.0.0.1,localhost to NO_PROXY."),
         );
     }

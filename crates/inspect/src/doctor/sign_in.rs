@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use convoke_agent::Vendor;
 use convoke_agent::vendor::SignInStatus;
-use convoke_core::Code;
 use serde::Serialize;
 
 use super::{Finding, Level};
 use crate::asking::ask;
+use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
 
@@ -85,7 +85,9 @@ pub(super) fn judge(
         if host_environment.variable(variable).is_some() && !to_cloud {
             let message = format!("{vendor} does not read {variable}, which is set");
             let fix = facts.how;
-            findings.push(Finding::new(Level::Note, Code::DoctorKeyIgnored, message).with_fix(fix));
+            findings.push(
+                Finding::new(Level::Note, diagnostics::DOCTOR_KEY_IGNORED, message).with_fix(fix),
+            );
         }
     }
     let says_no = report.program_says == Some(SignInStatus::NotSignedIn);
@@ -97,7 +99,9 @@ pub(super) fn judge(
         let seen =
             if says_no { "says that it is not signed in" } else { "shows no sign of a sign-in" };
         let message = format!("{vendor} {seen}");
-        findings.push(Finding::new(level, Code::DoctorNotSignedIn, message).with_fix(facts.how));
+        findings.push(
+            Finding::new(level, diagnostics::DOCTOR_NOT_SIGNED_IN, message).with_fix(facts.how),
+        );
     }
     check_conflict(vendor, report, findings);
     for evidence in &report.evidence {
@@ -127,8 +131,10 @@ fn check_conflict(vendor: Vendor, report: &SignInReport, findings: &mut Vec<Find
             path.display()
         );
         let fix = format!("Unset {variable}, if your subscription is to pay.");
-        findings
-            .push(Finding::new(Level::Warning, Code::DoctorSignInConflict, message).with_fix(fix));
+        findings.push(
+            Finding::new(Level::Warning, diagnostics::DOCTOR_SIGN_IN_CONFLICT, message)
+                .with_fix(fix),
+        );
     }
 }
 
@@ -138,7 +144,8 @@ fn check_privacy(path: &Path, findings: &mut Vec<Finding>) {
         let message = format!("{} can be read by other users", path.display());
         let fix = format!("Run `chmod 600 {}`.", path.display());
         findings.push(
-            Finding::new(Level::Warning, Code::DoctorCredentialsExposed, message).with_fix(fix),
+            Finding::new(Level::Warning, diagnostics::DOCTOR_CREDENTIALS_EXPOSED, message)
+                .with_fix(fix),
         );
     }
 }

@@ -9,7 +9,7 @@ use convoke_agent::config::{Api, ApiTools, ApiWire};
 use convoke_agent::event::{Event, EventKind, Part};
 use convoke_agent::id::ThreadId;
 use convoke_agent::thread::{MemoryThreadStore, ThreadStore};
-use convoke_agent::{Agent, Outcome, Turn, TurnInput, Verdict};
+use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
 use convoke_model::{Host, Log, ModelAgent, Settings};
 use convoke_rehearsal::{Rehearsal, Script, start};
 use convoke_thread::config::Machine;
@@ -35,7 +35,7 @@ pub struct Lab {
 /// What came of a turn.
 pub struct Taken {
     pub events: Vec<Event<'static>>,
-    pub outcome: Outcome,
+    pub outcome: TurnResult,
 }
 
 impl Lab {
@@ -155,12 +155,12 @@ impl Lab {
     }
 }
 
-pub async fn take(mut turn: Turn) -> Taken {
+pub async fn take(mut turn: AgentTurn) -> Taken {
     let mut events = Vec::new();
     while let Some(event) = turn.next().await {
         events.push(event);
     }
-    Taken { events, outcome: turn.outcome().await }
+    Taken { events, outcome: turn.result().await }
 }
 
 impl Taken {
@@ -198,7 +198,7 @@ impl Taken {
                 EventKind::ToolFinished { ok, output, .. } => format!("result {ok} {output}"),
                 EventKind::Retry { attempt, status, .. } => format!("retry {attempt} {status:?}"),
                 EventKind::Warning(diagnostic) => format!("warning {}", diagnostic.code),
-                EventKind::Finished { verdict } => format!("finished {}", verdict.word()),
+                EventKind::Finished { verdict } => format!("finished {}", verdict.as_str()),
                 other => format!("{other:?}"),
             })
         });

@@ -33,7 +33,7 @@ fn turn_input(lab: &Lab, turn: &str, prompt: &str) -> TurnInput {
 /// Takes a turn and keeps what it leaves, as a session does.
 async fn say(lab: &Lab, turn: &str, prompt: &str) -> Taken {
     let mut taken = take(lab.agent().start(turn_input(lab, turn, prompt))).await;
-    keep(lab, taken.outcome.memory.take()).await;
+    keep(lab, taken.outcome.thread_append.take()).await;
     taken
 }
 
@@ -51,7 +51,7 @@ async fn cancel(lab: &Lab, turn: &str, prompt: &str) -> Taken {
     turn.canceller().cancel();
     let mut taken = take(turn).await;
     assert_eq!(taken.outcome.verdict, Verdict::Cancelled);
-    keep(lab, taken.outcome.memory.take()).await;
+    keep(lab, taken.outcome.thread_append.take()).await;
     taken
 }
 
@@ -158,7 +158,7 @@ async fn a_compaction_of_an_attempt_is_taken_back_with_it() {
     assert!(lab.server.has_model_calls(calls + 2, Duration::from_mins(1)).await);
     turn.canceller().cancel();
     let mut cancelled = take(turn).await;
-    keep(&lab, cancelled.outcome.memory.take()).await;
+    keep(&lab, cancelled.outcome.thread_append.take()).await;
     assert_eq!(log(&lab).await.compactions.len(), 1);
 
     say(&lab, "2/3", "Second").await;
@@ -190,7 +190,7 @@ async fn an_attempt_that_later_turns_have_seen_is_a_part_of_what_was_said() {
 
     // So is one that was compacted by hand since.
     let mut compacted = take(lab.agent().start_compaction(lab.turn_input("", None))).await;
-    assert_eq!(compacted.outcome.memory.take(), None, "by hand, the member keeps it itself");
+    assert_eq!(compacted.outcome.thread_append.take(), None, "by hand, the member keeps it itself");
     let again = say(&lab, "1/1", "First").await;
     assert_eq!(again.story()[0], "started");
 }
@@ -227,7 +227,7 @@ async fn lines_that_no_thread_has_are_refused() {
             format!("{last}: it takes back line 18446744073709551615"),
         ),
         (
-            refused(&|lines| lines[1] = lines[1].replace("session-max", "x\\r\\ny: z")),
+            refused(&|lines| lines[1] = lines[1].replace(thread().as_str(), "x\\r\\ny: z")),
             "0: its own name is none".into(),
         ),
     ];

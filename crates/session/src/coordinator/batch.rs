@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use convoke_agent::thread::{ThreadAppend, ThreadStoreError};
 use convoke_agent::turn_input::ThreadWriter;
 use convoke_agent::verdict::{Failure, Reason};
-use convoke_agent::{Outcome, Verdict};
+use convoke_agent::{TurnResult, Verdict};
 use convoke_core::Diagnostic;
 use convoke_core::ledger::estimate_tokens;
 use tokio::sync::mpsc;
@@ -184,7 +184,7 @@ impl<S: Store> Coordinator<S> {
                 Ok(ended) => ended,
                 Err(error) => {
                     let failure = Failure::new(Reason::Other, error.to_string());
-                    (error.id(), Driven::nothing(Outcome::failed(failure)))
+                    (error.id(), Driven::nothing(TurnResult::failed(failure)))
                 }
             };
             if let Some(under_way) = batch.under_way.remove(&id) {
@@ -203,7 +203,7 @@ impl<S: Store> Coordinator<S> {
         under_way: &UnderWay,
         mut driven: Driven,
     ) -> Result<End, CoordinatorError> {
-        let memory = driven.outcome.memory.take();
+        let memory = driven.outcome.thread_append.take();
         driven.remarks.extend(redact_reply(&mut driven.outcome.reply, &self.team_agents.redactor));
         driven.outcome.diagnostics.extend(driven.remarks.iter().cloned());
         let stored = match driven.outcome.verdict {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use convoke_agent::event::Event;
 use convoke_agent::redact::Redactor;
-use convoke_agent::{Outcome, Turn as AgentTurn, Verdict};
+use convoke_agent::{AgentTurn, TurnResult, Verdict};
 use convoke_core::Diagnostic;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// What came of a turn.
 #[derive(Debug)]
 pub(super) struct Driven {
-    pub(super) outcome: Outcome,
+    pub(super) outcome: TurnResult,
     /// One JSON object a line.
     pub(super) events: String,
     /// What there is to say about what was stored of it.
@@ -35,7 +35,7 @@ pub(super) struct Driven {
 
 impl Driven {
     /// Creates what comes of a turn of which nothing was seen.
-    pub(super) fn nothing(outcome: Outcome) -> Self {
+    pub(super) fn nothing(outcome: TurnResult) -> Self {
         Self { outcome, events: String::new(), remarks: Vec::new(), elapsed: Duration::ZERO }
     }
 }
@@ -109,7 +109,7 @@ impl Drive {
             log.outcome(verdict)
         } else {
             tokio::select! {
-                outcome = self.agent_turn.outcome() => outcome,
+                outcome = self.agent_turn.result() => outcome,
                 () = sleep_until(deadline) => log.outcome(Verdict::TimedOut),
             }
         };

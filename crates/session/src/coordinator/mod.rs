@@ -10,12 +10,13 @@ mod team_agents;
 
 use convoke_agent::thread::ThreadStoreError;
 use convoke_core::marker::Intent;
-use convoke_core::{Code, Diagnostic, MessageId};
+use convoke_core::{Diagnostic, MessageId};
 use tokio::sync::mpsc;
 
 pub use self::controls::Controls;
 use self::controls::StopRequest;
 pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
+use crate::diagnostics;
 use crate::event::{Event, StopReason};
 use crate::id::{Head, MemberName, SessionId, TurnId};
 use crate::progress::interrupt;
@@ -447,7 +448,7 @@ impl<S: Store> Coordinator<S> {
         let limit = self.team_agents.team().limits.queue;
         let message =
             format!("{left_out} more turns were called for than the {limit} that may wait");
-        let diagnostic = Diagnostic::new(Code::QueueFull, message).with_count(left_out);
+        let diagnostic = Diagnostic::new(diagnostics::QUEUE_FULL, message).with_count(left_out);
         self.emit(Event::Diagnostic { turn: None, diagnostic });
         self.stop = Some(StopReason::QueueFull { person: self.asker(), limit, left_out });
     }
@@ -495,7 +496,7 @@ fn call_instead(routed: &mut Routed, to: &[String], team_agents: &TeamAgents) {
             None => {
                 let hint = team_agents.roster().hint(name);
                 let message = format!("nobody is called `{name}`; {hint}");
-                routed.diagnostics.push(Diagnostic::new(Code::MarkerUnresolved, message));
+                routed.diagnostics.push(Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Preparing a turn: from the stored conversation to what is sent, and from what came back to what is
 //! stored.
 
-use convoke_agent::Outcome;
+use convoke_agent::TurnResult;
 use convoke_agent::Verdict;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_core::{AssemblerOutput, Diagnostic};
@@ -97,7 +97,7 @@ impl<S: Store> Coordinator<S> {
 /// Turns what came back into what is stored, without secrets; the texts go to `contents`.
 pub(super) fn ended(
     at: Millis,
-    outcome: Outcome,
+    outcome: TurnResult,
     events: &str,
     team_agents: &TeamAgents,
     contents: &mut Vec<Content>,

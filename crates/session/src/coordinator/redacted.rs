@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
+use crate::diagnostics;
 use convoke_agent::Verdict;
 use convoke_agent::event::{Event, EventKind, Part};
 use convoke_agent::redact::{Redactor, StreamRedactor};
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 
 /// Takes the secrets out of the events of one turn. A secret may be cut over several pieces of a text, so
 /// that what could be its beginning waits for the next one.
@@ -133,7 +134,7 @@ pub(super) fn redact_reply(reply: &mut String, redactor: &Redactor) -> Option<Di
     (places > 0).then(|| {
         let places_in = if places == 1 { "one place" } else { "several places" };
         let message = format!("what looks like a secret was taken out of the reply in {places_in}");
-        Diagnostic::new(Code::ReplyRedacted, message).with_count(places)
+        Diagnostic::new(diagnostics::REPLY_REDACTED, message).with_count(places)
     })
 }
 

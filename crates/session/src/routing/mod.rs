@@ -6,8 +6,9 @@ pub mod queue;
 
 use convoke_core::marker::{Intent, Scan, TextPolicy, scan};
 use convoke_core::name::NameKey;
-use convoke_core::{Code, Diagnostic, cut_team_task};
+use convoke_core::{Diagnostic, cut_team_task};
 
+use crate::diagnostics;
 use crate::id::MemberName;
 use crate::roster::Roster;
 
@@ -97,7 +98,7 @@ fn speaks_for(
 ) -> MemberName {
     if !roster.is_person(speaker) {
         let message = format!("{speaker} is an agent and cannot speak as `{from}`");
-        diagnostics.push(Diagnostic::new(Code::MarkerIgnored, message).in_section("FROM"));
+        diagnostics.push(Diagnostic::new(diagnostics::MARKER_IGNORED, message).in_section("FROM"));
         return speaker.clone();
     }
     if let Some(person) = roster.resolve_person(from) {
@@ -107,7 +108,7 @@ fn speaks_for(
         Some(agent) => format!("[FROM: {from}]: {agent} is an agent and speaks for itself"),
         None => format!("[FROM: {from}]: nobody is called so; {}", roster.hint(from)),
     };
-    diagnostics.push(Diagnostic::new(Code::MarkerUnresolved, message).in_section("FROM"));
+    diagnostics.push(Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message).in_section("FROM"));
     speaker.clone()
 }
 
@@ -144,7 +145,7 @@ fn meant(
 
 fn unresolved(roster: &Roster, name: &str, marker: &'static str) -> Diagnostic {
     let message = format!("[{marker}: {name}]: nobody is called so; {}", roster.hint(name));
-    Diagnostic::new(Code::MarkerUnresolved, message).in_section(marker)
+    Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message).in_section(marker)
 }
 
 #[cfg(test)]
@@ -212,16 +213,16 @@ mod tests {
                 "[NEXT: sara]: nobody is called so; did you mean `sarah`? there are kailai, lee, max, sarah",
             ]
         );
-        assert!(routed.diagnostics.iter().all(|d| d.code == Code::MarkerUnresolved));
+        assert!(routed.diagnostics.iter().all(|d| d.code == diagnostics::MARKER_UNRESOLVED));
     }
 
     #[test]
     fn only_a_person_speaks_for_another_and_only_for_a_person() {
         let cases = [
             ("kailai", "lee", "lee", None),
-            ("kailai", "max", "kailai", Some(Code::MarkerUnresolved)),
-            ("kailai", "bob", "kailai", Some(Code::MarkerUnresolved)),
-            ("max", "kailai", "max", Some(Code::MarkerIgnored)),
+            ("kailai", "max", "kailai", Some(diagnostics::MARKER_UNRESOLVED)),
+            ("kailai", "bob", "kailai", Some(diagnostics::MARKER_UNRESOLVED)),
+            ("max", "kailai", "max", Some(diagnostics::MARKER_IGNORED)),
         ];
         for (speaker, from, expected, code) in cases {
             let routed = routed(speaker, &format!("[FROM: {from}] hello"));
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!(routed("max", "[TEAM_TASK: ship it]").task.as_deref(), Some("ship it"));
         let long = routed("max", &format!("[TEAM_TASK: {}]", "é".repeat(3000)));
         assert_eq!(long.task.map(|task| task.len()), Some(5120));
-        assert_eq!(long.diagnostics[0].code, Code::TeamTaskTruncated);
+        assert_eq!(long.diagnostics[0].code, convoke_core::diagnostics::TEAM_TASK_TRUNCATED);
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use convoke_agent::thread::{RequestRecord, RequestTexts};
 use convoke_core::marker::{TextPolicy, scan};
-use convoke_core::{Code, Diagnostic, SpeakerType};
+use convoke_core::{Diagnostic, SpeakerType};
 use convoke_team::Team;
 
 use super::TransferError;
 use super::export::name;
 use super::pages::{Pages, contents_of};
+use crate::diagnostics;
 use crate::id::{AttemptRef, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 use crate::prompt::PromptInput;
 use crate::request::{self, RequestDelta, TextDelta};
@@ -194,7 +195,7 @@ impl Cut {
                 "the thread `{thread}` begins anew in the copy: an early version stored it without the \
                  message that each line belongs to",
             );
-            self.diagnostics.push(Diagnostic::new(Code::ThreadForgotten, message));
+            self.diagnostics.push(Diagnostic::new(diagnostics::THREAD_FORGOTTEN, message));
             page.lines.clear();
         }
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use convoke_agent::adapter::{Script, StandIn, Step};
-use convoke_agent::{Agent, Turn, TurnInput};
+use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_core::marker::{TextPolicy, strip_all_markers};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
@@ -52,7 +52,7 @@ pub fn line(message: &NumberedMessage) -> String {
 struct Echo(&'static str);
 
 impl Agent for Echo {
-    fn start(&self, turn_input: TurnInput) -> Turn {
+    fn start(&self, turn_input: TurnInput) -> AgentTurn {
         let heard = turn_input.prompt.lines().last().unwrap_or_default();
         let next = if heard.contains("hears") { "" } else { " [NEXT: sarah]" };
         let reply = format!("{} hears: {heard}{next}", self.0);

@@ -180,7 +180,7 @@ async fn an_agent_that_takes_too_long_is_a_failed_turn() {
     coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     let StopReason::TurnFailed { turns, .. } = stop else { panic!("{stop:?}") };
-    assert_eq!(turns[0].outcome.word(), "timed-out");
+    assert_eq!(turns[0].outcome.as_str(), "timed-out");
 }
 
 #[tokio::test]

@@ -3,14 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use convoke_agent::event::{Event as AgentEvent, EventKind};
 use convoke_agent::redact::Redactor;
 use convoke_agent::thread::{
     RequestEnd, RequestOutcome, RequestTexts, ThreadAppend, ThreadStore as _,
 };
 use convoke_agent::turn_input::ThreadWriter;
 use convoke_agent::verdict::{Failure, Reason};
-use convoke_agent::{Agent, Outcome, Turn, TurnInput, Verdict};
+use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
 use convoke_session::conformance::request;
 use convoke_session::transfer::{export, fork};
 use convoke_session::{
@@ -32,14 +31,14 @@ struct Rememberer {
 }
 
 impl Agent for Rememberer {
-    fn start(&self, turn_input: TurnInput) -> Turn {
-        let (turn, side, sender) = Turn::open(Redactor::default());
+    fn start(&self, turn_input: TurnInput) -> AgentTurn {
+        let (turn, side) = AgentTurn::open(Redactor::default());
         let (store, thread) = (self.store.clone(), self.thread.clone());
         tokio::spawn(async move {
             let lines = store.thread_lines(&thread).await.unwrap();
             let known = lines.len();
             let ThreadWriter::Caller { turn } = &turn_input.keeper else { panic!("who keeps it?") };
-            let mut outcome = Outcome::failed(Failure::new(Reason::OutputFull, "too much"));
+            let mut outcome = TurnResult::failed(Failure::new(Reason::OutputFull, "too much"));
             outcome.reply = format!("{known} remembered");
             if !turn_input.prompt.contains("fail") {
                 outcome.verdict = Verdict::Done;
@@ -55,12 +54,10 @@ impl Agent for Rememberer {
                 send(&store, &thread, turn_input.attempt, turn).await;
             }
             if !turn_input.prompt.contains("forget") {
-                outcome.memory = Some(ThreadAppend { thread, known, lines: vec![turn.clone()] });
+                outcome.thread_append =
+                    Some(ThreadAppend { thread, known, lines: vec![turn.clone()] });
             }
-            side.send(AgentEvent::own(EventKind::Finished { verdict: outcome.verdict.clone() }))
-                .await;
-            drop(side);
-            sender.send(outcome).unwrap();
+            side.finish(outcome).await;
         });
         turn
     }

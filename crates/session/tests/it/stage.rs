@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use convoke_agent::adapter::{Script, StandIn, Step};
+use convoke_agent::event::EventKind;
 use convoke_agent::redact::Redactor;
-use convoke_agent::{Agent, Turn, TurnInput};
+use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::transfer::ThreadCheck;
@@ -34,7 +35,7 @@ pub struct Scripted {
 }
 
 impl Agent for Scripted {
-    fn start(&self, turn_input: TurnInput) -> Turn {
+    fn start(&self, turn_input: TurnInput) -> AgentTurn {
         self.deliveries.lock().unwrap().push(turn_input.clone());
         let turns = vec![(self.act)(&turn_input)];
         StandIn::new(Script { turns }).start(turn_input)
@@ -48,17 +49,18 @@ struct Meeting {
 }
 
 impl Agent for Meeting {
-    fn start(&self, turn_input: TurnInput) -> Turn {
+    fn start(&self, turn_input: TurnInput) -> AgentTurn {
         let mut at_work = self.agent.start(turn_input);
-        let (turn, side, outcome) = Turn::open(Redactor::for_env(&[]));
+        let (turn, side) = AgentTurn::open(Redactor::for_env(&[]));
         let all = self.all.clone();
         tokio::spawn(async move {
             all.wait().await;
             while let Some(event) = at_work.next().await {
-                side.send(event).await;
+                if !matches!(event.kind, EventKind::Finished { .. }) {
+                    side.send(event).await;
+                }
             }
-            drop(side);
-            let _ = outcome.send(at_work.outcome().await);
+            side.finish(at_work.result().await).await;
         });
         turn
     }

@@ -133,7 +133,7 @@ async fn a_program_that_takes_too_long_leaves_what_it_wrote() {
     let ((store, id, stop), ()) = tokio::join!(talk(directory.path(), script, observer), later);
     assert!(matches!(stop, StopReason::TurnFailed { .. }), "{stop:?}");
     let ended = store.attempts(id, TurnId(1)).await.unwrap().remove(0).ended.unwrap();
-    assert_eq!(ended.verdict.word(), "timed-out");
+    assert_eq!(ended.verdict.as_str(), "timed-out");
     let partial = store.content(ended.partial.unwrap().hash).await.unwrap();
     assert_eq!(partial.trim_end(), "half [NEXT: user]");
     assert_eq!(store.session(id).await.unwrap().state.last_message, MessageNumber(1));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::verdict::{Failure, Reason};
-use convoke_agent::{Agent, Turn, TurnInput};
+use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::{
     Coordinator, MemberAgent, MemberName, MessageNumber, NewSession, NumberedMessage,
@@ -43,7 +43,7 @@ struct Actor {
 }
 
 impl Agent for Actor {
-    fn start(&self, turn_input: TurnInput) -> Turn {
+    fn start(&self, turn_input: TurnInput) -> AgentTurn {
         let nth = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         let Performance { line, fails } = performance(self.seed, nth);
         let mut steps = vec![Step::Say(line.text)];

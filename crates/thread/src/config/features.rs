@@ -1,10 +1,11 @@
 //! The names under `features`: a value that is no switch is refused, a name that is not known is said.
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 use convoke_core::name::nearest;
 use toml::{Table, Value};
 
 use super::ConfigError;
+use crate::diagnostics;
 
 /// The features of Codex 0.98, and the older names that it still takes.
 const KNOWN: [&str; 31] = [
@@ -60,7 +61,7 @@ pub(super) fn check(tables: [Option<&Table>; 2]) -> Result<Vec<Diagnostic>, Conf
                     "`features.{name}` has no effect: Codex 0.98 knows no such feature{}",
                     meant.unwrap_or_default()
                 );
-                unknown.push(Diagnostic::new(Code::ConfigIgnored, message));
+                unknown.push(Diagnostic::new(diagnostics::CONFIG_IGNORED, message));
             }
         }
     }

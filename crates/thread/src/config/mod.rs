@@ -3,17 +3,15 @@
 //! Only what a prompt depends on is read. [`Config::load`] resolves everything once; what it leaves
 //! out or cannot honour is a diagnostic.
 
-mod documents;
 mod features;
-mod layers;
 mod provider;
-mod setting;
-mod startup;
 
-use std::io;
 use std::path::{Path, PathBuf};
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_codex::config::{
+    DocumentSettings, EFFORTS, Layers, SUMMARIES, Setting, VERBOSITIES, named_text, parse,
+};
+use convoke_core::diagnostic::Diagnostic;
 
 use crate::model::ModelOverrides;
 use crate::pack::Shape;
@@ -22,15 +20,9 @@ use crate::personality::Personality;
 use crate::project_doc::{DEFAULT_MAX_BYTES, Trust};
 use convoke_files::{Files, absolute};
 
-pub use documents::DocumentSettings;
-pub use layers::{resolve_paths, sets};
+use crate::diagnostics;
+pub use convoke_codex::config::{ConfigError, InvalidOverride, parse_override};
 pub use provider::{DeveloperRole, Provider, Wire};
-pub use setting::{InvalidOverride, parse_override};
-pub use startup::check_start;
-
-use layers::Layers;
-pub(crate) use layers::{directories_between, project_root};
-use setting::Setting;
 
 /// The model when none is named.
 pub const DEFAULT_MODEL: &str = "gpt-5.2-codex";
@@ -128,85 +120,6 @@ pub struct Config {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// A configuration that cannot be used; the message names the file and the field.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// A file cannot be read.
-    #[error("cannot read {path}, which `{key}` names")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What names it.
-        key: &'static str,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file that must say something is blank.
-    #[error("{path} is empty, and `{key}` names it")]
-    Blank {
-        /// The file.
-        path: PathBuf,
-        /// What names it.
-        key: &'static str,
-    },
-    /// A file is not TOML.
-    #[error("{path} is not valid TOML: {reason}")]
-    Syntax {
-        /// The file.
-        path: PathBuf,
-        /// Where and why.
-        reason: String,
-    },
-    /// A field has a value that it cannot have.
-    #[error("{place}: `{key}` is {found}: use {expected}")]
-    Value {
-        /// Where it was set: a file, or `-c`.
-        place: String,
-        /// The field.
-        key: String,
-        /// What was found.
-        found: String,
-        /// What is possible.
-        expected: String,
-    },
-    /// A profile that is not there.
-    #[error("the profile `{0}` is not in config.toml: add [profiles.{0}] or name another")]
-    UnknownProfile(String),
-    /// A provider that is not there.
-    #[error("the provider `{0}` is not known: add [model_providers.{0}] or name another")]
-    UnknownProvider(String),
-}
-
-impl ConfigError {
-    /// A wrong value whose place is still to be found.
-    fn value(
-        key: impl Into<String>,
-        found: impl Into<String>,
-        expected: impl Into<String>,
-    ) -> Self {
-        let place = "config.toml".to_owned();
-        Self::Value { place, key: key.into(), found: found.into(), expected: expected.into() }
-    }
-
-    /// The same error with the place where a value was set.
-    #[must_use]
-    pub fn at(self, place: impl Into<String>) -> Self {
-        match self {
-            Self::Value { key, found, expected, .. } => {
-                Self::Value { place: place.into(), key, found, expected }
-            }
-            other => other,
-        }
-    }
-}
-
-/// The efforts that Codex knows.
-const EFFORTS: [&str; 6] = ["none", "minimal", "low", "medium", "high", "xhigh"];
-/// The kinds of summary that Codex knows.
-const SUMMARIES: [&str; 4] = ["auto", "concise", "detailed", "none"];
-/// The verbosities that Codex knows.
-const VERBOSITIES: [&str; 3] = ["low", "medium", "high"];
-
 impl Config {
     /// Reads the configuration that holds in a directory.
     pub fn load(
@@ -218,7 +131,13 @@ impl Config {
         // Joined and not resolved: the model is told the directory as it was given.
         let given = overrides.cwd.as_ref();
         let cwd = given.map_or_else(|| machine.cwd.clone(), |it| machine.cwd.join(it));
-        let layers = Layers::load(files, machine, &cwd, &overrides.settings)?;
+        let layers = Layers::load(
+            files,
+            &machine.codex_home,
+            machine.home.as_deref(),
+            &cwd,
+            &overrides.settings,
+        )?;
         Self::from_layers(files, machine, shape, overrides, cwd, &layers)
             .map_err(|error| layers.placed(error))
     }
@@ -239,7 +158,7 @@ impl Config {
         let has_personality = setting.feature("personality").unwrap_or(true);
         let personality = match (overrides.personality, setting.text("personality")?) {
             (Some(given), _) => Some(given),
-            (None, Some(name)) => Some(setting::parse("personality", name)?),
+            (None, Some(name)) => Some(parse("personality", name)?),
             (None, None) => has_personality.then(|| shape.default_personality()),
         };
         let base_instructions = match &overrides.base_instructions {
@@ -300,22 +219,6 @@ impl Config {
     }
 }
 
-fn named_text(
-    files: &dyn Files,
-    setting: &Setting<'_>,
-    key: &'static str,
-) -> Result<Option<String>, ConfigError> {
-    let Some(path) = setting.text(key)? else {
-        return Ok(None);
-    };
-    let path = PathBuf::from(path);
-    match files.read_text(&path) {
-        Ok(text) if text.trim().is_empty() => Err(ConfigError::Blank { path, key }),
-        Ok(text) => Ok(Some(text.trim().to_owned())),
-        Err(source) => Err(ConfigError::Unreadable { path, key, source }),
-    }
-}
-
 fn approval_policy(
     setting: &Setting<'_>,
     overrides: &Overrides,
@@ -325,7 +228,7 @@ fn approval_policy(
         return Ok(given);
     }
     match setting.text("approval_policy")? {
-        Some(name) => setting::parse("approval_policy", name),
+        Some(name) => parse("approval_policy", name),
         None if trust == Trust::Untrusted => Ok(ApprovalPolicy::UnlessTrusted),
         None => Ok(ApprovalPolicy::OnRequest),
     }
@@ -339,7 +242,7 @@ fn sandbox_policy(
 ) -> Result<SandboxPolicy, ConfigError> {
     let mode = match (overrides.sandbox_mode, setting.text("sandbox_mode")?) {
         (Some(given), _) => given,
-        (None, Some(name)) => setting::parse("sandbox_mode", name)?,
+        (None, Some(name)) => parse("sandbox_mode", name)?,
         (None, None) if trust == Trust::Unknown => SandboxMode::ReadOnly,
         (None, None) => SandboxMode::WorkspaceWrite,
     };
@@ -370,7 +273,7 @@ fn ignored_keys(setting: &Setting<'_>) -> Vec<Diagnostic> {
     let found = keys.iter().filter(|(key, _)| setting.has(key));
     let diagnostics = found.map(|(key, instead)| {
         let message = format!("`{key}` in config.toml has no effect: use `{instead}`");
-        Diagnostic::new(Code::ConfigIgnored, message)
+        Diagnostic::new(diagnostics::CONFIG_IGNORED, message)
     });
     diagnostics.collect()
 }

@@ -1,7 +1,6 @@
 //! Who serves the model.
 
-use super::setting::Setting;
-use super::{ConfigError, Machine};
+use super::{ConfigError, Machine, Setting};
 use crate::pack::Shape;
 
 /// The name by which Codex knows the provider that compacts threads itself.

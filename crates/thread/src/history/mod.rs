@@ -6,8 +6,9 @@ mod normalize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 
+use crate::diagnostics;
 use crate::item::{FunctionOutput, ResponseItem};
 use crate::model::TruncationPolicy;
 use crate::truncate::{tokens, truncate_middle, truncate_parts};
@@ -100,7 +101,7 @@ impl History {
     ) {
         if let Some(what) = never_kept(&entry.item) {
             let message = format!("{what} is not kept in the history");
-            diagnostics.push(Diagnostic::new(Code::ItemDropped, message));
+            diagnostics.push(Diagnostic::new(diagnostics::ITEM_DROPPED, message));
             return;
         }
         let entry = cut_output(entry, policy.with_allowance(), diagnostics);
@@ -240,7 +241,7 @@ fn cut_output(
     };
     if changed {
         let message = format!("the output of {call_id} had {before} bytes and its middle was cut");
-        let truncated = Diagnostic::new(Code::OutputTruncated, message);
+        let truncated = Diagnostic::new(diagnostics::OUTPUT_TRUNCATED, message);
         let lost = before.saturating_sub(entry.item.text_bytes());
         diagnostics.push(truncated.with_bytes(lost));
         entry.cut += lost;

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 
 use super::{Entry, Origin};
+use crate::diagnostics;
 use crate::item::{CustomToolCallOutput, ResponseItem};
 
 const ABORTED: &str = "aborted";
@@ -42,7 +43,7 @@ pub fn normalize<'a>(entries: &'a [Entry], diagnostics: &mut Vec<Diagnostic>) ->
         {
             let (Pairing::Function(id) | Pairing::Custom(id)) = pairing;
             let message = format!("the output of {id} has no call before it and is not sent");
-            diagnostics.push(Diagnostic::new(Code::OutputOrphaned, message));
+            diagnostics.push(Diagnostic::new(diagnostics::OUTPUT_ORPHANED, message));
             continue;
         }
         sent.push(Sent { item: Cow::Borrowed(&entry.item), origin: &entry.origin, cut: entry.cut });
@@ -51,7 +52,7 @@ pub fn normalize<'a>(entries: &'a [Entry], diagnostics: &mut Vec<Diagnostic>) ->
         {
             let (Pairing::Function(id) | Pairing::Custom(id)) = pairing;
             let message = format!("the call {id} was never answered; `{ABORTED}` is sent");
-            diagnostics.push(Diagnostic::new(Code::OutputMissing, message));
+            diagnostics.push(Diagnostic::new(diagnostics::OUTPUT_MISSING, message));
             sent.push(Sent {
                 item: Cow::Owned(aborted(pairing)),
                 origin: &Origin::Missing,

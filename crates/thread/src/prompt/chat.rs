@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use serde_json::{Map, Value, json};
 
 use super::{Mapped, Prompt, RequestError};
 use crate::config::DeveloperRole;
+use crate::diagnostics;
 use crate::history::Sent;
 use crate::item::{ContentItem, FunctionOutput, Message, ReasoningContent, ResponseItem};
 
@@ -222,7 +223,7 @@ pub(super) fn unmapped_tools(tools: &[Value]) -> Option<Diagnostic> {
         return None;
     }
     let message = format!("Chat knows functions alone; left out: {}", names.join(", "));
-    Some(Diagnostic::new(Code::ToolsUnmapped, message).with_count(names.len() as u64))
+    Some(Diagnostic::new(diagnostics::TOOLS_UNMAPPED, message).with_count(names.len() as u64))
 }
 
 /// Maps the tools that Chat knows: functions, in the order of keys that Codex sent.

@@ -8,9 +8,10 @@ mod own;
 
 use std::path::PathBuf;
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 use serde_json::Value;
 
+use crate::diagnostics;
 use crate::history::never_kept;
 use crate::item::ResponseItem;
 
@@ -123,7 +124,7 @@ fn json_lines(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Vec<(usize, Valu
             Err(_) if lines.peek().is_none() && !line.ends_with('\n') => {
                 let bytes = line.len() as u64;
                 let message = format!("the last line was cut off after {bytes} bytes");
-                let torn = Diagnostic::new(Code::RecordTorn, message).with_bytes(bytes);
+                let torn = Diagnostic::new(diagnostics::RECORD_TORN, message).with_bytes(bytes);
                 diagnostics.push(torn.at_line(index as u64 + 1));
             }
             Err(wrong) => diagnostics.push(invalid(index, &wrong.to_string())),
@@ -143,7 +144,7 @@ fn add(record: &mut Record, event: Event, index: usize, diagnostics: &mut Vec<Di
         Some(what) => {
             let line = index as u64 + 1;
             let message = format!("line {line} was left out: {what} is not kept in the history");
-            diagnostics.push(Diagnostic::new(Code::ItemDropped, message).at_line(line));
+            diagnostics.push(Diagnostic::new(diagnostics::ITEM_DROPPED, message).at_line(line));
         }
     }
 }
@@ -151,7 +152,7 @@ fn add(record: &mut Record, event: Event, index: usize, diagnostics: &mut Vec<Di
 fn invalid(index: usize, reason: &str) -> Diagnostic {
     let line = index as u64 + 1;
     let message = format!("line {line} was left out: {reason}");
-    Diagnostic::new(Code::RecordInvalid, message).at_line(line)
+    Diagnostic::new(diagnostics::RECORD_INVALID, message).at_line(line)
 }
 
 #[cfg(test)]

@@ -4,13 +4,15 @@ use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_codex::config::{directories_between, project_root};
+use convoke_core::diagnostic::Diagnostic;
 
 use super::front_matter::{self, About};
 use super::{Scope, Skill};
-use crate::config::{Config, Machine, directories_between, project_root};
+use crate::config::{Config, Machine};
+use crate::diagnostics;
 use crate::pack::{Shape, SystemSkill};
-use convoke_files::{Files, Kind};
+use convoke_files::{FileKind, Files, Kind};
 
 const FILE_NAME: &str = "SKILL.md";
 const SYSTEM_FOLDER: &str = ".system";
@@ -49,14 +51,14 @@ pub fn find(
             if !seen.insert(path.clone()) {
                 continue;
             }
-            let text = files.read_text(&path).map_err(|error| error.to_string());
+            let text = files.read_text(&path, FileKind::Skill).map_err(|error| error.to_string());
             match text.and_then(|text| front_matter::read(&text)) {
                 Ok(about) => skills.push(skill(about, path, scope, None)),
                 // Installed by the program itself: its own business.
                 Err(_) if scope == Scope::System => {}
                 Err(reason) => {
                     let message = format!("{} is not listed: {reason}", path.display());
-                    let invalid = Diagnostic::new(Code::SkillInvalid, message);
+                    let invalid = Diagnostic::new(diagnostics::SKILL_INVALID, message);
                     diagnostics.push(invalid.at_path(path.display().to_string()));
                 }
             }
@@ -162,7 +164,7 @@ fn skill_files(
     }
     if limited {
         let message = format!("only {MAX_FOLDERS} folders below {} are looked at", root.display());
-        let diagnostic = Diagnostic::new(Code::SkillsLimited, message);
+        let diagnostic = Diagnostic::new(diagnostics::SKILLS_LIMITED, message);
         diagnostics.push(diagnostic.at_path(root.display().to_string()));
     }
     found

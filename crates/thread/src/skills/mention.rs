@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 
 use super::Skill;
+use crate::diagnostics;
 
 /// Names that shells use, which nobody means as a skill.
 const VARIABLES: [&str; 11] = [
@@ -41,7 +42,7 @@ pub fn mentioned<'a>(
             let count = skills.iter().filter(|skill| skill.name == **name).count();
             if count > 1 && !chosen.iter().any(|skill| skill.name == **name) {
                 let message = format!("${name} means {count} skills, so none is sent");
-                let ambiguous = Diagnostic::new(Code::SkillAmbiguous, message);
+                let ambiguous = Diagnostic::new(diagnostics::SKILL_AMBIGUOUS, message);
                 diagnostics.push(ambiguous.with_count(count as u64));
             }
         }

@@ -10,10 +10,11 @@ mod mention;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 
 use crate::pack::SkillTexts;
-use convoke_files::Files;
+use convoke_core::diagnostics;
+use convoke_files::{FileKind, Files};
 
 pub use find::{Places, find};
 pub use mention::mentioned;
@@ -90,19 +91,21 @@ pub fn inject(
     let path = shown(&skill.path);
     let text = match &skill.built_in {
         Some(text) => Ok(text.to_string()),
-        None => files.read_text(&skill.path),
+        None => files.read_text(&skill.path, FileKind::Skill),
     };
     match text {
         Ok(contents) => {
             if contents.contains("</skill>") {
                 let message = format!("{path} contains </skill>, which ends its own wrapper");
-                diagnostics.push(Diagnostic::new(Code::TextClosesWrapper, message).at_path(path));
+                diagnostics
+                    .push(Diagnostic::new(diagnostics::TEXT_CLOSES_WRAPPER, message).at_path(path));
             }
             Some(SkillInstructions { name: skill.name.clone(), path: skill.path.clone(), contents })
         }
         Err(error) => {
             let message = format!("the skill {} at {path} is not sent: {error}", skill.name);
-            diagnostics.push(Diagnostic::new(Code::SkillUnreadable, message).at_path(path));
+            diagnostics
+                .push(Diagnostic::new(crate::diagnostics::SKILL_UNREADABLE, message).at_path(path));
             None
         }
     }

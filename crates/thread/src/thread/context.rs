@@ -3,7 +3,7 @@
 //! Specification 004 has the initial context built for every turn; the real program builds it once,
 //! and again on resume, fork and compaction, and otherwise sends changes only.
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 
 use super::Thread;
 use super::settings::TurnContext;
@@ -13,6 +13,7 @@ use crate::instructions::DeveloperInstructions;
 use crate::item::ResponseItem;
 use crate::permissions::Permissions;
 use crate::personality;
+use convoke_core::diagnostics;
 
 impl Thread<'_> {
     /// Builds the initial context in its fixed order.
@@ -124,6 +125,6 @@ fn collaboration(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Entry {
 fn check_closing(text: &str, tag: &str, diagnostics: &mut Vec<Diagnostic>) {
     if text.matches(tag).count() > 1 {
         let message = format!("a setting contains {tag}, which ends its own wrapper");
-        diagnostics.push(Diagnostic::new(Code::TextClosesWrapper, message));
+        diagnostics.push(Diagnostic::new(diagnostics::TEXT_CLOSES_WRAPPER, message));
     }
 }

@@ -7,11 +7,12 @@
 
 use std::collections::BTreeMap;
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
 
 use super::{Setup, Thread, ThreadError};
 use crate::config::Config;
+use crate::diagnostics;
 use crate::history::{Entry, Origin};
 use crate::item::{ContentItem, ResponseItem};
 use crate::record::Record;
@@ -62,7 +63,7 @@ impl<'a> Thread<'a> {
         }
         for place in withdrawn.keys() {
             let message = format!("the {place} of earlier turns are gone, and stay in the thread");
-            diagnostics.push(Diagnostic::new(Code::ThreadTextWithdrawn, message));
+            diagnostics.push(Diagnostic::new(diagnostics::THREAD_TEXT_WITHDRAWN, message));
         }
         self.diagnostics.append(&mut diagnostics);
     }

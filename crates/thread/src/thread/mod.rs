@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use convoke_core::diagnostic::{Code, Diagnostic};
+use convoke_core::diagnostic::Diagnostic;
 use convoke_core::name::nearest;
 use serde_json::Value;
 
@@ -35,6 +35,7 @@ pub use continuation::LastSituation;
 pub use settings::{CollaborationMode, Settings, TurnOverrides};
 pub use turn::{Answer, Failure, Outcome, Step};
 
+use crate::diagnostics;
 use settings::TurnContext;
 use turn::State;
 
@@ -426,7 +427,7 @@ fn unknown_model(setup: Setup<'_>, model: &ModelInfo) -> Diagnostic {
         model.slug,
         meant.unwrap_or_default()
     );
-    Diagnostic::new(Code::ModelUnknown, message)
+    Diagnostic::new(diagnostics::MODEL_UNKNOWN, message)
 }
 
 #[cfg(test)]

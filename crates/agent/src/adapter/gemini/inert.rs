@@ -7,7 +7,8 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use convoke_core::{Code, Diagnostic};
+use crate::diagnostics;
+use convoke_core::Diagnostic;
 use memchr::memchr_iter;
 
 /// More at-signs than this are all escaped: looking for each file would take too long.
@@ -29,12 +30,14 @@ pub(super) fn inert<'p>(prompt: &'p str, cwd: &Path) -> (Cow<'p, str>, Vec<Diagn
         escaped.push_str(&prompt[from..]);
         text = Cow::Owned(escaped);
         let message = format!("{} times `@` would have attached a file", ats.len());
-        notes.push(Diagnostic::new(Code::AgentTextEscaped, message).with_count(ats.len() as u64));
+        notes.push(
+            Diagnostic::new(diagnostics::AGENT_TEXT_ESCAPED, message).with_count(ats.len() as u64),
+        );
     }
     if prompt.starts_with('/') && !prompt.starts_with("//") && !prompt.starts_with("/*") {
         text = Cow::Owned(format!("\n{text}"));
         let message = "a line break was put before the `/` at the start";
-        notes.push(Diagnostic::new(Code::AgentTextEscaped, message).with_count(1));
+        notes.push(Diagnostic::new(diagnostics::AGENT_TEXT_ESCAPED, message).with_count(1));
     }
     (text, notes)
 }

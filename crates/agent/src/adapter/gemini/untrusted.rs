@@ -9,9 +9,10 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 
 use crate::adapter::{Context, NESTED};
+use crate::diagnostics;
 use crate::verdict::{Failure, Reason};
 
 /// What is followed in a workspace and cannot be held back.
@@ -57,7 +58,7 @@ pub(super) fn withhold(context: &Context<'_>) -> Result<Withheld, Failure> {
         let count = found.len() as u64;
         withheld
             .diagnostics
-            .push(Diagnostic::new(Code::AgentSettingRefused, message).with_count(count));
+            .push(Diagnostic::new(diagnostics::AGENT_SETTING_REFUSED, message).with_count(count));
         names.extend(found.into_iter().map(str::to_owned));
     }
     let is_set = |name: &str| context.variable(name).is_some() && !NESTED.contains(&name);

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, value_parser};
 use convoke_agent::config::{Api, ApiDeveloperRole, ApiTools, ApiWire, Kind};
 use convoke_agent::id::ThreadId;
+use convoke_core::Diagnostic;
 use convoke_core::name::nearest;
-use convoke_core::{Code, Diagnostic};
 use convoke_model::Endpoint;
 
 use crate::conversation::home::Home;
 use crate::diagnostics::Deny;
+use crate::diagnostics::own;
 use crate::outcome::UsageError;
 use crate::requests::Wanted;
 
@@ -176,7 +177,7 @@ impl Arguments {
         let message = format!(
             "the key in `{variable}` was not sent: `agent.{agent}` does not name it for {given}"
         );
-        Some(Diagnostic::new(Code::AgentKeyWithheld, message))
+        Some(Diagnostic::new(own::AGENT_KEY_WITHHELD, message))
     }
 
     fn configured(&self, home: &Home) -> Result<(Api, Option<String>), UsageError> {

@@ -9,7 +9,7 @@ use convoke_agent::event::{Event, EventKind, Part};
 use convoke_agent::id::ThreadId;
 use convoke_agent::redact::{Redactor, StreamRedactor};
 use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
-use convoke_agent::{Outcome, Verdict};
+use convoke_agent::{TurnResult, Verdict};
 use convoke_session::SqliteStore;
 use serde_json::json;
 
@@ -23,7 +23,7 @@ use crate::threads::{BroughtBack, compacted};
 
 /// Everything about an answer but its text.
 pub(super) struct Account<'a> {
-    pub ended: &'a Outcome,
+    pub ended: &'a TurnResult,
     pub thread: Option<AskedThread>,
     /// The requests of the turn, with their ledgers.
     requests: Vec<(RequestRecord<()>, RequestTexts)>,
@@ -32,7 +32,7 @@ pub(super) struct Account<'a> {
 impl<'a> Account<'a> {
     /// Reads the requests of these numbers from the store.
     pub async fn read(
-        ended: &'a Outcome,
+        ended: &'a TurnResult,
         thread: Option<AskedThread>,
         numbers: &[u64],
         store: &SqliteStore,

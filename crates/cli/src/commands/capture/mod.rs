@@ -11,7 +11,7 @@ use anyhow::anyhow;
 use clap::Args;
 use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use convoke_inspect::capture::{
     self, Capture, CaptureError, CaptureOptions, SavedError, compare, load, save,
 };
@@ -22,6 +22,7 @@ use crate::diagnostics::Deny;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::Paint;
+use convoke_inspect::diagnostics;
 
 mod difference;
 mod table;
@@ -163,7 +164,9 @@ fn show(capture: &Capture, diagnostics: &[Diagnostic], as_json: bool) -> anyhow:
         writeln!(out, "{report}")?;
     } else {
         write!(out, "{}", table::show(capture, &account, Paint::for_stream(&std::io::stdout())))?;
-        for diagnostic in diagnostics.iter().filter(|found| found.code != Code::CaptureElsewhere) {
+        for diagnostic in
+            diagnostics.iter().filter(|found| found.code != diagnostics::CAPTURE_ELSEWHERE)
+        {
             writeln!(out, "  {diagnostic}")?;
         }
     }

@@ -1,19 +1,19 @@
-//! The diagnostics for people: grouped by code, problems before notes, the fix last.
+//! The diagnostics of a report, grouped by code: errors first, then losses, then notes.
 
-use convoke_core::diagnostic::Code;
+use convoke_core::{Code, Severity};
 use convoke_explain::Report;
 
-/// All that one code has to say.
+/// All diagnostics of one code.
 #[derive(Debug)]
 pub struct Finding {
     pub code: Code,
-    /// The agents that it concerns, in order.
+    /// The agents concerned, in order.
     pub agents: Vec<String>,
-    /// What happened, each once.
+    /// The messages, without duplicates.
     pub messages: Vec<String>,
 }
 
-/// What was found, as a person wants to read it.
+/// The findings of a report.
 #[derive(Debug, Default)]
 pub struct Findings {
     pub problems: Vec<Finding>,
@@ -53,41 +53,9 @@ impl Findings {
                 }
             }
         }
-        findings.sort_by_key(|finding| weight(finding.code));
-        let (notes, problems) = findings.into_iter().partition(|it| is_note(it.code));
+        findings.sort_by_key(|finding| finding.code.severity());
+        let (notes, problems) =
+            findings.into_iter().partition(|it| it.code.severity() == Severity::Note);
         Self { problems, notes }
     }
-}
-
-/// The order of problems: what loses most comes first; the rest keeps the order of the agents.
-fn weight(code: Code) -> usize {
-    const FIRST: [Code; 8] = [
-        Code::SettingsMalformed,
-        Code::AgentsMdTruncated,
-        Code::ImportOutside,
-        Code::AgentsMdUnreadable,
-        Code::AgentsMdUntrusted,
-        Code::FolderUntrusted,
-        Code::FileTooLarge,
-        Code::NamesUnread,
-    ];
-    FIRST.iter().position(|first| *first == code).unwrap_or(FIRST.len())
-}
-
-/// Tells what is worth knowing from what goes wrong.
-fn is_note(code: Code) -> bool {
-    matches!(
-        code,
-        Code::TextDropped
-            | Code::RulesUnordered
-            | Code::RulesConditional
-            | Code::MemoryLoaded
-            | Code::VersionsDiffer
-            | Code::ParentsAboveRoot
-            | Code::ParentsWithoutRoot
-            | Code::SubmoduleOuter
-            | Code::WorktreeNested
-            | Code::NamesAddUp
-            | Code::ImportInComment
-    )
 }

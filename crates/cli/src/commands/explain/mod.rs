@@ -11,9 +11,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use convoke_core::diagnostic::Code;
 use convoke_explain::{Edition, Session, VARIABLES};
-use convoke_files::{Nearby, absolute};
+use convoke_files::{Disk, absolute};
 
 use crate::diagnostics::Deny;
 use crate::outcome::{Outcome, UsageError};
@@ -27,7 +26,7 @@ use view::View;
 /// Nothing is run and nothing is sent: the rules were measured on the real programs, and only the
 /// files that decide are read.
 #[derive(Debug, Args)]
-#[command(after_long_help = code_list())]
+#[command(after_help = "Diagnostic codes and what to do about each: docs/diagnostics.md")]
 pub struct Explain {
     /// The directory that the agents would be started in.
     #[arg(default_value = ".")]
@@ -58,20 +57,12 @@ pub struct Explain {
     arguments: Vec<String>,
 }
 
-/// The codes that `--deny` takes, with what they mean.
-fn code_list() -> String {
-    let codes = Code::ALL.iter().map(|code| format!("  {code}\n          {}", code.meaning()));
-    let codes: Vec<_> = codes.collect();
-    format!("Diagnostic codes:\n{}", codes.join("\n"))
-}
-
 /// Runs the command.
 pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
     let session = session(arguments)?;
     let installed = Installed::find();
     let editions = editions(&arguments.agent, &installed)?;
-    let files = Nearby::new(&session.cwd);
-    let report = convoke_explain::explain(&files, &session, &editions);
+    let report = convoke_explain::explain(&Disk, &session, &editions);
 
     let is_terminal = std::io::stdout().is_terminal();
     let mut out = BufWriter::new(std::io::stdout().lock());

@@ -5,7 +5,6 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use convoke_explain::{AgentReport, LoadReason, Loaded, Report, Rule};
-use foldhash::fast::RandomState;
 
 /// A file, and what each agent does with it.
 #[derive(Debug)]
@@ -51,7 +50,7 @@ pub fn rows(report: &Report) -> Vec<Row> {
         }
     }
     let columns: Vec<_> = report.agents.iter().map(column).collect();
-    let mut loaded: HashMap<&OsStr, &Loaded, RandomState> = HashMap::default();
+    let mut loaded: HashMap<&OsStr, &Loaded> = HashMap::new();
     for file in report.agents.iter().flat_map(|agent| &agent.loaded) {
         loaded.entry(file.path.as_os_str()).or_insert(file);
     }
@@ -73,7 +72,7 @@ pub fn rows(report: &Report) -> Vec<Row> {
 /// The paths in the order in which they are shown, each with the number of imports to it.
 struct Order {
     paths: Vec<(PathBuf, usize)>,
-    known: HashSet<OsString, RandomState>,
+    known: HashSet<OsString>,
 }
 
 impl Order {
@@ -154,12 +153,12 @@ fn size(path: &Path) -> Option<u64> {
 }
 
 /// What one agent does with each file that it has to do with.
-fn column(agent: &AgentReport) -> HashMap<&OsStr, Cell, RandomState> {
-    let mut cells = HashMap::default();
+fn column(agent: &AgentReport) -> HashMap<&OsStr, Cell> {
+    let mut cells = HashMap::new();
     for file in &agent.ignored {
         let cell = match &file.rule {
             Rule::OtherAgent(_) => Cell::NotRead,
-            rule if is_loss(rule) => Cell::Lost,
+            rule if rule.is_loss() => Cell::Lost,
             _ => Cell::KeptOut,
         };
         cells.insert(file.path.as_os_str(), cell);
@@ -174,39 +173,4 @@ fn column(agent: &AgentReport) -> HashMap<&OsStr, Cell, RandomState> {
         }
     }
     cells
-}
-
-/// Tells a loss from a rule that does what people expect of it.
-pub fn is_loss(rule: &Rule) -> bool {
-    match rule {
-        Rule::OtherAgent(_)
-        | Rule::AboveRoot(_)
-        | Rule::NoRoot
-        | Rule::Shadowed(_)
-        | Rule::Blank
-        | Rule::Directory
-        | Rule::NotRegular
-        | Rule::Duplicate(_)
-        | Rule::Excluded(_)
-        | Rule::SwitchedOff(_)
-        | Rule::Conditional(_)
-        | Rule::MainCheckout(_)
-        | Rule::ExtensionNamesOthers
-        | Rule::AddedDirectory => false,
-        Rule::WrongCase(_)
-        | Rule::WrongPlace
-        | Rule::OverBudget
-        | Rule::TooLarge(_)
-        | Rule::Dangling
-        | Rule::Unreadable(_)
-        | Rule::LostWith(_)
-        | Rule::Untrusted
-        | Rule::NoRequest(_)
-        | Rule::OutsideImport { .. }
-        | Rule::ImportTooDeep(_)
-        | Rule::ImportType(_)
-        | Rule::ImportForm(_)
-        | Rule::NotUtf8
-        | Rule::NotAFileName => true,
-    }
 }

@@ -230,7 +230,7 @@ impl View<'_> {
                 let rule = self.shown(&file.rule.to_string());
                 let index = *known.entry((file.path.as_os_str(), rule)).or_insert_with_key(|key| {
                     let (path, rule) = (&file.path, key.1.clone());
-                    let is_loss = table::is_loss(&file.rule);
+                    let is_loss = file.rule.is_loss();
                     entries.push(KeptOut { path, rule, is_loss, agents: Vec::new() });
                     entries.len() - 1
                 });

@@ -4,12 +4,12 @@ use std::io::{IsTerminal, Read, stdin};
 use std::path::{Path, PathBuf};
 
 use convoke_core::Diagnostic;
-use convoke_core::diagnostic::Code;
 use convoke_thread::model::{ModelFacts, read_listed};
 use convoke_thread::record::{self, Record};
 use convoke_thread::user_input::UserInput;
 use serde_json::Value;
 
+use crate::diagnostics::own;
 use crate::outcome::UsageError;
 
 /// Reads what the user sends: the images, then the text.
@@ -49,7 +49,7 @@ pub(super) fn tools(
 ) -> Result<Vec<Value>, UsageError> {
     let Some(path) = path else {
         let message = "the request offers no tools, because --tools names none";
-        diagnostics.push(Diagnostic::new(Code::ToolsMissing, message));
+        diagnostics.push(Diagnostic::new(own::TOOLS_MISSING, message));
         return Ok(Vec::new());
     };
     let wrong = |what: &str| UsageError(format!("--tools: {}: {what}", path.display()));

@@ -1,10 +1,11 @@
 //! What reached the model in a rehearsal with programs, compared with what was sent.
 
-use convoke_core::{Code, Diagnostic};
+use convoke_core::Diagnostic;
 use convoke_session::{MemberName, SessionId, Store, StoreError, TurnId};
 use serde::Serialize;
 
 use crate::conversation::rehearsal_servers::Received;
+use crate::diagnostics::own;
 
 /// What reached the model in one turn.
 #[derive(Debug)]
@@ -90,7 +91,7 @@ impl Reached {
                 "turn {}: {}'s {text} did not reach the model as it was sent",
                 self.turn, self.member
             );
-            Diagnostic::new(Code::RehearsalChanged, message)
+            Diagnostic::new(own::REHEARSAL_CHANGED, message)
         };
         changed.map(diagnostic).collect()
     }

@@ -29,37 +29,42 @@ impl Line {
 
 pub fn clean(message: &str) -> Cleaned {
     let mut said = Cleaned::default();
-    let mut fence: Option<Vec<char>> = None;
+    let mut blocks = Blocks::default();
     let mut block: Option<Vec<String>> = None;
+    let mut raw_end = 0;
     let mut lines = Vec::new();
+    let mut next = 0;
     for line in message.split_inclusive('\n') {
+        let start = next;
+        next += line.len();
         let (text, ending) = match (line.strip_suffix("\r\n"), line.strip_suffix('\n')) {
             (Some(text), _) => (text, "\r\n"),
             (None, Some(text)) => (text, "\n"),
             (None, None) => (line, ""),
         };
         let keep = || Line::Kept { text: text.to_owned(), ending };
-        if let Some(marks) = &fence {
-            let closes = fence_of(text)
-                .is_some_and(|(closing, info)| closing.starts_with(marks) && is_blank(&info));
-            if closes {
-                fence = None;
+        // How many bytes at the start of the line are raw HTML.
+        let raw = if start < raw_end {
+            text.len().min(raw_end - start)
+        } else {
+            match blocks.text_len(text, ending) {
+                0 => 0,
+                all if all == text.len() || is_blank(text) => {
+                    said.end_block(&mut block);
+                    lines.push(keep());
+                    continue;
+                }
+                raw => {
+                    said.end_block(&mut block);
+                    raw
+                }
             }
-            lines.push(keep());
-            continue;
-        }
-        // The conformance vectors fix that a line that ends in CRLF opens no fence.
-        let opened = fence_of(text).filter(|(marks, info)| {
-            let inline_code = marks[0] == '`' && info.contains('`');
-            !inline_code && !info.contains('\r') && ending != "\r\n"
-        });
-        if is_blank(text) || opened.is_some() || is_quotation(text) {
-            said.end_block(&mut block);
-            fence = opened.map(|(marks, _)| marks);
-            lines.push(keep());
-            continue;
-        }
-        lines.push(match read_line(text, &mut block, &mut said) {
+        };
+        let below = message[next..].split_inclusive('\n').take_while(|line| !is_blank(line));
+        let paragraph = &message[start..next + below.map(str::len).sum::<usize>()];
+        let (rest, end) = read_line(text, raw, paragraph, &mut block, &mut said);
+        raw_end = raw_end.max(start + end);
+        lines.push(match rest {
             None => keep(),
             Some(rest) if is_blank(&rest) => Line::Removed,
             Some(text) => Line::Kept { text, ending },
@@ -70,18 +75,172 @@ pub fn clean(message: &str) -> Cleaned {
     said
 }
 
-/// Returns what is left of a line that lost something.
-fn read_line(line: &str, block: &mut Option<Vec<String>>, said: &mut Cleaned) -> Option<String> {
+/// What is open between two lines.
+#[derive(Default)]
+struct Blocks {
+    /// The columns at which the content of list items begins.
+    items: Vec<usize>,
+    /// The marks of a fence.
+    fence: Option<Vec<char>>,
+    /// What ends raw HTML.
+    raw: Option<&'static str>,
+    in_paragraph: bool,
+}
+
+impl Blocks {
+    /// How many bytes at the start of a line hold no markers because of lines and what begins them.
+    fn text_len(&mut self, line: &str, ending: &str) -> usize {
+        if is_blank(line) {
+            self.in_paragraph = false;
+            return line.len().max(1);
+        }
+        let spaced = without_tabs(line);
+        let indent = spaced.len() - spaced.trim_start_matches(' ').len();
+        let matched = self.items.iter().take_while(|&&column| column <= indent).count();
+        let mut base = self.items[..matched].last().copied().unwrap_or(0);
+        if matched == self.items.len() {
+            if let Some(marks) = &self.fence {
+                let closes = fence_of(&spaced[base..])
+                    .is_some_and(|(closing, info)| closing.starts_with(marks) && is_blank(&info));
+                if closes {
+                    self.fence = None;
+                }
+                return line.len();
+            }
+            if let Some(end) = self.raw {
+                let found = find(line, 0, end);
+                if found.is_some() {
+                    self.raw = None;
+                }
+                return found.unwrap_or(line.len());
+            }
+        }
+        (self.fence, self.raw) = (None, None);
+        let mut begun = Vec::new();
+        while let Some(width) = spaced.get(base..).and_then(item_width) {
+            base += width;
+            begun.push(base);
+        }
+        let rest = spaced.get(base..).unwrap_or_default();
+        // The conformance vectors fix that a line that ends in CRLF opens no fence.
+        let fence = fence_of(rest).filter(|(marks, info)| {
+            let inline_code = marks[0] == '`' && info.contains('`');
+            !inline_code && !info.contains('\r') && ending != "\r\n"
+        });
+        let raw = unindented(rest).and_then(raw_of);
+        let is_text = fence.is_some() || raw.is_some() || is_quotation(rest);
+        let begins = is_text || is_thematic_break(rest);
+        if begins || !begun.is_empty() || !self.in_paragraph {
+            self.items.truncate(matched);
+            self.items.extend(begun);
+            self.in_paragraph = !begins && !is_blank(rest) && unindented(rest).is_some();
+        }
+        self.fence = fence.map(|(marks, _)| marks);
+        if let Some((opening, end)) = raw {
+            // Only white space and marks of items stand before it.
+            let at = line.find('<').expect("raw HTML") + opening;
+            let found = find(line, at, end);
+            self.raw = found.is_none().then_some(end);
+            return found.unwrap_or(line.len());
+        }
+        if is_text { line.len() } else { 0 }
+    }
+}
+
+/// How many columns the mark of a list item takes, with the white space around it.
+fn item_width(text: &str) -> Option<usize> {
+    if is_thematic_break(text) {
+        return None;
+    }
+    let mark = unindented(text)?;
+    let digits = mark.chars().take_while(char::is_ascii_digit).count();
+    let after = match mark.chars().nth(digits)? {
+        '.' | ')' if (1..=9).contains(&digits) => &mark[digits + 1..],
+        '-' | '+' | '*' if digits == 0 => &mark[1..],
+        _ => return None,
+    };
+    let content = after.trim_start_matches(' ');
+    let spaces = after.len() - content.len();
+    let before = text.len() - after.len();
+    match spaces {
+        _ if after.is_empty() || content.is_empty() => Some(before + 1),
+        0 => None,
+        1..=4 => Some(before + spaces),
+        _ => Some(before + 1),
+    }
+}
+
+fn is_thematic_break(text: &str) -> bool {
+    let marks: Vec<char> = unindented(text).unwrap_or_default().chars().collect();
+    let marks: Vec<char> = marks.into_iter().filter(|&c| c != ' ').collect();
+    marks.len() >= 3 && "-*_".contains(marks[0]) && marks.iter().all(|&mark| mark == marks[0])
+}
+
+fn without_tabs(line: &str) -> String {
+    let mut spaced = String::new();
+    for character in line.chars() {
+        match character {
+            '\t' if spaced.is_ascii() => {
+                spaced.push(' ');
+                while spaced.len() % 4 > 0 {
+                    spaced.push(' ');
+                }
+            }
+            _ => spaced.push(character),
+        }
+    }
+    spaced
+}
+
+/// The length of what opens raw HTML, and what ends it.
+fn raw_of(text: &str) -> Option<(usize, &'static str)> {
+    let lower = text.to_ascii_lowercase();
+    let pre = ["<pre>", "<pre ", "<pre\t", "<pre\r", "<pre\n"];
+    if lower.starts_with("<!--") {
+        Some((2, "-->"))
+    } else if lower == "<pre" || pre.iter().any(|opening| lower.starts_with(opening)) {
+        Some((4, "</pre>"))
+    } else {
+        None
+    }
+}
+
+/// Where the first end of raw HTML ends.
+fn find(text: &str, from: usize, end: &str) -> Option<usize> {
+    let found = text[from..].to_ascii_lowercase().find(end)?;
+    Some(from + found + end.len())
+}
+
+/// Returns what is left of a line that lost something, and where raw HTML ends that begins in it.
+fn read_line(
+    line: &str,
+    raw: usize,
+    paragraph: &str,
+    block: &mut Option<Vec<String>>,
+    said: &mut Cleaned,
+) -> (Option<String>, usize) {
     let indent: String = line.chars().take_while(|&c| is_space(c)).collect();
-    let mut rest: Vec<char> = line[indent.len()..].chars().collect();
-    if starts_with(&rest, "[TEAM_TASK]") {
+    let mut piece = line.get(indent.len()..raw).unwrap_or_default().to_owned();
+    let mut rest: Vec<char> = line[indent.len() + piece.len()..].chars().collect();
+    if raw == 0 && starts_with(&rest, "[TEAM_TASK]") {
         said.end_block(block);
         *block = Some(Vec::new());
         rest.drain(.."[TEAM_TASK]".len());
     }
     let was_block = block.is_some();
-    let (mut pieces, mut piece) = (Vec::new(), String::new());
+    let mut raw_end = 0;
+    let mut pieces = Vec::new();
     while !rest.is_empty() {
+        let at = line.len() - rest.iter().map(|c| c.len_utf8()).sum::<usize>();
+        let raw = raw_of(&paragraph[at..]);
+        let raw = raw.and_then(|(opening, end)| find(paragraph, at + opening, end));
+        if let Some(end) = raw {
+            raw_end = end;
+            let text = &line[at..end.min(line.len())];
+            rest.drain(..text.chars().count());
+            piece.push_str(text);
+            continue;
+        }
         let (marker, len) = match rest[0] {
             '`' => (None, code_len(&rest)),
             _ => {
@@ -103,9 +262,10 @@ fn read_line(line: &str, block: &mut Option<Vec<String>>, said: &mut Cleaned) ->
     pieces.push(piece);
     if let Some(lines) = block {
         lines.extend(pieces);
-        return Some(String::new());
+        return (Some(String::new()), raw_end);
     }
-    (was_block || pieces.len() > 1).then(|| indent + &around_holes(&pieces))
+    let left = (was_block || pieces.len() > 1).then(|| indent + &around_holes(&pieces));
+    (left, raw_end)
 }
 
 /// Joins what stands around holes: by one space where there was any white space.

@@ -1,6 +1,7 @@
 //! Rules directories.
 
 use super::*;
+use crate::diagnostics;
 
 #[test]
 fn rules_with_paths_wait_for_a_file_that_matches() {
@@ -62,7 +63,7 @@ fn a_pattern_that_cannot_be_read_loses_the_rules_with_paths_of_its_directory() {
     let expected = ["/w/repo/.claude/rules/plain.md", "/w/home/.claude/rules/user.md"];
     assert_eq!(read.loaded(), expected);
     let report = read.explain();
-    let found = report.diagnostics.iter().find(|it| it.code == Code::RulesPattern);
+    let found = report.diagnostics.iter().find(|it| it.code == diagnostics::RULES_PATTERN);
     assert_eq!(found.and_then(|it| it.count), Some(2));
 }
 

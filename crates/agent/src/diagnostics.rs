@@ -1,0 +1,55 @@
+//! Diagnostics of agents and their turns.
+
+convoke_core::diagnostic_codes! {
+    AGENT_EVENT_UNKNOWN = "agent.event-unknown", Note,
+        "An agent sent an event of an unknown kind; it was stored and skipped.",
+        "Nothing is lost; update Convoke if the agent was updated.";
+    AGENT_NOTICE = "agent.notice", Note,
+        "An agent reported a problem of its own and went on.",
+        "Read what it says.";
+    AGENT_OUTPUT_NOISE = "agent.output-noise", Note,
+        "An agent wrote lines that are not events; they were skipped.",
+        "Look for a shell profile or a wrapper that prints to standard output.";
+    AGENT_OUTPUT_DAMAGED = "agent.output-damaged", Loss,
+        "An agent's output held bytes that are not UTF-8; they were replaced by U+FFFD.",
+        "Check what the agent printed; the rest of the text is untouched.";
+    AGENT_LINE_TOO_LONG = "agent.line-too-long", Loss,
+        "An agent wrote a line over the limit; the line was left out.",
+        "Raise the line limit if the agent really sends events of that size.";
+    AGENT_REPLY_TRUNCATED = "agent.reply-truncated", Loss,
+        "An agent's reply was over the limit and its end was cut.",
+        "Raise the reply limit, or ask for a file instead of a long reply.";
+    AGENT_SESSION_ANEW = "agent.session-anew", Loss,
+        "The agent started a new session instead of resuming the old one.",
+        "Send the whole context again; the agent does not remember the earlier turns.";
+    AGENT_TEXT_NOT_INERT = "agent.text-not-inert", Note,
+        "The agent's program may act on part of the text instead of sending it to the model.",
+        "Rephrase the text, or use another agent.";
+    AGENT_TEXT_ESCAPED = "agent.text-escaped", Note,
+        "Text that the agent's program would have acted on was escaped.",
+        "Nothing was run or read; the model sees the escape character too.";
+    AGENT_SYSTEM_REPLACED = "agent.system-replaced", Note,
+        "The system text replaces the agent's own system text instead of extending it.",
+        "Put the text into the prompt, or accept that the agent runs without its own system text.";
+    AGENT_SYSTEM_KEPT = "agent.system-kept", Loss,
+        "A resumed session may keep its first system text and ignore a new one.",
+        "Put the change into the prompt, or start a new session.";
+    AGENT_ANSWERED_ITSELF = "agent.answered-itself", Note,
+        "The agent's program answered without a request to its model.",
+        "The program took the text for a command; rephrase its beginning.";
+    AGENT_TOOL_DENIED = "agent.tool-denied", Loss,
+        "The agent tried to use a tool that its permissions do not allow.",
+        "Widen the member's permissions if it should be allowed.";
+    AGENT_PROCESSES_LEFT = "agent.processes-left", Note,
+        "The agent left processes running; they were terminated.",
+        "Start processes that should outlive the turn outside of the agent.";
+    AGENT_EXIT_DISAGREES = "agent.exit-disagrees", Note,
+        "The agent reported success, but its program exited with an error.",
+        "If the reply is complete there is nothing to do; see the program's error output.";
+    AGENT_SETTING_REFUSED = "agent.setting-refused", Loss,
+        "A project's file sets something that needs trust, and the project is not trusted.",
+        "Trust the directory, or set it in your own configuration.";
+    AGENT_INSTRUCTIONS_UNREAD = "agent.instructions-unread", Loss,
+        "An agent is started as in an untrusted directory, so it does not read the project's AGENTS.md.",
+        "Trust the directory (convoke trust), or leave protocol = \"exec\" out.";
+}

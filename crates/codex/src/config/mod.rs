@@ -1,0 +1,117 @@
+//! Codex's `config.toml`: its layers, its profiles, and the values with which Codex does not start.
+//!
+//! [`Layers::load`] merges the user's file, those of a trusted project and `-c` arguments; [`Setting`]
+//! looks values up in the result; [`check_start`] says whether Codex starts with it.
+
+mod documents;
+mod layers;
+mod setting;
+mod startup;
+
+use std::io;
+use std::path::PathBuf;
+
+use convoke_files::{FileKind, Files};
+
+pub use documents::DocumentSettings;
+pub use layers::{
+    Layers, Trusts, directories_between, merge, project_root, resolve_paths, set, sets,
+};
+pub use setting::{InvalidOverride, Setting, parse, parse_override};
+pub use startup::check_start;
+
+/// A configuration that cannot be used; the message names the file and the field.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file cannot be read.
+    #[error("cannot read {path}, which `{key}` names")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What names it.
+        key: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that must say something is blank.
+    #[error("{path} is empty, and `{key}` names it")]
+    Blank {
+        /// The file.
+        path: PathBuf,
+        /// What names it.
+        key: &'static str,
+    },
+    /// A file is not TOML.
+    #[error("{path} is not valid TOML: {reason}")]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        reason: String,
+    },
+    /// A field has a value that it cannot have.
+    #[error("{place}: `{key}` is {found}: use {expected}")]
+    Value {
+        /// Where it was set: a file, or `-c`.
+        place: String,
+        /// The field.
+        key: String,
+        /// What was found.
+        found: String,
+        /// What is possible.
+        expected: String,
+    },
+    /// A profile that is not there.
+    #[error("the profile `{0}` is not in config.toml: add [profiles.{0}] or name another")]
+    UnknownProfile(String),
+    /// A provider that is not there.
+    #[error("the provider `{0}` is not known: add [model_providers.{0}] or name another")]
+    UnknownProvider(String),
+}
+
+impl ConfigError {
+    /// A wrong value whose place is still to be found.
+    pub fn value(
+        key: impl Into<String>,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Self {
+        let place = "config.toml".to_owned();
+        Self::Value { place, key: key.into(), found: found.into(), expected: expected.into() }
+    }
+
+    /// The same error with the place where a value was set.
+    #[must_use]
+    pub fn at(self, place: impl Into<String>) -> Self {
+        match self {
+            Self::Value { key, found, expected, .. } => {
+                Self::Value { place: place.into(), key, found, expected }
+            }
+            other => other,
+        }
+    }
+}
+
+/// The efforts that Codex knows.
+pub const EFFORTS: [&str; 6] = ["none", "minimal", "low", "medium", "high", "xhigh"];
+/// The kinds of summary that Codex knows.
+pub const SUMMARIES: [&str; 4] = ["auto", "concise", "detailed", "none"];
+/// The verbosities that Codex knows.
+pub const VERBOSITIES: [&str; 3] = ["low", "medium", "high"];
+
+/// Reads the text of the file that a key names, trimmed.
+pub fn named_text(
+    files: &dyn Files,
+    setting: &Setting<'_>,
+    key: &'static str,
+) -> Result<Option<String>, ConfigError> {
+    let Some(path) = setting.text(key)? else {
+        return Ok(None);
+    };
+    let path = PathBuf::from(path);
+    match files.read_text(&path, FileKind::Instructions) {
+        Ok(text) if text.trim().is_empty() => Err(ConfigError::Blank { path, key }),
+        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Err(source) => Err(ConfigError::Unreadable { path, key, source }),
+    }
+}

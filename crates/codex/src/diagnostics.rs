@@ -1,0 +1,16 @@
+//! Diagnostics of Codex's instruction files.
+
+convoke_core::diagnostic_codes! {
+    AGENTS_MD_TRUNCATED = "agents-md.truncated", Loss,
+        "An instruction file was cut, or left out, because the budget of all of them was used up.",
+        "Raise project_doc_max_bytes, or shorten the files nearer to the root.";
+    AGENTS_MD_UNREADABLE = "agents-md.unreadable", Error,
+        "An instruction file could not be read; in Codex that loses all files of the chain.",
+        "Make the file readable, or remove it.";
+    AGENTS_MD_NOT_UTF8 = "agents-md.not-utf8", Loss,
+        "An instruction file is not valid UTF-8; the bytes in question were replaced.",
+        "Save the file as UTF-8.";
+    AGENTS_MD_UNTRUSTED = "agents-md.untrusted", Loss,
+        "The project is marked as untrusted, so its instruction files are not sent.",
+        "Set trust_level = \"trusted\" for the project in config.toml.";
+}

@@ -1,0 +1,10 @@
+//! Codex's own files, as Codex reads them: [`config`] merges the layers of `config.toml` and checks
+//! them, [`project_doc`] finds the `AGENTS.md` documents of a directory.
+//!
+//! `convoke-thread` builds requests from both, `convoke-explain` reports them; neither knows the other.
+//! The crate is synchronous, reads no environment, and reaches files only through
+//! [`convoke_files::Files`].
+
+pub mod config;
+pub mod diagnostics;
+pub mod project_doc;

@@ -1,0 +1,419 @@
+//! Which AGENTS.md files Codex loads in a directory, in which order, and where they are cut.
+//!
+//! The rules differ between versions of Codex ([`Rules`]); everything else about a place is a
+//! [`Setting`](Settings). What was found comes back whole: the [`Document`]s that are sent, the
+//! files that are [`Ignored`] with the rule that decided, and a diagnostic for every loss.
+
+mod report;
+mod user_doc;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use convoke_core::diagnostic::Diagnostic;
+
+use convoke_files::{FileKind, Files, Kind};
+
+pub use user_doc::{UserDoc, user_doc};
+
+/// The bytes of project documents that Codex sends unless it is told otherwise.
+pub const DEFAULT_MAX_BYTES: u64 = 32 * 1024;
+
+const OVERRIDE: &str = "AGENTS.override.md";
+const DEFAULT: &str = "AGENTS.md";
+const GIT: &str = ".git";
+
+/// What stands between two project documents.
+pub const DOCUMENT_SEPARATOR: &str = "\n\n";
+
+/// The rules of one version of Codex.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rules {
+    /// Codex 0.98: `.git` alone marks the root; a link that leads nowhere still shadows.
+    V0_98,
+    /// Codex 0.166: root markers can be configured, and untrusted projects bring no documents.
+    V0_166,
+}
+
+/// Whether the user has trusted the project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Trust {
+    /// The configuration does not say.
+    #[default]
+    Unknown,
+    /// The configuration says `trusted`.
+    Trusted,
+    /// The configuration says `untrusted`.
+    Untrusted,
+}
+
+/// What the discovery of project documents depends on beside the files.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings<'a> {
+    /// The version whose rules apply.
+    pub rules: Rules,
+    /// The working directory as it was given.
+    pub cwd: &'a Path,
+    /// `project_doc_max_bytes`.
+    pub max_bytes: u64,
+    /// `project_doc_fallback_filenames`, as configured.
+    pub fallback_names: &'a [String],
+    /// `project_root_markers`; 0.98 does not look at them here.
+    pub root_markers: &'a [String],
+    /// Whether the project is trusted; 0.98 does not look at it here.
+    pub trust: Trust,
+}
+
+impl Settings<'_> {
+    /// The bytes of documents that are read: as many as are sent, within what is read at all.
+    fn budget(&self) -> u64 {
+        self.max_bytes.min(FileKind::Instructions.limit())
+    }
+}
+
+/// A document that is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// Where it was found.
+    pub path: PathBuf,
+    /// Its text as it is sent.
+    pub text: String,
+    /// The bytes of the file.
+    pub size: u64,
+    /// The bytes of the file that are sent.
+    pub loaded: u64,
+}
+
+impl Document {
+    /// Returns whether all of the file is sent.
+    pub fn is_whole(&self) -> bool {
+        self.loaded == self.size
+    }
+}
+
+/// Why a file that stands in the chain is not sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// A file of the same directory comes before it.
+    Shadowed {
+        /// That file.
+        by: PathBuf,
+    },
+    /// It holds nothing but white space.
+    Blank,
+    /// The budget was used up by files nearer to the root.
+    OverBudget,
+    /// It is a link that leads nowhere.
+    Dangling,
+    /// It is a directory, or a link to one.
+    Directory,
+    /// It is neither a file nor a directory: a pipe, a socket or a device.
+    NotRegular,
+    /// It could not be read.
+    Unreadable {
+        /// The system's words.
+        error: String,
+    },
+    /// Another file of the chain could not be read, which loses all of them.
+    LostWith {
+        /// That file.
+        unreadable: PathBuf,
+    },
+    /// `project_doc_max_bytes` is 0.
+    SwitchedOff,
+    /// The project is not trusted.
+    Untrusted,
+    /// It is not valid UTF-8.
+    NotUtf8,
+    /// A configured fallback name that is a path is no file name to this version.
+    NotAFileName,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Shadowed { by } => write!(f, "shadowed by {}", by.display()),
+            Reason::Blank => f.write_str("it is blank"),
+            Reason::OverBudget => f.write_str("the budget was used up"),
+            Reason::Dangling => f.write_str("it is a link that leads nowhere"),
+            Reason::Directory => f.write_str("it is a directory"),
+            Reason::NotRegular => f.write_str("it is neither a file nor a directory"),
+            Reason::Unreadable { error } => write!(f, "it could not be read: {error}"),
+            Reason::LostWith { unreadable } => {
+                write!(f, "lost, because {} could not be read", unreadable.display())
+            }
+            Reason::SwitchedOff => f.write_str("project_doc_max_bytes is 0"),
+            Reason::Untrusted => f.write_str("the project is not trusted"),
+            Reason::NotUtf8 => f.write_str("it is not valid UTF-8"),
+            Reason::NotAFileName => f.write_str("a fallback name may not be a path"),
+        }
+    }
+}
+
+/// A file that stands in the chain and is not sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ignored {
+    /// Where it stands.
+    pub path: PathBuf,
+    /// Why it is not sent.
+    pub reason: Reason,
+}
+
+/// What was found for one place.
+#[derive(Debug, Clone, Default)]
+pub struct ProjectDocs {
+    /// The directories that were looked at, root first.
+    pub chain: Vec<PathBuf>,
+    /// The documents that are sent, in order.
+    pub documents: Vec<Document>,
+    /// The files that are not, in the order of the chain.
+    pub ignored: Vec<Ignored>,
+    /// What the user should know.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl ProjectDocs {
+    /// Returns the documents joined as they are sent, or nothing when there are none.
+    pub fn text(&self) -> Option<String> {
+        let texts: Vec<_> = self.documents.iter().map(|found| &*found.text).collect();
+        (!texts.is_empty()).then(|| texts.join(DOCUMENT_SEPARATOR))
+    }
+}
+
+/// Finds and reads the project documents of a working directory.
+///
+/// Costs a few look-ups for each directory between the root and the working directory, and at most
+/// `max_bytes` of reading.
+pub fn discover(files: &dyn Files, settings: &Settings<'_>) -> ProjectDocs {
+    let mut found = ProjectDocs::default();
+    match chain(files, settings) {
+        Ok(chain) => found.chain = chain,
+        Err(failed) => {
+            found.diagnostics.push(report::lost(&failed, 0));
+            return found;
+        }
+    }
+    let names = Names::new(settings);
+    let mut candidates = Vec::new();
+    let mut failure = None;
+    for directory in &found.chain {
+        let (chosen, failed) = choose(files, settings.rules, directory, &names, &mut found.ignored);
+        candidates.extend(chosen);
+        failure = failure.or(failed);
+    }
+    if let Some(reason) = switched_off(settings) {
+        let reason = || reason.clone();
+        let off = candidates.into_iter().map(|path| (path, reason()));
+        found.ignored.extend(off.map(|(path, reason)| Ignored { path, reason }));
+        if settings.trust == Trust::Untrusted && !found.ignored.is_empty() {
+            found.diagnostics.push(report::untrusted(settings.cwd));
+        }
+        return found;
+    }
+    let read = match failure {
+        Some(failed) => Err(failed),
+        None => read_within(files, settings, &candidates, &mut found),
+    };
+    let dangling = found.ignored.iter().filter(|file| file.reason == Reason::Dangling);
+    let dangling: Vec<_> = dangling.map(|file| report::dangling(&file.path)).collect();
+    found.diagnostics.extend(dangling);
+    if let Err(failed) = read {
+        found.documents.clear();
+        found.diagnostics.clear();
+        found.diagnostics.push(report::lost(&failed, candidates.len()));
+        found.ignored.retain(|ignored| !candidates.contains(&ignored.path));
+        for path in candidates {
+            let reason = if path == failed.path {
+                Reason::Unreadable { error: failed.error.to_string() }
+            } else {
+                Reason::LostWith { unreadable: failed.path.clone() }
+            };
+            found.ignored.push(Ignored { path, reason });
+        }
+    }
+    found
+}
+
+/// A file that could not be examined or read, which loses the whole chain.
+struct Failure {
+    path: PathBuf,
+    error: io::Error,
+}
+
+/// The directories from the project's root to the working directory.
+fn chain(files: &dyn Files, settings: &Settings<'_>) -> Result<Vec<PathBuf>, Failure> {
+    let git = [GIT.to_owned()];
+    let markers: &[String] = match settings.rules {
+        Rules::V0_98 => &git,
+        Rules::V0_166 => settings.root_markers,
+    };
+    let physical = files.canonicalize(settings.cwd);
+    let mut chain = Vec::new();
+    for directory in physical.as_deref().unwrap_or(settings.cwd).ancestors() {
+        // The file system's root itself is never a project.
+        if directory.parent().is_none() {
+            break;
+        }
+        chain.push(directory.to_owned());
+        for marker in markers {
+            let path = directory.join(marker);
+            match files.kind(&path) {
+                Ok(_) => {
+                    chain.reverse();
+                    return Ok(chain);
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if settings.rules == Rules::V0_98 => {
+                    return Err(Failure { path, error });
+                }
+                Err(_) => {}
+            }
+        }
+    }
+    Ok(vec![settings.cwd.to_owned()])
+}
+
+/// The file names to look for in each directory, in order.
+struct Names<'a> {
+    usable: Vec<&'a str>,
+    refused: Vec<&'a str>,
+}
+
+impl<'a> Names<'a> {
+    fn new(settings: &Settings<'a>) -> Self {
+        let mut names = Names { usable: vec![OVERRIDE, DEFAULT], refused: Vec::new() };
+        let mut once: HashSet<&str> = names.usable.iter().copied().collect();
+        for name in settings.fallback_names {
+            let name = name.trim();
+            if name.is_empty() || !once.insert(name) {
+                continue;
+            }
+            if settings.rules == Rules::V0_166 && name.contains('/') {
+                names.refused.push(name);
+            } else {
+                names.usable.push(name);
+            }
+        }
+        names
+    }
+}
+
+/// Chooses the one file of a directory, noting those that it keeps out.
+fn choose(
+    files: &dyn Files,
+    rules: Rules,
+    directory: &Path,
+    names: &Names<'_>,
+    ignored: &mut Vec<Ignored>,
+) -> (Option<PathBuf>, Option<Failure>) {
+    let mut chosen: Option<PathBuf> = None;
+    for name in &names.usable {
+        let path = directory.join(name);
+        let kind = match rules {
+            Rules::V0_98 => files.entry_kind(&path),
+            Rules::V0_166 => files.kind(&path),
+        };
+        let reason = match kind {
+            Ok(Kind::File | Kind::Symlink) => match &chosen {
+                None => {
+                    chosen = Some(path);
+                    continue;
+                }
+                Some(by) => Reason::Shadowed { by: by.clone() },
+            },
+            Ok(Kind::Directory) => Reason::Directory,
+            Ok(Kind::Special) => Reason::NotRegular,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if files.entry_kind(&path).is_err() {
+                    continue;
+                }
+                Reason::Dangling
+            }
+            // A name below a file (`docs/GUIDE.md` beside a file `docs`) fails like any other.
+            Err(error) if chosen.is_none() => {
+                let failed = Failure { path: path.clone(), error };
+                return (Some(path), Some(failed));
+            }
+            Err(_) => continue,
+        };
+        ignored.push(Ignored { path, reason });
+    }
+    for name in &names.refused {
+        let path = directory.join(name);
+        if files.kind(&path).is_ok_and(|kind| kind == Kind::File) {
+            let reason = Reason::NotAFileName;
+            ignored.push(Ignored { path, reason });
+        }
+    }
+    (chosen, None)
+}
+
+fn switched_off(settings: &Settings<'_>) -> Option<Reason> {
+    if settings.max_bytes == 0 {
+        return Some(Reason::SwitchedOff);
+    }
+    (settings.rules == Rules::V0_166 && settings.trust == Trust::Untrusted)
+        .then_some(Reason::Untrusted)
+}
+
+fn read_within(
+    files: &dyn Files,
+    settings: &Settings<'_>,
+    candidates: &[PathBuf],
+    found: &mut ProjectDocs,
+) -> Result<(), Failure> {
+    let mut remaining = settings.budget();
+    for path in candidates {
+        if remaining == 0 {
+            let reason = match files.read_head(path, 0) {
+                // An empty file is not missed.
+                Ok(head) if head.size == 0 => Reason::Blank,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Reason::Dangling,
+                // Codex no longer notices that it could not read it.
+                other => {
+                    let size = other.map_or(0, |head| head.size);
+                    found.diagnostics.push(report::over_budget(path, size, settings));
+                    Reason::OverBudget
+                }
+            };
+            found.ignored.push(Ignored { path: path.clone(), reason });
+            continue;
+        }
+        let head = match files.read_head(path, remaining) {
+            Ok(head) => head,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                found.ignored.push(Ignored { path: path.clone(), reason: Reason::Dangling });
+                continue;
+            }
+            Err(error) => {
+                return Err(Failure { path: path.clone(), error });
+            }
+        };
+        let loaded = head.bytes.len() as u64;
+        let text = match String::from_utf8(head.bytes) {
+            Ok(text) => text,
+            Err(invalid) => {
+                // A character that the budget cut is reported as the cut that it is.
+                if invalid.utf8_error().error_len().is_some() || loaded == head.size {
+                    found.diagnostics.push(report::replaced(path));
+                }
+                String::from_utf8_lossy(invalid.as_bytes()).into_owned()
+            }
+        };
+        if text.trim().is_empty() {
+            found.ignored.push(Ignored { path: path.clone(), reason: Reason::Blank });
+            continue;
+        }
+        if loaded < head.size {
+            found.diagnostics.push(report::cut(path, loaded, head.size, settings));
+        }
+        remaining -= loaded;
+        found.documents.push(Document { path: path.clone(), text, size: head.size, loaded });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

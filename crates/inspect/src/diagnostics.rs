@@ -1,0 +1,58 @@
+//! Diagnostics of `capture` and `doctor`.
+
+convoke_core::diagnostic_codes! {
+    CAPTURE_ELSEWHERE = "capture.elsewhere", Note,
+        "The captured program tried to reach other hosts than its model; nothing was let out.",
+        "Nothing to do; the program's own settings say whether it may report to its vendor.";
+    CAPTURE_FAILED = "capture.failed", Error,
+        "The captured program ended with an error; what it had sent by then is shown.",
+        "Run the command by itself, or read its error output.";
+    CAPTURE_TIMED_OUT = "capture.timed-out", Error,
+        "The captured program did not end in time and was killed; what it had sent by then is shown.",
+        "Give it more time with --timeout.";
+    DOCTOR_NO_AGENT = "doctor.no-agent", Error,
+        "No agent on this machine can run a turn.",
+        "Install and sign in to one of claude, codex and gemini, or use --rehearse.";
+    DOCTOR_NOT_INSTALLED = "doctor.not-installed", Error,
+        "An agent is not installed.",
+        "Install it, or leave it out of the team.";
+    DOCTOR_VERSION_UNKNOWN = "doctor.version-unknown", Note,
+        "An agent does not say its version.",
+        "Run it with --version and see what it says.";
+    DOCTOR_VERSION_UNMEASURED = "doctor.version-unmeasured", Note,
+        "An agent's version is not one that Convoke was measured with.",
+        "It may well work; install a measured version if something goes wrong.";
+    DOCTOR_INTERPRETER_MISSING = "doctor.interpreter-missing", Error,
+        "An agent is a script whose interpreter is not there.",
+        "Install the interpreter, or add its directory to the PATH.";
+    DOCTOR_SHADOWED = "doctor.shadowed", Note,
+        "An agent is installed more than once, and one copy hides the other.",
+        "Remove one of them, or name the one that you mean by its path.";
+    DOCTOR_NOT_SIGNED_IN = "doctor.not-signed-in", Error,
+        "No sign-in of the agent was found.",
+        "Sign in to it, or give it a key.";
+    DOCTOR_KEY_IGNORED = "doctor.key-ignored", Note,
+        "A key is set that the agent does not read.",
+        "Set the variable that it reads.";
+    DOCTOR_SIGN_IN_CONFLICT = "doctor.sign-in-conflict", Note,
+        "An agent has a key beside a sign-in, and uses the key.",
+        "Unset the key, if the subscription is to pay.";
+    DOCTOR_CREDENTIALS_EXPOSED = "doctor.credentials-exposed", Error,
+        "A file with credentials can be read by other users.",
+        "Remove the permissions of other users.";
+    DOCTOR_LIMIT_LOW = "doctor.limit-low", Note,
+        "A limit of this machine is too low for a team of agents.",
+        "Raise the limit.";
+    DOCTOR_TEMPORARY_DIRECTORY = "doctor.temporary-directory", Error,
+        "The directory for temporary files cannot be written to.",
+        "Set TMPDIR to one that can.";
+    DOCTOR_ROOT = "doctor.root", Error,
+        "This is the root user, for whom some agents refuse some permissions.",
+        "Run as another user, or set IS_SANDBOX=1 in a sandbox.";
+    DOCTOR_PROXY = "doctor.proxy", Note,
+        "The proxy settings contradict each other, or apply to addresses on this machine.",
+        "Set them alike, and add 127.0.0.1,localhost to NO_PROXY.";
+    DOCTOR_REDIRECTED = "doctor.redirected", Note,
+        "A variable redirects an agent's requests to another address than its vendor's.",
+        "Unset it if this is not intended.";
+}

@@ -1,0 +1,22 @@
+//! Diagnostics of the model member and its thread.
+
+convoke_core::diagnostic_codes! {
+    THREAD_COMPACTED = "thread.compacted", Note,
+        "A thread was compacted: a summary replaces its earlier items.",
+        "Nothing to do: the replaced items are stored, and the compaction can be undone.";
+    THREAD_COMPACTION_FAILED = "thread.compaction-failed", Error,
+        "A thread reached its limit and could not be compacted; it continues unchanged.",
+        "Read the reason; compact again, or start a new thread.";
+    THREAD_COMPACTION_USELESS = "thread.compaction-useless", Error,
+        "A thread was compacted and is still over its limit.",
+        "Shorten the instructions, or use a model with a larger context window.";
+    THREAD_REQUEST_UNREADABLE = "thread.request-unreadable", Note,
+        "The previous request cannot be read back, so the unchanged prefix is unknown.",
+        "The conversation is not affected; check the disk that holds the sessions.";
+    THREAD_TURN_RETRIED = "thread.turn-retried", Note,
+        "A turn was retried; the thread entries of the earlier attempt are skipped.",
+        "Nothing to do: the entries of the earlier attempt stay in the store.";
+    PROJECT_FILE_OUTSIDE = "project-file.outside", Loss,
+        "A file of an untrusted project is a link that leads outside of the project, and was not read.",
+        "Trust the project with `convoke trust`, or replace the link with the file.";
+}

@@ -1,0 +1,22 @@
+//! Diagnostics of the conversation.
+
+convoke_core::diagnostic_codes! {
+    MARKER_UNRESOLVED = "marker.unresolved", Loss,
+        "A marker names somebody who is not a member of the team.",
+        "Use a member's id, name or display name.";
+    MARKER_IGNORED = "marker.ignored", Loss,
+        "A marker was ignored because its speaker may not use it.",
+        "Only people may use [FROM: …]; an agent's identity comes from its turn.";
+    QUEUE_FULL = "queue.full", Loss,
+        "A message addressed more members than the queue holds; the last ones were left out.",
+        "Raise `limits.queue`, or clear the queue with [DROP: ALL].";
+    EVENTS_TRUNCATED = "events.truncated", Loss,
+        "A turn had more events than are stored; the later ones were shown only.",
+        "The reply is complete; see the agent's own log for the other events.";
+    REPLY_REDACTED = "reply.redacted", Loss,
+        "Part of a reply is a secret or looks like one; `[redacted]` was stored instead.",
+        "If it was a secret, rotate it: an agent has read it. If not, ask for a form that does not look like a key.";
+    THREAD_FORGOTTEN = "thread.forgotten", Loss,
+        "A model starts a new thread in the copy of a session, because the old thread cannot be divided at the copied message.",
+        "Copy the whole session, without --after, to keep the thread.";
+}
