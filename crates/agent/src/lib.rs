@@ -37,7 +37,7 @@ pub mod endpoint;
 pub mod event;
 pub mod id;
 pub mod process;
-pub mod redact;
+pub mod redaction;
 pub mod stream;
 pub mod thread;
 pub mod turn;

@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use convoke_core::Diagnostic;
+use convoke_redact::Redactor;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::event::{Event, EventKind};
-use crate::redact::Redactor;
+use crate::redaction::redact_verdict;
 use crate::thread::ThreadAppend;
 use crate::turn_input::{ResumeHandle, TurnInput};
 use crate::usage::Usage;
@@ -171,7 +172,7 @@ impl TurnSide {
 
     /// Ends the turn: sends its last event, then its result, without secrets in the failure's message.
     pub async fn finish(self, mut result: TurnResult) {
-        result.verdict = self.redactor.redact_verdict(result.verdict);
+        redact_verdict(&mut result.verdict, &self.redactor);
         let verdict = result.verdict.clone();
         self.send(Event::own(EventKind::Finished { verdict })).await;
         // The result of a turn that was dropped is not read.

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use convoke_agent::redaction::redact_result;
 use convoke_agent::thread::{ThreadAppend, ThreadStoreError};
 use convoke_agent::turn_input::ThreadWriter;
 use convoke_agent::verdict::{Failure, Reason};
@@ -15,8 +16,8 @@ use tokio::task::{Id, JoinSet};
 use super::controls::StopRequest;
 use super::drive::{Drive, Driven, Report};
 use super::prepare::{PreparedTurn, Unprepared};
-use super::redacted::redact_reply;
 use super::{Coordinator, CoordinatorError};
+use crate::diagnostics;
 use crate::event::{Event, FailedTurn, StopReason};
 use crate::id::{AttemptRef, TurnId};
 use crate::progress::Progress;
@@ -204,7 +205,8 @@ impl<S: Store> Coordinator<S> {
         mut driven: Driven,
     ) -> Result<End, CoordinatorError> {
         let memory = driven.outcome.thread_append.take();
-        driven.remarks.extend(redact_reply(&mut driven.outcome.reply, &self.team_agents.redactor));
+        let places = redact_result(&mut driven.outcome, &self.team_agents.redactor).await;
+        driven.remarks.extend(redacted(places));
         driven.outcome.diagnostics.extend(driven.remarks.iter().cloned());
         let stored = match driven.outcome.verdict {
             Verdict::Done => self.finish(under_way, &driven, memory).await.map(End::Finished),
@@ -282,13 +284,7 @@ impl<S: Store> Coordinator<S> {
         turn.ended_at = Some(commit.at);
         commit.state = next.state();
         commit.threads.extend(memory);
-        let ended = super::prepare::ended(
-            commit.at,
-            outcome.clone(),
-            events,
-            &self.team_agents,
-            &mut commit.contents,
-        );
+        let ended = super::prepare::ended(commit.at, outcome.clone(), events, &mut commit.contents);
         let shown = ended_event(&turn, &ended, Some(reply_id), *elapsed);
         attempt.ended = Some(ended);
         commit.turns.push(turn.clone());
@@ -314,13 +310,7 @@ impl<S: Store> Coordinator<S> {
         let Driven { outcome, events, remarks, elapsed } = driven;
         let mut commit = self.commit_of(&self.conversation);
         commit.threads.extend(memory);
-        let ended = super::prepare::ended(
-            commit.at,
-            outcome.clone(),
-            events,
-            &self.team_agents,
-            &mut commit.contents,
-        );
+        let ended = super::prepare::ended(commit.at, outcome.clone(), events, &mut commit.contents);
         turn.state = match ended.verdict {
             Verdict::Cancelled => TurnState::Cancelled,
             _ => TurnState::Failed,
@@ -368,4 +358,14 @@ fn ended_event(
         cost_usd: ended.cost_usd,
         elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
     }
+}
+
+/// Returns the diagnostic of a reply from which secrets were removed in some places.
+fn redacted(places: u64) -> Option<Diagnostic> {
+    let message = match places {
+        0 => return None,
+        1 => "a secret was removed from the reply".to_owned(),
+        _ => format!("secrets were removed from the reply in {places} places"),
+    };
+    Some(Diagnostic::new(diagnostics::REPLY_REDACTED, message).with_count(places))
 }

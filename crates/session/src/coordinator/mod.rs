@@ -5,7 +5,6 @@ mod batch;
 mod controls;
 mod drive;
 mod prepare;
-mod redacted;
 mod team_agents;
 
 use convoke_agent::thread::ThreadStoreError;

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use convoke_agent::redact::Redactor;
 use convoke_agent::thread::{
     RequestEnd, RequestOutcome, RequestTexts, ThreadAppend, ThreadStore as _,
 };
 use convoke_agent::turn_input::ThreadWriter;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
+use convoke_redact::Redactor;
 use convoke_session::conformance::request;
 use convoke_session::transfer::{export, fork};
 use convoke_session::{

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::event::EventKind;
-use convoke_agent::redact::Redactor;
 use convoke_agent::{Agent, AgentTurn, TurnInput};
+use convoke_redact::Redactor;
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::transfer::ThreadCheck;

@@ -7,9 +7,9 @@ use std::os::unix::fs::MetadataExt;
 
 use convoke_agent::event::{Event, EventKind, Part};
 use convoke_agent::id::ThreadId;
-use convoke_agent::redact::{Redactor, StreamRedactor};
 use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
 use convoke_agent::{TurnResult, Verdict};
+use convoke_redact::{Redactor, StreamRedactor};
 use convoke_session::SqliteStore;
 use serde_json::json;
 
@@ -117,7 +117,7 @@ impl<O: Write, E: Write> Printer<O, E> {
         Self {
             streams,
             watched,
-            pieces: redactor.pieces(),
+            pieces: redactor.stream(),
             redactor,
             shown: Shown::default(),
             is_first: true,
@@ -135,7 +135,7 @@ impl<O: Write, E: Write> Printer<O, E> {
             }
             (EventKind::Text { text, part: Part::Whole }, _) => {
                 // What was held back is a part of it.
-                self.pieces = self.redactor.pieces();
+                self.pieces = self.redactor.stream();
                 let text = self.redactor.redact(text).into_owned();
                 let is_begun = !self.shown.is_empty();
                 let fresh = self.shown.whole(&text);
