@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use convoke_agent::redaction::redact_result;
-use convoke_agent::turn::ThreadAppend;
-use convoke_agent::turn_input::{ThreadWriter, TurnName};
+use convoke_agent::thread::{ThreadAppend, ThreadStoreError};
+use convoke_agent::turn_input::ThreadWriter;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{TurnResult, Verdict};
 use convoke_core::Diagnostic;
@@ -19,12 +19,11 @@ use super::prepare::{PreparedTurn, Unprepared};
 use super::{Coordinator, CoordinatorError};
 use crate::diagnostics;
 use crate::event::{Event, FailedTurn, StopReason};
-use crate::id::TurnId;
+use crate::id::{AttemptRef, TurnId};
 use crate::progress::Progress;
 use crate::routing::conversation::{Conversation, IncomingMessage};
 use crate::routing::route;
 use crate::store::{Store, StoreError};
-use crate::thread::Addition;
 use crate::turn::{Attempt, Turn, TurnState};
 
 /// The turns that agents work on.
@@ -146,11 +145,8 @@ impl<S: Store> Coordinator<S> {
             let team = self.team_agents.team();
             let mut turn_input = member_agent.turn_input(output.prompt, output.system_flag, team);
             turn_input.ledger = Some(output.ledger);
-            turn_input.turn = Some(TurnName {
-                session: self.session.to_string(),
-                number: turn.id.0,
-                attempt: attempt.number,
-            });
+            turn_input.attempt =
+                Some(AttemptRef { session: self.session, turn: turn.id, attempt: attempt.number });
             turn_input.keeper = ThreadWriter::Caller { turn: name_of(&turn) };
             let drive = Drive {
                 turn: turn.id,
@@ -218,7 +214,9 @@ impl<S: Store> Coordinator<S> {
             _ => self.fail(under_way, &driven, memory).await.map(End::Failed),
         };
         match stored {
-            Err(CoordinatorError::Store(error @ StoreError::ThreadChanged(_))) => {
+            Err(CoordinatorError::Store(
+                error @ StoreError::Thread(ThreadStoreError::Changed(_)),
+            )) => {
                 let failure = Failure::new(Reason::Other, error.to_string());
                 driven.outcome.verdict = Verdict::Failed(failure);
                 Ok(End::Failed(self.fail(under_way, &driven, None).await?))
@@ -286,8 +284,7 @@ impl<S: Store> Coordinator<S> {
         turn.reply = Some(consequences.message.number);
         turn.ended_at = Some(commit.at);
         commit.state = next.state();
-        let newest = commit.state.last_message;
-        commit.threads.extend(memory.map(|memory| Addition::of_turn(memory, newest)));
+        commit.threads.extend(memory);
         let ended = super::prepare::ended(commit.at, outcome.clone(), events, &mut commit.contents);
         let shown = ended_event(&turn, &ended, Some(reply_id), *elapsed);
         attempt.ended = Some(ended);
@@ -313,8 +310,7 @@ impl<S: Store> Coordinator<S> {
         let UnderWay { mut turn, mut attempt } = under_way.clone();
         let Driven { outcome, events, remarks, elapsed } = driven;
         let mut commit = self.commit_of(&self.conversation);
-        let newest = commit.state.last_message;
-        commit.threads.extend(memory.map(|memory| Addition::of_turn(memory, newest)));
+        commit.threads.extend(memory);
         let ended = super::prepare::ended(commit.at, outcome.clone(), events, &mut commit.contents);
         turn.state = match ended.verdict {
             Verdict::Cancelled => TurnState::Cancelled,
