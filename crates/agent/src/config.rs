@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use convoke_core::variable::is_variable_name;
+use convoke_redact::Redactor;
 pub use convoke_team::{ApiDeveloperRole, ApiTools, ApiWire};
 use serde::Deserialize;
 
 pub use self::unused::Unused;
-use crate::redact::Redactor;
 use crate::turn_input::Permissions;
 
 /// A kind of agent: the program or protocol that it uses.

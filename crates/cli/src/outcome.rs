@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use convoke_agent::redact::Redactor;
+use convoke_redact::Redactor;
 use convoke_session::{CoordinatorError, StoreError};
 
 use crate::conversation::home::Home;

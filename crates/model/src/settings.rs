@@ -1,13 +1,13 @@
 //! The settings of a model member: the user's configuration, and what the team file adds to it.
 
 use convoke_agent::config::{Api, Catalog, Definition};
+use convoke_agent::id::ThreadId;
 use convoke_core::Diagnostic;
 use convoke_team::AgentSettings;
 use convoke_thread::config::Wire;
 
 use crate::diagnostics;
 use crate::endpoint::Endpoint;
-use crate::store::ThreadId;
 
 /// The settings of a model member.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::io::{Write as _, stdout};
 use std::path::PathBuf;
 
 use clap::Args;
-use convoke_agent::redact::Redactor;
+use convoke_redact::Redactor;
 use serde_json::{Value, json};
 
 use crate::conversation::home::Home;

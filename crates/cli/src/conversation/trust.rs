@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use convoke_agent::redact::is_secret_name;
+use convoke_redact::is_secret_name;
 use convoke_team::{Choice, Grant, MemberChoices, Trust};
 use serde::{Deserialize, Serialize};
 

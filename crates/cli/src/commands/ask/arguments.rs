@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, value_parser};
 use convoke_agent::config::{Api, ApiDeveloperRole, ApiTools, ApiWire, Catalog, Kind};
+use convoke_agent::id::ThreadId;
 use convoke_core::Diagnostic;
 use convoke_core::name::nearest;
-use convoke_model::{ThreadId, withhold_key};
+use convoke_model::withhold_key;
 
 use crate::conversation::home::Home;
 use crate::diagnostics::Deny;
