@@ -15,7 +15,7 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 /// Small inputs are read so often that a run reads this many bytes; the best of some runs counts.
 const BYTES_A_RUN: usize = MIB;
-const RUNS: usize = 5;
+const RUNS: usize = 9;
 /// How much more twice the input may cost.
 const MOST: f64 = 2.5;
 

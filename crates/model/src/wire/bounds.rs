@@ -96,7 +96,7 @@ pub(super) fn model(name: &str) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-pub(super) fn too_many(things: &str, most: usize) -> CallError {
+fn too_many(things: &str, most: usize) -> CallError {
     CallError::Shape(format!("an answer has more than {most} {things}"))
 }
 

@@ -157,7 +157,9 @@ impl Reader {
         let last = next.saturating_sub(1);
         let index = piece.index.unwrap_or(if piece.id.is_some() { next } else { last });
         if index >= MOST_CALLS as u64 {
-            return Err(bounds::too_many("tool calls", MOST_CALLS));
+            return Err(CallError::Shape(format!(
+                "a call has the number {index}; an answer may have no more than {MOST_CALLS} tool calls"
+            )));
         }
         let call = self.calls.entry(index).or_default();
         if let Some(id) = piece.id.filter(|id| !id.is_empty()) {
