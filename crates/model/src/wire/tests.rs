@@ -330,9 +330,9 @@ proptest! {
     #[test]
     fn no_stream_of_bytes_makes_a_reader_panic(pieces: Vec<Vec<u8>>, chat: bool) {
         let wire = if chat { Wire::Chat } else { Wire::Responses };
-        let mut sse = crate::sse::SseReader::new(64);
+        let mut sse = SseReader::new(64);
         let mut reader = Reader::new(wire, 16);
-        let mut events = std::collections::VecDeque::new();
+        let mut events = VecDeque::new();
         for piece in &pieces {
             sse.push(b"\ndata: ", &mut events);
             sse.push(piece, &mut events);
