@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use crate::diagnostics;
-use convoke_agent::Verdict;
 use convoke_agent::event::{Event, EventKind, Part};
 use convoke_agent::redact::{Redactor, StreamRedactor};
+use convoke_agent::{TurnResult, Verdict};
 use convoke_core::Diagnostic;
 
 /// Takes the secrets out of the events of one turn. A secret may be cut over several pieces of a text, so
@@ -116,7 +116,7 @@ fn redact(mut event: Event<'static>, redactor: &Redactor) -> Event<'static> {
 }
 
 /// Takes the secrets out of what a failure says.
-pub(super) fn redact_verdict(verdict: &mut Verdict, redactor: &Redactor) {
+fn redact_verdict(verdict: &mut Verdict, redactor: &Redactor) {
     if let Verdict::Failed(failure) = verdict {
         redact_text(&mut failure.message, redactor);
     }
@@ -128,9 +128,13 @@ fn clean(text: &mut Cow<'static, str>, redactor: &Redactor) {
     }
 }
 
-/// Takes the secrets out of a reply, and returns what there is to say about it.
-pub(super) fn redact_reply(reply: &mut String, redactor: &Redactor) -> Option<Diagnostic> {
-    let places = redactor.redact_in_place(reply);
+/// Removes secrets from every text of a result; the diagnostic reports those of the reply.
+pub(super) fn redact_result(result: &mut TurnResult, redactor: &Redactor) -> Option<Diagnostic> {
+    redact_verdict(&mut result.verdict, redactor);
+    for diagnostic in &mut result.diagnostics {
+        redact_text(&mut diagnostic.message, redactor);
+    }
+    let places = redactor.redact_in_place(&mut result.reply);
     (places > 0).then(|| {
         let places_in = if places == 1 { "one place" } else { "several places" };
         let message = format!("what looks like a secret was taken out of the reply in {places_in}");
@@ -139,6 +143,6 @@ pub(super) fn redact_reply(reply: &mut String, redactor: &Redactor) -> Option<Di
 }
 
 /// Takes the secrets out of a text.
-pub(super) fn redact_text(text: &mut String, redactor: &Redactor) {
+fn redact_text(text: &mut String, redactor: &Redactor) {
     redactor.redact_in_place(text);
 }

@@ -31,7 +31,7 @@ pub(super) async fn create(pool: &SqlitePool, session: NewSession) -> Result<(),
     .bind(session.directory)
     .bind(session.team)
     .bind(session.task)
-    .bind(session.rehearsal.map(Rehearsal::word))
+    .bind(session.rehearsal.map(Rehearsal::as_str))
     .bind(json(&state)?)
     .execute(pool)
     .await?;
@@ -204,7 +204,7 @@ async fn write_turn(
     .bind(sql(turn.answers.0))
     .bind(format!("{:?}", turn.intent))
     .bind(turn.asker.as_str())
-    .bind(turn.state.word())
+    .bind(turn.state.as_str())
     .bind(turn.reply.map(|number| sql(number.0)))
     .bind(turn.problem.as_deref())
     .bind(i64::from(turn.attempts))
