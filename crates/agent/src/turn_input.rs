@@ -121,6 +121,8 @@ pub struct Limits {
     pub turn: Duration,
     /// Without a byte of output; a tool that runs silently counts.
     pub silence: Duration,
+    /// For shells that the agent left running in the background when it answered; then they are ended.
+    pub background: Duration,
     /// After a cancel, before the agent is interrupted and then killed.
     pub grace: Duration,
     /// The bytes of one line of output.
@@ -139,6 +141,7 @@ impl Default for Limits {
         Self {
             turn: Duration::from_mins(30),
             silence: Duration::from_mins(30),
+            background: Duration::from_mins(10),
             grace: Duration::from_secs(3),
             line_bytes: 32 << 20,
             output_bytes: 512 << 20,

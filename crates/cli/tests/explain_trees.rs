@@ -1,6 +1,4 @@
 //! The scenarios of `convoke-explain`'s own harness once more, through the binary and its JSON.
-//!
-//! Skipped, with a word, where `CONVOKE_EXPLAIN` and `CONVOKE_SHARED` do not say where they are.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop, and say so")]
 
@@ -11,7 +9,7 @@ mod layout;
 #[path = "../../explain/tests/trees/scenario.rs"]
 mod scenario;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use layout::Laid;
@@ -20,21 +18,11 @@ use serde_json::Value;
 
 #[test]
 fn the_binary_reports_what_the_real_programs_were_seen_to_load() {
-    let shared = std::env::var_os("CONVOKE_SHARED").map(|it| PathBuf::from(it).join("explain"));
-    let directory = std::env::var_os("CONVOKE_EXPLAIN").map(PathBuf::from).or(shared);
-    let Some(directory) = directory.filter(|directory| directory.is_dir()) else {
-        println!("skipped: neither CONVOKE_EXPLAIN nor CONVOKE_SHARED names the scenarios");
-        return;
-    };
-    let entries = std::fs::read_dir(directory).unwrap().flatten().map(|entry| entry.path());
-    let mut paths: Vec<_> =
-        entries.filter(|path| path.extension() == Some("json".as_ref())).collect();
-    paths.sort();
+    let folders = convoke_conformance::own("CONVOKE_EXPLAIN", &["explain"]);
     let mut failures = Vec::new();
-    for path in paths {
-        let Ok(scenario) = Scenario::read(&path) else {
-            continue;
-        };
+    for path in convoke_conformance::files(&folders, "json") {
+        let scenario =
+            Scenario::read(&path).unwrap_or_else(|reason| panic!("{}: {reason}", path.display()));
         // The order of rule files is the disk's, and of UTF-16 nothing can be recognised.
         if scenario.order_is_free || scenario.files.iter().any(scenario::Entry::is_utf16) {
             continue;

@@ -3,14 +3,11 @@
 use std::io;
 use std::path::Path;
 
-use convoke_files::Files;
+use convoke_files::{FileKind, Files};
 use serde_json::Value;
 
 use crate::diagnostics;
 use crate::report::AgentReport;
-
-/// The most bytes of a settings file that are looked at.
-const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Reads a JSON object; comments are skipped. What is wrong with it is reported once.
 pub(crate) fn json(files: &dyn Files, path: &Path, report: &mut AgentReport) -> Option<Value> {
@@ -52,12 +49,8 @@ pub(crate) fn toml(
 }
 
 fn text(files: &dyn Files, path: &Path, report: &mut AgentReport) -> Option<String> {
-    match files.read_head(path, MAX_BYTES) {
-        Ok(head) if head.size > MAX_BYTES => {
-            malformed(report, path, "it is too large");
-            None
-        }
-        Ok(head) => Some(String::from_utf8_lossy(&head.bytes).into_owned()),
+    match files.read(path, FileKind::Configuration) {
+        Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => None,
         Err(error) => {

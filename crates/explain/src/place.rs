@@ -1,23 +1,21 @@
 //! The directories around a working directory, each listed once, and the repository they lie in.
 
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use convoke_files::{Files, Head, Kind, absolute};
-use foldhash::fast::RandomState;
+use convoke_files::{FileKind, Files, Head, Kind, absolute};
 
 /// The largest file whose text is kept for the next agent that asks for it.
 const MAX_KEPT: u64 = 256 * 1024;
 
-/// Things by the bytes of a path. Deep paths are long, and the standard hash of one costs more than
-/// anything that is done with it.
-pub(crate) type ByPath<V> = HashMap<OsString, V, RandomState>;
+/// The most bytes that one explanation reads: far more than any model takes, and little enough to keep.
+const MAX_READ: u64 = 64 * 1024 * 1024;
 
-/// Paths by their bytes.
-pub(crate) type Paths = HashSet<OsString, RandomState>;
+/// Values by the bytes of a path, which are compared faster than its components.
+pub(crate) type ByPath<V> = HashMap<OsString, V>;
 
 /// Files of which some directories are listed once, and of which nothing is asked twice.
 ///
@@ -27,9 +25,11 @@ pub(crate) type Paths = HashSet<OsString, RandomState>;
 pub(crate) struct Listed<'a> {
     files: &'a dyn Files,
     heads: RefCell<ByPath<Head>>,
+    /// The bytes that were read so far.
+    read: Cell<u64>,
     /// The watched directories, found by the length of their path: of a chain no two are equally
     /// long, and comparing once is cheaper than hashing a long path.
-    listings: HashMap<usize, Vec<Listing>, RandomState>,
+    listings: HashMap<usize, Vec<Listing>>,
 }
 
 struct Listing {
@@ -44,14 +44,14 @@ impl<'a> Listed<'a> {
         files: &'a dyn Files,
         directories: impl IntoIterator<Item = &'d Path>,
     ) -> Self {
-        let mut listings: HashMap<usize, Vec<Listing>, RandomState> = HashMap::default();
+        let mut listings: HashMap<usize, Vec<Listing>> = HashMap::new();
         for directory in directories {
             if let Ok(entries) = files.entries(directory) {
                 let listing = Listing { directory: directory.to_owned(), entries };
                 listings.entry(directory.as_os_str().len()).or_default().push(listing);
             }
         }
-        Self { files, heads: RefCell::default(), listings }
+        Self { files, heads: RefCell::default(), read: Cell::new(0), listings }
     }
 
     /// Returns what stands in a directory, sorted by name, if it was listed.
@@ -99,7 +99,12 @@ impl Files for Listed<'_> {
             let end = usize::try_from(limit).unwrap_or(usize::MAX).min(head.bytes.len());
             return Ok(Head { bytes: head.bytes[..end].to_vec(), size: head.size });
         }
+        // What a size asks for is not read, so that many files cannot fill the memory either.
+        if limit > 0 && self.read.get() >= MAX_READ {
+            return Err(too_much());
+        }
         let head = self.files.read_head(path, limit)?;
+        self.read.set(self.read.get() + head.bytes.len() as u64);
         if head.size <= MAX_KEPT && head.size == head.bytes.len() as u64 {
             let path = path.as_os_str().to_owned();
             self.heads.borrow_mut().insert(path, head.clone());
@@ -125,6 +130,11 @@ impl Files for Listed<'_> {
             _ => self.files.canonicalize(path),
         }
     }
+}
+
+fn too_much() -> io::Error {
+    let message = format!("the files before it have more than {MAX_READ} bytes together");
+    io::Error::new(io::ErrorKind::FileTooLarge, message)
 }
 
 /// Returns the directories from just below the file system's root down to this one.
@@ -187,26 +197,20 @@ pub(crate) fn git_kind(files: &dyn Files, root: &Path) -> GitKind {
 
 /// The directory that a `.git` file names.
 fn linked_git_dir(files: &dyn Files, root: &Path, dot_git: &Path) -> Option<PathBuf> {
-    let text = small_text(files, dot_git)?;
+    let text = files.read_text(dot_git, FileKind::Pointer).ok()?;
     let named = text.trim().strip_prefix("gitdir:")?.trim();
     Some(absolute(root, Path::new(named)))
 }
 
 /// The root of the main checkout that a worktree's git directory belongs to.
 fn main_root(files: &dyn Files, git_dir: &Path) -> Option<PathBuf> {
-    let common = small_text(files, &git_dir.join("commondir"))?;
+    let common = files.read_text(&git_dir.join("commondir"), FileKind::Pointer).ok()?;
     let common = absolute(git_dir, Path::new(common.trim()));
     if git_dir.parent()? != common.join("worktrees") {
         return None;
     }
     let main = common.parent()?;
     Some(files.canonicalize(main).unwrap_or_else(|_| main.to_owned()))
-}
-
-fn small_text(files: &dyn Files, path: &Path) -> Option<String> {
-    const ENOUGH: u64 = 16 * 1024;
-    let head = files.read_head(path, ENOUGH).ok()?;
-    String::from_utf8(head.bytes).ok()
 }
 
 #[cfg(test)]
@@ -235,6 +239,21 @@ mod tests {
         tree.write("/r/a.md", "a");
         let listed = Listed::new(&tree, ["/r/a.md", "/missing"].map(Path::new));
         assert!(listed.kind("/r/a.md".as_ref()).is_ok());
+    }
+
+    #[test]
+    fn an_explanation_reads_no_more_than_its_limit_however_many_files_there_are() {
+        let mut tree = MemoryTree::default();
+        let size = 1 << 20;
+        for number in 0..=MAX_READ / size {
+            tree.write(format!("/r/{number}.md"), vec![b'x'; usize::try_from(size).unwrap()]);
+        }
+        let listed = Listed::new(&tree, []);
+        let read = |number: u64| listed.read_head(format!("/r/{number}.md").as_ref(), u64::MAX);
+        assert!((0..MAX_READ / size).all(|number| read(number).is_ok()));
+        let refused = read(MAX_READ / size).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::FileTooLarge);
+        assert!(refused.to_string().contains(&MAX_READ.to_string()), "{refused}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What is found for each agent: the files that it loads, those that it does not, and what to know.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io;
@@ -9,7 +10,7 @@ use convoke_core::diagnostic::{Code, Diagnostic};
 use serde::{Serialize, Serializer};
 
 use crate::edition::Edition;
-use crate::place::Paths;
+use crate::place::ByPath;
 use convoke_core::diagnostics;
 
 /// What every agent loads in one directory.
@@ -49,9 +50,12 @@ pub struct AgentReport {
     /// Where the agent looks.
     #[serde(skip)]
     pub(crate) search: Search,
-    /// The paths of `ignored`, so that none is noted twice however many there are.
+    /// Where in `ignored` a path is noted, so that none is noted twice.
     #[serde(skip)]
-    ignored_paths: Paths,
+    ignored_at: ByPath<usize>,
+    /// The places in `ignored` whose files are loaded after all; they are removed together.
+    #[serde(skip)]
+    withdrawn: HashSet<usize>,
     #[serde(skip)]
     given: HashMap<(Code, Option<String>), Given>,
 }
@@ -359,7 +363,8 @@ impl AgentReport {
             edition,
             limit: None,
             search: Search::default(),
-            ignored_paths: Paths::default(),
+            ignored_at: ByPath::new(),
+            withdrawn: HashSet::new(),
             given: HashMap::new(),
         }
     }
@@ -372,13 +377,14 @@ impl AgentReport {
 
     /// Returns whether a path is accounted for already.
     pub(crate) fn mentions(&self, path: &Path) -> bool {
-        self.ignored_paths.contains(path.as_os_str())
+        self.ignored_at.contains_key(path.as_os_str())
             || self.loaded.iter().any(|file| file.path == path || file.real_path == path)
     }
 
     /// Notes a file that is not loaded, once.
     pub(crate) fn ignore(&mut self, path: &Path, rule: Rule) {
-        if self.ignored_paths.insert(path.as_os_str().to_owned()) {
+        if let Entry::Vacant(entry) = self.ignored_at.entry(path.as_os_str().to_owned()) {
+            entry.insert(self.ignored.len());
             let path = path.to_owned();
             self.ignored.push(Ignored { path, rule });
         }
@@ -386,9 +392,19 @@ impl AgentReport {
 
     /// Forgets that a file was not loaded, because now it is.
     pub(crate) fn unignore(&mut self, path: &Path) {
-        if self.ignored_paths.remove(path.as_os_str()) {
-            self.ignored.retain(|file| file.path != path);
+        if let Some(at) = self.ignored_at.remove(path.as_os_str()) {
+            self.withdrawn.insert(at);
         }
+    }
+
+    /// Keeps those of the ignored files that were not loaded after all and that `counts` accepts.
+    pub(crate) fn retain_ignored(&mut self, counts: impl Fn(&Path) -> bool) {
+        let withdrawn = std::mem::take(&mut self.withdrawn);
+        let ignored = std::mem::take(&mut self.ignored).into_iter().enumerate();
+        let kept = ignored.filter(|(at, file)| !withdrawn.contains(at) && counts(&file.path));
+        self.ignored = kept.map(|(_, file)| file).collect();
+        let places = self.ignored.iter().enumerate();
+        self.ignored_at = places.map(|(at, file)| (file.path.clone().into(), at)).collect();
     }
 
     /// Says that a file could not be opened, and returns the rule behind the error. A directory of

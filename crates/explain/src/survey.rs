@@ -1,11 +1,10 @@
 //! The instruction files that stand around a working directory, whoever they are for.
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use convoke_files::Files;
-use foldhash::fast::RandomState;
 
 use crate::place::Listed;
 use crate::report::{AgentReport, Rule};
@@ -98,9 +97,9 @@ impl Survey {
     /// Accounts for every file that the agent's own rules did not mention.
     pub(crate) fn account(&self, session: &Session, report: &mut AgentReport) {
         let loaded = report.loaded.iter().flat_map(|file| [&file.path, &file.real_path]);
-        let loaded: HashSet<&OsStr, RandomState> = loaded.map(|path| path.as_os_str()).collect();
+        let loaded: HashSet<OsString> = loaded.map(|path| path.clone().into()).collect();
         // What is nothing by itself may still come as an import.
-        report.ignored.retain(|file| !loaded.contains(file.path.as_os_str()));
+        report.retain_ignored(|path| !loaded.contains(path.as_os_str()));
         let left_out = self.candidates.iter().filter(|it| !loaded.contains(it.path.as_os_str()));
         let left_out: Vec<_> =
             left_out.map(|it| (&it.path, self.rule(it, session, report))).collect();

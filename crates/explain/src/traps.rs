@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::{Code, Diagnostic};
 use convoke_files::Files;
-use foldhash::fast::RandomState;
 
 use crate::codex;
 use crate::diagnostics;
@@ -199,7 +198,7 @@ fn closed_wrappers(agent: &mut AgentReport) {
 
 /// The same file, or a copy of it, arrives more than once.
 fn repeated_text(agent: &mut AgentReport) {
-    let mut by_file: HashMap<&OsStr, Vec<&Loaded>, RandomState> = HashMap::default();
+    let mut by_file: HashMap<&OsStr, Vec<&Loaded>> = HashMap::new();
     let mut by_text: HashMap<&str, &Loaded> = HashMap::new();
     let mut found: Vec<(PathBuf, String)> = Vec::new();
     for file in &agent.loaded {

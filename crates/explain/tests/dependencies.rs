@@ -33,13 +33,13 @@ fn thread_explain_and_agent_do_not_know_each_other() {
 }
 
 fn graph(lock: &toml::Table) -> BTreeMap<&str, Vec<&str>> {
-    let packages = lock["package"].as_array().unwrap().iter();
-    let named = packages.map(|package| {
+    let packages = lock.get("package").and_then(Value::as_array).into_iter().flatten();
+    let named = packages.filter_map(|package| {
         let dependencies = package.get("dependencies").and_then(Value::as_array);
         let dependencies = dependencies.into_iter().flatten().filter_map(Value::as_str);
         // A name is followed by a version where several are in use.
         let names = dependencies.filter_map(|it| it.split(' ').next());
-        (package["name"].as_str().unwrap(), names.collect::<Vec<_>>())
+        Some((package.get("name")?.as_str()?, names.collect()))
     });
     named.collect()
 }

@@ -33,7 +33,9 @@ impl Files for Disk {
             }
             _ => return Err(not_regular()),
         };
-        read_open(File::open(path)?, size, limit)
+        let mut bytes = Vec::with_capacity(usize::try_from(size.min(limit)).unwrap_or(0));
+        File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+        Ok(Head { bytes, size })
     }
 
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
@@ -58,13 +60,6 @@ impl Files for Disk {
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
         fs::canonicalize(path)
     }
-}
-
-/// Reads the start of an open file of a known size.
-pub(super) fn read_open(file: File, size: u64, limit: u64) -> io::Result<Head> {
-    let mut bytes = Vec::with_capacity(usize::try_from(size.min(limit)).unwrap_or(0));
-    file.take(limit).read_to_end(&mut bytes)?;
-    Ok(Head { bytes, size })
 }
 
 fn kind_of(found: FileType) -> Kind {

@@ -1,22 +1,21 @@
-//! The one way to files: everything that this crate reads, it reads through [`Files`].
+//! The one way to files: [`Files`] reads a tree of files, and every read has a limit.
 //!
-//! [`Disk`] is the real file system, and [`Nearby`] is the same, quicker around a deep directory;
-//! [`MemoryTree`] is a tree with links, modes and unreadable entries that needs no disk. All answer
-//! with the same errors, so that rules that depend on *why* a file could not be read hold in each.
+//! [`Disk`] is the real file system; [`MemoryTree`] is a tree with links, modes and unreadable entries
+//! that needs no disk. Both answer with the same errors, so that rules that depend on *why* a file could
+//! not be read hold in each. [`FileKind`] says how large a file may be.
 
 mod disk;
+pub mod limit;
 mod memory;
-#[cfg(unix)]
-mod nearby;
+pub mod yaml;
 
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
 pub use disk::Disk;
+pub use limit::{FileKind, TooLarge};
 pub use memory::MemoryTree;
-#[cfg(unix)]
-pub use nearby::Nearby;
 
 /// What stands at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,15 +72,19 @@ pub trait Files {
         self.names(directory)
     }
 
-    /// Reads a whole regular file, links followed.
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        Ok(self.read_head(path, u64::MAX)?.bytes)
+    /// Reads a whole regular file, links followed. One over the limit of its kind is refused with
+    /// [`TooLarge`], an error of the kind [`io::ErrorKind::FileTooLarge`].
+    fn read(&self, path: &Path, kind: FileKind) -> io::Result<Vec<u8>> {
+        limit::check(path, kind, self.read_head(path, 0)?.size)?;
+        let head = self.read_head(path, kind.limit() + 1)?;
+        // A file may have grown since, and some have no size.
+        limit::check(path, kind, head.bytes.len() as u64)?;
+        Ok(head.bytes)
     }
 
-    /// Reads a whole file that must be UTF-8.
-    fn read_text(&self, path: &Path) -> io::Result<String> {
-        String::from_utf8(self.read(path)?)
-            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the file is not valid UTF-8"))
+    /// Reads a whole file that must be UTF-8, within the limit of its kind.
+    fn read_text(&self, path: &Path, kind: FileKind) -> io::Result<String> {
+        limit::text(self.read(path, kind)?)
     }
 }
 

@@ -13,12 +13,13 @@ const MAX_LINKS: u32 = 40;
 /// Files, directories and links in memory, some of which may be unreadable.
 ///
 /// ```
-/// use convoke_files::{Files, MemoryTree};
+/// use convoke_files::{FileKind, Files, MemoryTree};
 ///
 /// let mut tree = MemoryTree::default();
 /// tree.write("/repo/AGENTS.md", "Use tabs.");
 /// tree.link("/repo/sub/AGENTS.md", "../AGENTS.md");
-/// assert_eq!(tree.read("/repo/sub/AGENTS.md".as_ref()).unwrap(), b"Use tabs.");
+/// let read = tree.read("/repo/sub/AGENTS.md".as_ref(), FileKind::Instructions);
+/// assert_eq!(read.unwrap(), b"Use tabs.");
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct MemoryTree {

@@ -1,11 +1,9 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-#[cfg(unix)]
-use super::Nearby;
-use super::{Disk, Files, Kind, MemoryTree, absolute};
+use super::{Disk, FileKind, Files, Kind, MemoryTree, TooLarge, absolute};
 
-/// Lays the same tree out in memory and deep on disk; `check` sees it in every way.
+/// Lays the same tree out in memory and on disk; `check` sees it in both.
 fn in_each(check: impl Fn(&dyn Files, &Path)) {
     let mut memory = MemoryTree::default();
     memory.write("/base/dir/file", "0123456789");
@@ -19,7 +17,7 @@ fn in_each(check: impl Fn(&dyn Files, &Path)) {
     {
         use std::os::unix::fs::symlink;
         let disk = tempfile::tempdir().unwrap();
-        let base = deep(disk.path());
+        let base = disk.path().canonicalize().unwrap();
         std::fs::create_dir(base.join("dir")).unwrap();
         std::fs::write(base.join("dir/file"), "0123456789").unwrap();
         symlink("dir/file", base.join("link")).unwrap();
@@ -27,64 +25,6 @@ fn in_each(check: impl Fn(&dyn Files, &Path)) {
         symlink("loop", base.join("loop")).unwrap();
         symlink("dir/../dir", base.join("up")).unwrap();
         check(&Disk, &base);
-        check(&Nearby::new(&base), &base);
-        check(&Nearby::new(&base.join("up")), &base);
-        check(&Nearby::new(&base.join("missing")), &base);
-    }
-}
-
-/// Makes so many directories below one another that some of them are held open.
-#[cfg(unix)]
-fn deep(base: &Path) -> std::path::PathBuf {
-    let mut deepest = base.canonicalize().unwrap();
-    deepest.extend((0..50).map(|level| format!("level{level}")));
-    std::fs::create_dir_all(&deepest).unwrap();
-    deepest
-}
-
-#[cfg(unix)]
-#[test]
-fn a_path_near_a_held_directory_leads_where_it_leads_from_the_root() {
-    let disk = tempfile::tempdir().unwrap();
-    let base = deep(disk.path());
-    std::fs::write(base.join("file"), "deep").unwrap();
-    std::fs::write(base.with_file_name("level49x"), "beside").unwrap();
-    std::os::unix::fs::symlink("..", base.join("above")).unwrap();
-    let near = Nearby::new(&base);
-    let long = format!("{}file", "./".repeat(2048));
-    let tails = [
-        "",
-        "/",
-        "/.",
-        "//file",
-        "/./file",
-        "/file/",
-        "/file/.",
-        "/../level49/file",
-        "x",
-        "/x",
-        "/..",
-        "/../../../level47/../level47/level48/level49/file",
-        "/above",
-        "/above/level49x",
-    ];
-    let tails = tails.into_iter().map(str::to_owned).chain([format!("/{long}")]);
-    for level in base.ancestors().take(48).step_by(4) {
-        for tail in tails.clone() {
-            let path = Path::new(&format!("{}{tail}", level.display())).to_owned();
-            let answers = |files: &dyn Files| {
-                format!(
-                    "{:?} {:?} {:?} {:?} {:?} {:?}",
-                    files.entry_kind(&path),
-                    files.kind(&path),
-                    files.read_head(&path, 3),
-                    files.names(&path),
-                    files.entries(&path),
-                    files.canonicalize(&path),
-                )
-            };
-            assert_eq!(answers(&near), answers(&Disk), "{}", path.display());
-        }
     }
 }
 
@@ -117,10 +57,10 @@ fn failures_say_why_alike() {
             ("link/below", ErrorKind::NotADirectory),
         ];
         for (name, kind) in cases {
-            let failed = files.read(&base.join(name)).unwrap_err();
+            let failed = files.read(&base.join(name), FileKind::Instructions).unwrap_err();
             assert_eq!(failed.kind(), kind, "{name}");
         }
-        let looping = files.read(&base.join("loop")).unwrap_err();
+        let looping = files.read(&base.join("loop"), FileKind::Instructions).unwrap_err();
         assert_ne!(looping.kind(), ErrorKind::NotFound);
     });
 }
@@ -149,7 +89,7 @@ fn a_locked_entry_is_seen_but_not_read() {
     tree.write("/a/file", "x");
     tree.lock("/a/file");
     assert_eq!(tree.kind("/a/file".as_ref()).unwrap(), Kind::File);
-    let denied = tree.read("/a/file".as_ref()).unwrap_err();
+    let denied = tree.read("/a/file".as_ref(), FileKind::Instructions).unwrap_err();
     assert_eq!(denied.kind(), ErrorKind::PermissionDenied);
 
     tree.lock("/a");
@@ -161,15 +101,74 @@ fn a_locked_entry_is_seen_but_not_read() {
 #[test]
 fn a_pipe_is_refused_and_never_opened() {
     let disk = tempfile::tempdir().unwrap();
-    let pipe = deep(disk.path()).join("pipe");
+    let pipe = disk.path().join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status();
     if made.is_ok_and(|status| status.success()) {
-        for files in [&Disk as &dyn Files, &Nearby::new(pipe.parent().unwrap())] {
-            assert_eq!(files.kind(&pipe).unwrap(), Kind::Special);
-            let refused = files.read(&pipe).unwrap_err();
-            assert_eq!(refused.to_string(), "not a regular file");
-        }
+        assert_eq!(Disk.kind(&pipe).unwrap(), Kind::Special);
+        let refused = Disk.read(&pipe, FileKind::Instructions).unwrap_err();
+        assert_eq!(refused.to_string(), "not a regular file");
     }
+}
+
+#[test]
+fn a_file_over_the_limit_of_its_kind_is_refused_with_its_size_and_the_limit() {
+    let disk = tempfile::tempdir().unwrap();
+    for kind in FileKind::ALL {
+        // Sparse, so that nothing but the size is there.
+        let path = disk.path().join("file");
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(kind.limit() + 1).unwrap();
+        let refused = Disk.read(&path, *kind).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::FileTooLarge);
+        let limit = kind.limit();
+        let expected = TooLarge { path: path.clone(), size: limit + 1, limit, kind: *kind };
+        assert_eq!(TooLarge::of(&refused), Some(&expected));
+        let text = refused.to_string();
+        let named = [kind.name().to_owned(), limit.to_string(), (limit + 1).to_string()];
+        assert!(named.iter().all(|part| text.contains(part)), "{text}");
+    }
+    let path = disk.path().join("file");
+    std::fs::File::create(&path).unwrap().set_len(FileKind::TeamFile.limit()).unwrap();
+    let read = Disk.read(&path, FileKind::TeamFile).unwrap();
+    assert_eq!(read.len() as u64, FileKind::TeamFile.limit());
+}
+
+/// Counts the bytes that are read of a file whose size is not known.
+struct Endless(std::cell::Cell<u64>);
+
+impl Files for Endless {
+    fn entry_kind(&self, _: &Path) -> std::io::Result<Kind> {
+        Ok(Kind::File)
+    }
+
+    fn kind(&self, _: &Path) -> std::io::Result<Kind> {
+        Ok(Kind::File)
+    }
+
+    fn read_head(&self, _: &Path, limit: u64) -> std::io::Result<super::Head> {
+        self.0.set(self.0.get() + limit);
+        let bytes = vec![0; usize::try_from(limit).unwrap()];
+        Ok(super::Head { bytes, size: 0 })
+    }
+
+    fn names(&self, _: &Path) -> std::io::Result<Vec<std::ffi::OsString>> {
+        Ok(Vec::new())
+    }
+
+    fn canonicalize(&self, path: &Path) -> std::io::Result<std::path::PathBuf> {
+        Ok(path.to_owned())
+    }
+}
+
+#[test]
+fn of_a_file_without_a_size_no_more_is_read_than_the_limit_and_a_byte() {
+    let endless = Endless(std::cell::Cell::new(0));
+    let kind = FileKind::Gitignore;
+    let refused = endless.read("/proc/endless".as_ref(), kind).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::FileTooLarge);
+    assert_eq!(endless.0.get(), kind.limit() + 1);
+    let stream = super::limit::read_stream(std::io::repeat(0), Path::new("-"), kind).unwrap_err();
+    assert_eq!(TooLarge::of(&stream).map(|it| it.size), Some(kind.limit() + 1));
 }
 
 #[test]

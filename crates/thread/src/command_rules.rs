@@ -9,7 +9,7 @@ use std::path::Path;
 use convoke_core::diagnostic::Diagnostic;
 
 use crate::diagnostics;
-use convoke_files::Files;
+use convoke_files::{FileKind, Files};
 
 /// A command prefix, word by word; a choice of words is written `[a|b]`.
 pub type Prefix = Vec<String>;
@@ -28,9 +28,10 @@ pub fn approved_prefixes(
             continue;
         }
         let path = folder.join(name);
-        let text = files.read_text(&path).map_err(|error| error.to_string());
-        match text.and_then(|text| parse(&text)) {
-            Ok(rules) => prefixes.extend(rules.into_iter().flat_map(PrefixRule::approved)),
+        let text =
+            files.read_text(&path, FileKind::CommandRules).map_err(|error| error.to_string());
+        match text.and_then(|text| approved(&text)) {
+            Ok(approved) => prefixes.extend(approved),
             Err(reason) => {
                 let message = format!("{} is ignored: {reason}", path.display());
                 let ignored = Diagnostic::new(diagnostics::RULES_INVALID, message);
@@ -43,6 +44,19 @@ pub fn approved_prefixes(
     prefixes
 }
 
+/// The most bytes of prefixes that one file may stand for; few bytes of choices can stand for many.
+const MAX_BYTES: usize = 4 << 20;
+
+/// Returns the prefixes that a file allows.
+fn approved(text: &str) -> Result<Vec<Prefix>, String> {
+    let rules = parse(text)?;
+    let bytes: usize = rules.iter().map(PrefixRule::approved_bytes).sum();
+    if bytes > MAX_BYTES {
+        return Err(format!("its choices stand for {bytes} bytes; the limit is {MAX_BYTES} bytes"));
+    }
+    Ok(rules.into_iter().flat_map(PrefixRule::approved).collect())
+}
+
 /// One `prefix_rule` call.
 struct PrefixRule {
     pattern: Vec<Vec<String>>,
@@ -50,6 +64,14 @@ struct PrefixRule {
 }
 
 impl PrefixRule {
+    /// Returns the bytes of what [`Self::approved`] would return, a few for each word included.
+    fn approved_bytes(&self) -> usize {
+        let bytes = |words: &Vec<String>| -> usize { words.iter().map(|it| it.len() + 32).sum() };
+        let choices = self.pattern.first().map_or(0, Vec::len);
+        let rest: usize = self.pattern.iter().skip(1).map(bytes).sum();
+        choices.saturating_mul(rest).saturating_add(self.pattern.first().map_or(0, bytes))
+    }
+
     /// Returns the prefixes that the rule allows: one for each choice of its first word.
     fn approved(self) -> Vec<Prefix> {
         let allows = self.decision.is_none_or(|decision| decision == "allow");

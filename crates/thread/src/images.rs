@@ -9,7 +9,7 @@ use image::codecs::jpeg::JpegEncoder;
 use image::imageops::FilterType;
 use image::{DynamicImage, GenericImageView, ImageError, ImageFormat};
 
-use convoke_files::Files;
+use convoke_files::{FileKind, Files};
 
 const MAX_WIDTH: u32 = 2048;
 const MAX_HEIGHT: u32 = 768;
@@ -24,7 +24,7 @@ pub fn data_url(files: &dyn Files, path: &Path, shown: &Path) -> Result<String, 
         let text = format!("Codex could not read the local image at `{named}`: {why}");
         Err(text)
     };
-    let bytes = match files.read(path) {
+    let bytes = match files.read(path, FileKind::Image) {
         Ok(bytes) => bytes,
         Err(error) => return unreadable(format!("failed to read image at {named}: {error}")),
     };

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::model::{ModelFacts, ModelMatch, ModelMessages, ModelSource};
 use crate::personality::Personality;
-use convoke_files::Files;
+use convoke_files::{FileKind, Files};
 
 /// The version of Codex whose prompt is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -228,7 +228,9 @@ struct Folder<'a> {
 impl Folder<'_> {
     fn text(&self, name: &str) -> Result<String, PackError> {
         let path = self.directory.join(name);
-        self.files.read_text(&path).map_err(|source| PackError::Unreadable { path, source })
+        self.files
+            .read_text(&path, FileKind::Instructions)
+            .map_err(|source| PackError::Unreadable { path, source })
     }
 
     fn optional(&self, name: &str) -> Result<Option<String>, PackError> {

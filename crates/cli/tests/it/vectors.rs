@@ -1,19 +1,17 @@
-//! Conformance from outside: the vectors that `CONVOKE_SHARED` points to, through the binary.
-
-use std::path::PathBuf;
+//! Conformance from outside: the vectors, through the binary.
 
 use serde_json::{Value, json};
 
 use crate::context::TestContext;
 
-fn vectors(file: &str) -> Option<Vec<Value>> {
-    let Some(shared) = std::env::var_os("CONVOKE_SHARED") else {
-        println!("skipped: CONVOKE_SHARED is not set");
-        return None;
-    };
-    let path = PathBuf::from(shared).join("vectors").join(file);
+fn vectors(file: &str) -> Vec<Value> {
+    let folders = convoke_conformance::own("CONVOKE_VECTORS", &["vectors"]);
+    let path = folders.last().expect("a folder").join(file);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    Some(text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect())
+    let vectors: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(!vectors.is_empty(), "{} holds no vectors", path.display());
+    vectors
 }
 
 /// Runs a command over lines of JSON and returns what it answered.
@@ -31,7 +29,7 @@ fn call(id: usize, method: &str, params: &Value) -> Value {
 
 #[test]
 fn assemble_answers_every_vector() {
-    let Some(vectors) = vectors("assemble.jsonl") else { return };
+    let vectors = vectors("assemble.jsonl");
     let answers = run(&["assemble"], vectors.iter().cloned());
     assert_eq!(vectors.len(), answers.len());
     for (vector, answer) in vectors.iter().zip(&answers) {
@@ -49,7 +47,7 @@ fn assemble_answers_every_vector() {
 #[test]
 fn rpc_cleans_and_scans_every_vector() {
     for (file, policy) in [("strip.jsonl", "compat"), ("preserve.jsonl", "preserve")] {
-        let Some(vectors) = vectors(file) else { return };
+        let vectors = vectors(file);
         let calls = vectors.iter().enumerate().flat_map(|(id, vector)| {
             let text = &vector["text"];
             [call(id, "stripAllMarkers", &json!([text])), call(id, "scan", &json!([text]))]
@@ -69,8 +67,7 @@ fn rpc_cleans_and_scans_every_vector() {
 
 #[test]
 fn rpc_plays_every_script() {
-    let Some(vectors) = vectors("context.jsonl") else { return };
-    for vector in vectors {
+    for vector in vectors("context.jsonl") {
         let steps = vector["steps"].as_array().expect("steps");
         let configure = call(0, "configure", &json!([vector["options"]]));
         let calls = steps.iter().enumerate().map(|(index, step)| {

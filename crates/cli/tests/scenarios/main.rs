@@ -1,8 +1,7 @@
 //! Runs the scenarios of `codex exec` from outside: the binary, over a real directory.
 //!
 //! `CONVOKE_SCENARIOS` and `CONVOKE_SHARED` name the captures and the packs, as for the scenarios of
-//! `convoke-thread`, which plays all of them inside; without either the run is skipped. The captures
-//! were made below `/lab`. Here each is laid out below a temporary directory that stands for it: the
+//! `convoke-thread`, which plays all of them inside. The captures were made below `/lab`. Here each is laid out below a temporary directory that stands for it: the
 //! prefix is mapped in arguments, configuration, environment and links, and mapped back in what the
 //! command prints. The contents of all other files stay as they are.
 //!
@@ -38,14 +37,12 @@ pub(crate) enum Verdict {
 }
 
 fn main() {
-    let Some((scenarios, packs)) = place::folders() else {
-        println!("skipped: neither CONVOKE_SCENARIOS nor CONVOKE_SHARED is set");
-        println!("0 passed, 0 failed, 0 skipped");
+    let Some((scenarios, packs)) = place::scenarios() else {
         return;
     };
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     let (mut all_compared, mut all_later) = (0, 0);
-    for folder in place::scenario_folders(&scenarios) {
+    for folder in scenarios {
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
         match verdict(&folder, &packs) {
             Verdict::Passed { compared, later } => {

@@ -8,7 +8,7 @@ use toml::{Table, Value};
 
 use super::{ConfigError, DocumentSettings};
 use crate::project_doc::Trust;
-use convoke_files::{Files, absolute};
+use convoke_files::{FileKind, Files, absolute};
 
 /// What marks a project's root unless it is configured.
 const DEFAULT_ROOT_MARKER: &str = ".git";
@@ -125,7 +125,7 @@ fn at<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
 }
 
 fn read_layer(files: &dyn Files, path: &Path, home: Option<&Path>) -> Result<Table, ConfigError> {
-    let text = match files.read_text(path) {
+    let text = match files.read_text(path, FileKind::Configuration) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Table::new()),
         Err(source) => {
@@ -234,7 +234,7 @@ pub fn directories_between(root: &Path, cwd: &Path) -> Vec<PathBuf> {
 
 /// Returns the repository that a linked worktree belongs to.
 fn main_repository(files: &dyn Files, worktree: &Path) -> Option<PathBuf> {
-    let pointer = files.read_text(&worktree.join(DEFAULT_ROOT_MARKER)).ok()?;
+    let pointer = files.read_text(&worktree.join(DEFAULT_ROOT_MARKER), FileKind::Pointer).ok()?;
     let folder = Path::new(pointer.trim().strip_prefix("gitdir:")?.trim());
     let folder = absolute(worktree, folder);
     let worktrees = folder.parent().filter(|it| it.ends_with("worktrees"))?;

@@ -11,7 +11,7 @@ mod startup;
 use std::io;
 use std::path::PathBuf;
 
-use convoke_files::Files;
+use convoke_files::{FileKind, Files};
 
 pub use documents::DocumentSettings;
 pub use layers::{
@@ -109,7 +109,7 @@ pub fn named_text(
         return Ok(None);
     };
     let path = PathBuf::from(path);
-    match files.read_text(&path) {
+    match files.read_text(&path, FileKind::Instructions) {
         Ok(text) if text.trim().is_empty() => Err(ConfigError::Blank { path, key }),
         Ok(text) => Ok(Some(text.trim().to_owned())),
         Err(source) => Err(ConfigError::Unreadable { path, key, source }),

@@ -7,13 +7,14 @@
 mod report;
 mod user_doc;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::Diagnostic;
 
-use convoke_files::{Files, Kind};
+use convoke_files::{FileKind, Files, Kind};
 
 pub use user_doc::{UserDoc, user_doc};
 
@@ -63,6 +64,13 @@ pub struct Settings<'a> {
     pub root_markers: &'a [String],
     /// Whether the project is trusted; 0.98 does not look at it here.
     pub trust: Trust,
+}
+
+impl Settings<'_> {
+    /// The bytes of documents that are read: as many as are sent, within what is read at all.
+    fn budget(&self) -> u64 {
+        self.max_bytes.min(FileKind::Instructions.limit())
+    }
 }
 
 /// A document that is sent.
@@ -276,9 +284,10 @@ struct Names<'a> {
 impl<'a> Names<'a> {
     fn new(settings: &Settings<'a>) -> Self {
         let mut names = Names { usable: vec![OVERRIDE, DEFAULT], refused: Vec::new() };
+        let mut once: HashSet<&str> = names.usable.iter().copied().collect();
         for name in settings.fallback_names {
             let name = name.trim();
-            if name.is_empty() || names.usable.contains(&name) {
+            if name.is_empty() || !once.insert(name) {
                 continue;
             }
             if settings.rules == Rules::V0_166 && name.contains('/') {
@@ -355,7 +364,7 @@ fn read_within(
     candidates: &[PathBuf],
     found: &mut ProjectDocs,
 ) -> Result<(), Failure> {
-    let mut remaining = settings.max_bytes;
+    let mut remaining = settings.budget();
     for path in candidates {
         if remaining == 0 {
             let reason = match files.read_head(path, 0) {

@@ -10,9 +10,10 @@ use crate::diagnostics;
 pub(super) fn cut(path: &Path, loaded: u64, size: u64, settings: &Settings<'_>) -> Diagnostic {
     let lost = size - loaded;
     let message = format!(
-        "{} is cut after {loaded} of {size} bytes: project_doc_max_bytes is {} for all files together",
+        "{} is cut after {loaded} of {size} bytes: {} is {} for all files together",
         path.display(),
-        settings.max_bytes
+        limit_name(settings),
+        settings.budget()
     );
     Diagnostic::new(diagnostics::AGENTS_MD_TRUNCATED, message)
         .with_bytes(lost)
@@ -21,13 +22,22 @@ pub(super) fn cut(path: &Path, loaded: u64, size: u64, settings: &Settings<'_>) 
 
 pub(super) fn over_budget(path: &Path, size: u64, settings: &Settings<'_>) -> Diagnostic {
     let message = format!(
-        "{} is not sent: files nearer to the root used up project_doc_max_bytes ({})",
+        "{} is not sent: files nearer to the root used up {} ({})",
         path.display(),
-        settings.max_bytes
+        limit_name(settings),
+        settings.budget()
     );
     Diagnostic::new(diagnostics::AGENTS_MD_TRUNCATED, message)
         .with_bytes(size)
         .at_path(path.display().to_string())
+}
+
+fn limit_name(settings: &Settings<'_>) -> &'static str {
+    if settings.budget() < settings.max_bytes {
+        "the limit of what is read"
+    } else {
+        "project_doc_max_bytes"
+    }
 }
 
 pub(super) fn replaced(path: &Path) -> Diagnostic {

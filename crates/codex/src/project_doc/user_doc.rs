@@ -7,7 +7,7 @@ use convoke_core::diagnostic::Diagnostic;
 
 use super::{DEFAULT, Document, Ignored, OVERRIDE, Reason, Rules};
 use crate::diagnostics;
-use convoke_files::{Files, Kind};
+use convoke_files::{FileKind, Files, Kind};
 
 /// The user's own document in the Codex home directory.
 #[derive(Debug, Clone, Default)]
@@ -52,7 +52,7 @@ pub fn user_doc(files: &dyn Files, codex_home: &Path, rules: Rules) -> UserDoc {
 }
 
 fn read_user_doc(files: &dyn Files, path: &Path, rules: Rules) -> Result<Document, Option<Reason>> {
-    let bytes = match files.read(path) {
+    let bytes = match files.read(path, FileKind::Instructions) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(None),
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => {

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use convoke_core::whitespace::is_space;
+use convoke_files::yaml;
 use serde::de::{
     Deserialize, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor,
 };
@@ -46,6 +47,8 @@ pub(crate) enum FrontMatter {
     Other,
     /// No YAML, however it is mended.
     Malformed,
+    /// Too long or nested too deep to be read.
+    Refused(yaml::Refused),
 }
 
 /// A value of YAML.
@@ -61,6 +64,9 @@ pub(crate) enum Yaml {
 impl FrontMatter {
     /// Reads what stands between the marks.
     pub(crate) fn read(front: &str) -> Self {
+        if let Err(refused) = yaml::check(front) {
+            return Self::Refused(refused);
+        }
         // Nothing, or comments alone, is YAML that says nothing; the reader wants a value.
         let mut lines = front.lines().map(str::trim_start);
         if lines.all(|line| line.is_empty() || line.starts_with('#')) {
@@ -78,7 +84,7 @@ impl FrontMatter {
     pub(crate) fn field(&self, name: &str) -> Option<&Yaml> {
         match self {
             Self::Fields(fields) => field(fields, name),
-            Self::Other | Self::Malformed => None,
+            Self::Other | Self::Malformed | Self::Refused(_) => None,
         }
     }
 }
@@ -273,6 +279,15 @@ mod tests {
     fn front_matter_may_be_empty() {
         for front in ["", "\n", "  \r\n", "# why\n", "\t# why\n\n"] {
             assert_eq!(FrontMatter::read(front), FrontMatter::Other, "{front:?}");
+        }
+    }
+
+    #[test]
+    fn what_nests_too_deep_is_not_read() {
+        for deep in ["[", "{", "[{", "- [", "{a: "] {
+            let front = deep.repeat(60_000 / deep.len());
+            let refused = FrontMatter::Refused(yaml::Refused::TooDeep);
+            assert_eq!(FrontMatter::read(&front), refused, "{deep}");
         }
     }
 

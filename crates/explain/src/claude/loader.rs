@@ -1,5 +1,6 @@
 //! Loads one file the way Claude Code does: once, cleaned, and then what it imports.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use convoke_core::whitespace::{is_blank, trim};
@@ -9,6 +10,7 @@ use super::front_matter::{self, FrontMatter};
 use super::imports::{self, Importing};
 use super::markdown::{self, Scan};
 use super::rules::{self, Waits};
+use super::scope::Budget;
 use super::settings::Settings;
 use crate::diagnostics;
 use crate::glob::Selection;
@@ -52,6 +54,10 @@ pub(super) struct Loader<'a> {
     pub settings: Settings,
     pub report: AgentReport,
     pub waiting: Vec<Waiting>,
+    /// The paths of those rules.
+    pub waiting_paths: HashSet<PathBuf>,
+    /// What is left to write out the braces of patterns.
+    pub braces: Budget,
     /// While rules are loaded, the directory that their patterns are relative to: then `paths:` count
     /// in what they import, too.
     pub rules_base: Option<PathBuf>,
@@ -83,6 +89,8 @@ impl<'a> Loader<'a> {
             settings,
             report,
             waiting: Vec::new(),
+            waiting_paths: HashSet::new(),
+            braces: Budget::default(),
             rules_base: None,
             seen: ByPath::default(),
         }
@@ -129,7 +137,7 @@ impl<'a> Loader<'a> {
             return Err(Rule::Duplicate(first.clone()));
         }
         if level != Level::Managed
-            && let Some(exclude) = self.settings.exclude(path)
+            && let Some(exclude) = self.settings.excludes.of(path)
         {
             if level == Level::User && exclude.by_project {
                 let message = format!(

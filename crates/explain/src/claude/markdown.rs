@@ -12,6 +12,9 @@ use crate::text::LineCounter;
 /// The most mentions of one file that are followed: more is no text that anybody wrote.
 const MAX_MENTIONS: usize = 10_000;
 
+/// The longest path that the system takes.
+const MAX_PATH: usize = 4096;
+
 /// An `@path` that counts as an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Import {
@@ -100,11 +103,10 @@ pub(crate) fn scan(text: &str) -> Scan {
                 found.imports.push(Import { path, line });
             }
         }
-        for (at, path) in enclosed_mentions(&run.text) {
-            if found.near_misses.len() < MAX_MENTIONS {
-                let line = lines.line(run.source_of(at));
-                found.near_misses.push(Import { path, line });
-            }
+        let room = MAX_MENTIONS - found.near_misses.len();
+        for (at, path) in enclosed_mentions(&run.text).take(room) {
+            let line = lines.line(run.source_of(at));
+            found.near_misses.push(Import { path: path.to_owned(), line });
         }
     }
     found
@@ -282,19 +284,19 @@ fn mentions(text: &str) -> Vec<(usize, String)> {
 }
 
 /// The `@path`s that stand directly behind a bracket or a quotation mark.
-fn enclosed_mentions(text: &str) -> Vec<(usize, String)> {
-    let mut found = Vec::new();
-    for (at, _) in text.match_indices(['(', '"', '\'', '[']) {
-        let Some(rest) = text[at + 1..].strip_prefix('@') else {
-            continue;
-        };
-        let end = rest.find(|next| is_space(next) || matches!(next, ')' | ']' | '"' | '\''));
-        let path = &rest[..end.unwrap_or(rest.len())];
-        if is_importable(path) {
-            found.push((at, path.to_owned()));
+fn enclosed_mentions(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let ends = |next: char| is_space(next) || matches!(next, ')' | ']' | '"' | '\'');
+    // Where the last path ended: one that begins before it ends there too.
+    let mut end = 0;
+    text.match_indices(['(', '"', '\'', '[']).filter_map(move |(at, _)| {
+        let start = at + 1 + '@'.len_utf8();
+        text[at + 1..].strip_prefix('@')?;
+        if start > end {
+            end = text[start..].find(ends).map_or(text.len(), |length| start + length);
         }
-    }
-    found
+        let path = &text[start..end];
+        (path.len() <= MAX_PATH && is_importable(path)).then_some((at, path))
+    })
 }
 
 fn is_importable(path: &str) -> bool {

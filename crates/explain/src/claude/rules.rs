@@ -45,12 +45,13 @@ pub(super) fn load(loader: &mut Loader<'_>, directory: &Path, level: Level) {
 
 /// Notes a file that is met among rules and waits for a matching one.
 pub(super) fn wait(loader: &mut Loader<'_>, path: &Path, cleaned: &Cleaned, level: Level) -> Waits {
-    let (Some(base), Scope::Matching(paths)) =
-        (loader.rules_base.clone(), Scope::of(&cleaned.front))
-    else {
+    let Some(base) = loader.rules_base.clone() else {
         return Waits::No;
     };
-    if !loader.waiting.iter().any(|rule| rule.path == path) {
+    let Scope::Matching(paths) = Scope::of(&cleaned.front, &mut loader.braces) else {
+        return Waits::No;
+    };
+    if loader.waiting_paths.insert(path.to_owned()) {
         let written = paths.written.join(", ");
         loader.report.ignore(path, Rule::Conditional(written.clone()));
         let patterns = Selection::new(&paths.patterns).ok();
@@ -66,6 +67,9 @@ fn report_broken(loader: &mut Loader<'_>, first: usize) {
         return;
     }
     let lost = loader.waiting.split_off(first);
+    for rule in &lost {
+        loader.waiting_paths.remove(&rule.path);
+    }
     let Some(broken) = lost.iter().find(|rule| rule.patterns.is_none()) else {
         return;
     };
@@ -85,6 +89,13 @@ fn report_broken(loader: &mut Loader<'_>, first: usize) {
 /// Says when the front matter of a rule that is always loaded was meant to say something else.
 fn report_front_matter(loader: &mut Loader<'_>, path: &Path, front: &FrontMatter) {
     let report = &mut loader.report;
+    if let FrontMatter::Refused(why) = front {
+        let message = format!(
+            "{} is taken as always loaded: its front matter is not read: {why}",
+            path.display()
+        );
+        report.warn(diagnostics::RULES_FRONT_MATTER, path, message);
+    }
     if *front == FrontMatter::Malformed {
         let message = format!("{} is always loaded: its front matter is no YAML", path.display());
         report.warn(diagnostics::RULES_FRONT_MATTER, path, message);
@@ -114,6 +125,7 @@ fn load_some(loader: &mut Loader<'_>, file: &Path, counts: impl Fn(&Waiting) -> 
         .partition(|rule| counts(rule) && rule.matches(file));
     loader.waiting = waiting;
     for rule in matching {
+        loader.waiting_paths.remove(&rule.path);
         if let Some(cleaned) = loader.open(&rule.path, rule.level) {
             let why = LoadReason::MatchingRule(file.to_owned());
             loader.take(&rule.path, cleaned, why, rule.level, 0);
@@ -136,6 +148,12 @@ pub(super) fn report(loader: &mut Loader<'_>) {
             first.display()
         );
         loader.report.warn(diagnostics::RULES_UNORDERED, first, message);
+    }
+    if let (true, Some(first)) = (loader.braces.is_used_up(), loader.waiting.first()) {
+        let path = first.path.clone();
+        let message = "the braces of some paths: were not written out, because there are too many; \
+                       Claude Code writes all out";
+        loader.report.warn(diagnostics::RULES_UNSEARCHED, &path, message);
     }
     if let Some(first) = loader.waiting.first() {
         let count = loader.waiting.len();

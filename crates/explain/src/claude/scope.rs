@@ -5,6 +5,34 @@ use super::front_matter::{FrontMatter, Yaml};
 /// The most patterns that the braces of one may stand for.
 const MAX_ALTERNATIVES: usize = 4_096;
 
+/// The most bytes of patterns that the braces of all rules are written out to.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// What is left to write out the braces of patterns, of which few bytes can stand for many.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    bytes_left: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { bytes_left: MAX_BYTES }
+    }
+}
+
+impl Budget {
+    /// Returns whether some braces stayed as they were.
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.bytes_left == 0
+    }
+
+    fn spend(&mut self, bytes: usize) -> bool {
+        let left = self.bytes_left.checked_sub(bytes);
+        self.bytes_left = left.unwrap_or(0);
+        left.is_some()
+    }
+}
+
 /// When a rule counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
@@ -26,10 +54,10 @@ pub(crate) struct Paths {
 
 impl Scope {
     /// Finds out from front matter when its rule counts.
-    pub(crate) fn of(front: &FrontMatter) -> Self {
+    pub(crate) fn of(front: &FrontMatter, budget: &mut Budget) -> Self {
         let mut paths = Paths::default();
         if let Some(value) = front.field("paths") {
-            paths.collect(value);
+            paths.collect(value, budget);
         }
         if paths.patterns.iter().all(|pattern| pattern == "**") {
             Self::Always
@@ -41,12 +69,12 @@ impl Scope {
 
 impl Paths {
     /// Texts count wherever they stand in lists; everything else is passed over.
-    fn collect(&mut self, value: &Yaml) {
+    fn collect(&mut self, value: &Yaml, budget: &mut Budget) {
         match value {
             Yaml::Text(text) => {
                 for written in split_commas(text) {
                     self.written.push(written.to_owned());
-                    for pattern in without_braces(written) {
+                    for pattern in without_braces(written, budget) {
                         let pattern = pattern.strip_suffix("/**").unwrap_or(&pattern);
                         if !pattern.is_empty() {
                             self.patterns.push(pattern.to_owned());
@@ -54,7 +82,7 @@ impl Paths {
                     }
                 }
             }
-            Yaml::List(values) => values.iter().for_each(|value| self.collect(value)),
+            Yaml::List(values) => values.iter().for_each(|value| self.collect(value, budget)),
             Yaml::Map(_) | Yaml::Other => {}
         }
     }
@@ -75,12 +103,15 @@ fn split_commas(value: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Writes the braces of a pattern out, each up to the first that closes: they do not nest.
-fn without_braces(pattern: &str) -> Vec<String> {
+fn without_braces(pattern: &str, budget: &mut Budget) -> Vec<String> {
     let mut written = Vec::new();
     let mut open = vec![pattern.to_owned()];
     while let Some(pattern) = open.pop() {
         match first_braces(&pattern) {
-            Some((before, inside, after)) if open.len() + written.len() < MAX_ALTERNATIVES => {
+            Some((before, inside, after))
+                if open.len() + written.len() < MAX_ALTERNATIVES
+                    && budget.spend(expanded_bytes(before, inside, after)) =>
+            {
                 let choices = inside.split(',').map(convoke_core::whitespace::trim);
                 open.extend(choices.rev().map(|choice| format!("{before}{choice}{after}")));
             }
@@ -88,6 +119,12 @@ fn without_braces(pattern: &str) -> Vec<String> {
         }
     }
     written
+}
+
+/// The bytes of the patterns that the first braces of one are written out to, together.
+fn expanded_bytes(before: &str, inside: &str, after: &str) -> usize {
+    let choices = inside.bytes().filter(|byte| *byte == b',').count() + 1;
+    choices.saturating_mul(before.len() + after.len()).saturating_add(inside.len())
 }
 
 fn first_braces(pattern: &str) -> Option<(&str, &str, &str)> {
@@ -130,7 +167,7 @@ mod tests {
             ("globs: \"src/**\"\n", &[]),
         ];
         for (front, expected) in cases {
-            let patterns = match Scope::of(&FrontMatter::read(front)) {
+            let patterns = match Scope::of(&FrontMatter::read(front), &mut Budget::default()) {
                 Scope::Always => Vec::new(),
                 Scope::Matching(paths) => paths.patterns,
             };
@@ -140,6 +177,15 @@ mod tests {
 
     #[test]
     fn braces_without_end_do_not_explode() {
-        assert!(without_braces(&"{a,b}".repeat(40)).len() <= 2 * MAX_ALTERNATIVES);
+        let mut budget = Budget::default();
+        assert!(without_braces(&"{a,b}".repeat(40), &mut budget).len() <= 2 * MAX_ALTERNATIVES);
+        // A long end behind many braces, and many braces with one choice each.
+        let long = format!("{}{}", "{a,b}".repeat(12), "x".repeat(60_000));
+        for pattern in [long, "{a}".repeat(20_000)] {
+            let mut budget = Budget::default();
+            let written = without_braces(&pattern, &mut budget);
+            let bytes: usize = written.iter().map(String::len).sum();
+            assert!(bytes <= MAX_BYTES + pattern.len() && budget.is_used_up(), "{bytes}");
+        }
     }
 }

@@ -2,14 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use convoke_files::{Files, absolute};
+use convoke_files::{FileKind, Files, absolute};
 use serde_json::Value;
 
 use crate::config;
 use crate::diagnostics;
-use crate::glob::Glob;
+use crate::glob::Globs;
 use crate::report::AgentReport;
 use crate::session::Session;
+
+/// The most bytes of patterns that are compared with every file.
+const MAX_EXCLUDE_BYTES: usize = 64 * 1024;
 
 /// Whose files and settings count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +30,7 @@ pub(super) struct Settings {
     pub sources: Sources,
     /// A switch that turns all instruction files off.
     pub off: Option<&'static str>,
-    pub excludes: Vec<Exclude>,
+    pub excludes: Excludes,
     /// Instructions that stand in the administrator's settings themselves.
     pub managed_text: Option<String>,
     pub reads_added_directories: bool,
@@ -40,11 +43,48 @@ pub(super) struct Settings {
 #[derive(Debug)]
 pub(super) struct Exclude {
     pub pattern: String,
-    glob: Glob,
     /// The settings file that it stands in.
     pub from: PathBuf,
     /// Whether the repository, not the user, put it there.
     pub by_project: bool,
+}
+
+/// The patterns of all settings files.
+#[derive(Debug, Default)]
+pub(super) struct Excludes {
+    patterns: Vec<Exclude>,
+    globs: Globs,
+}
+
+impl Excludes {
+    /// Returns the pattern that excludes a file, if one does.
+    pub(super) fn of(&self, path: &Path) -> Option<&Exclude> {
+        self.patterns.get(self.globs.first_match(path.to_str()?)?)
+    }
+
+    /// Compiles the patterns, as far as they may be compiled together.
+    fn compile(&mut self, report: &mut AgentReport) {
+        // A backslash counts as a slash, and so escapes nothing.
+        let patterns = self.patterns.iter().map(|it| it.pattern.replace('\\', "/"));
+        let mut bytes = 0;
+        let patterns: Vec<String> = patterns
+            .take_while(|pattern| {
+                bytes += pattern.len();
+                bytes <= MAX_EXCLUDE_BYTES
+            })
+            .collect();
+        let globs = Globs::new(&patterns);
+        let is_complete = patterns.len() == self.patterns.len() && globs.is_ok();
+        self.globs = globs.unwrap_or_default();
+        if let (false, Some(last)) = (is_complete, self.patterns.last()) {
+            let message = format!(
+                "claudeMdExcludes of {} is compared up to {MAX_EXCLUDE_BYTES} bytes of simple patterns; \
+                 Claude Code compares all",
+                last.from.display()
+            );
+            report.warn(diagnostics::SETTINGS_MALFORMED, &last.from, message);
+        }
+    }
 }
 
 impl Settings {
@@ -60,7 +100,7 @@ impl Settings {
             outside_approved: outside_approved(files, session, repository),
             sources,
             off: switched_off(session),
-            excludes: Vec::new(),
+            excludes: Excludes::default(),
             managed_text: None,
             reads_added_directories: session.is_on("CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD"),
             has_memory: !session.is_on("CLAUDE_CODE_DISABLE_AUTO_MEMORY"),
@@ -102,6 +142,7 @@ impl Settings {
                 settings.take(&value, Path::new("--settings"), false);
             }
         }
+        settings.excludes.compile(report);
         settings.report_idle_patterns(report);
         settings
     }
@@ -110,24 +151,15 @@ impl Settings {
         let patterns = value.get("claudeMdExcludes").map(config::strings);
         for pattern in patterns.unwrap_or_default() {
             let from = from.to_owned();
-            // A backslash counts as a slash, and so escapes nothing.
-            let glob = Glob::new(&pattern.replace('\\', "/"));
-            self.excludes.push(Exclude { pattern, glob, from, by_project });
+            self.excludes.patterns.push(Exclude { pattern, from, by_project });
         }
         if value.get("autoMemoryEnabled") == Some(&Value::Bool(false)) {
             self.has_memory = false;
         }
     }
 
-    /// Returns the pattern that excludes a file, if one does.
-    pub(super) fn exclude(&self, path: &Path) -> Option<&Exclude> {
-        let path = path.to_str()?;
-        let mut excludes = self.excludes.iter();
-        excludes.find(|exclude| exclude.glob.matches(path))
-    }
-
     fn report_idle_patterns(&self, report: &mut AgentReport) {
-        for exclude in &self.excludes {
+        for exclude in &self.excludes.patterns {
             if exclude.pattern.starts_with(['/', '*', '{']) {
                 continue;
             }
@@ -175,15 +207,14 @@ fn switched_off(session: &Session) -> Option<&'static str> {
 /// Looks the approval of outside imports up in the state file, which is not ours to judge: what is
 /// wrong with it is passed over.
 fn outside_approved(files: &dyn Files, session: &Session, repository: Option<&Path>) -> bool {
-    const ENOUGH: u64 = 16 * 1024 * 1024;
     let path = match session.variable("CLAUDE_CONFIG_DIR") {
         Some(directory) => absolute(&session.cwd, Path::new(directory)).join(".claude.json"),
         None => session.home.join(".claude.json"),
     };
-    let Ok(head) = files.read_head(&path, ENOUGH) else {
+    let Ok(state) = files.read(&path, FileKind::State) else {
         return false;
     };
-    let Ok(state) = serde_json::from_slice::<Value>(&head.bytes) else {
+    let Ok(state) = serde_json::from_slice::<Value>(&state) else {
         return false;
     };
     let approved = |project: &Path| {

@@ -2,7 +2,7 @@
 
 mod find;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -35,8 +35,9 @@ pub(super) struct Imports<'a> {
     inside: HashMap<PathBuf, bool>,
     /// The imported files in the order in which they arrive.
     pub loaded: Vec<Loaded>,
-    /// The bytes that imports have added so far, each file counted as often as it is imported.
-    written: usize,
+    /// The bytes that are loaded so far, each file counted as often as it is imported. Beyond what any
+    /// request can hold nothing more is imported, because none is made.
+    pub written: usize,
 }
 
 /// A text with its imports, and where it stands.
@@ -47,15 +48,15 @@ struct Source<'a> {
 }
 
 impl<'a> Imports<'a> {
-    /// Prepares the imports of files that may not leave a directory.
-    pub(super) fn new(files: &'a dyn Files, root: &Path) -> Self {
+    /// Prepares the imports of a file that may not leave a directory; so many bytes were loaded before it.
+    pub(super) fn new(files: &'a dyn Files, root: &Path, loaded: usize) -> Self {
         Self {
             files,
             root: files.canonicalize(root).unwrap_or_else(|_| root.to_owned()),
             texts: HashMap::new(),
             inside: HashMap::new(),
             loaded: Vec::new(),
-            written: 0,
+            written: loaded,
         }
     }
 
@@ -70,7 +71,7 @@ impl<'a> Imports<'a> {
         match format {
             ImportFormat::Tree => self.expand_tree(Source { path, text }, &mut Vec::new(), report),
             ImportFormat::Flat => {
-                let mut done = vec![path.parent().unwrap_or(path).to_owned()];
+                let mut done = HashSet::from([path.parent().unwrap_or(path).to_owned()]);
                 self.expand_flat(Source { path, text }, &mut done, 0);
                 text.to_owned()
             }
@@ -136,7 +137,7 @@ impl<'a> Imports<'a> {
     }
 
     /// The flat format writes each file once, the last import of a file first.
-    fn expand_flat(&mut self, source: Source<'_>, done: &mut Vec<PathBuf>, depth: usize) {
+    fn expand_flat(&mut self, source: Source<'_>, done: &mut HashSet<PathBuf>, depth: usize) {
         // Each level is one more file, and the program that is described has no limit here; ours is
         // there so that a chain of files cannot exhaust the stack.
         const MAX_LEVELS: usize = 256;
@@ -149,8 +150,12 @@ impl<'a> Imports<'a> {
             if mention.in_code || done.contains(&path) {
                 continue;
             }
+            if self.written > size::MORE_THAN_ANY_REQUEST {
+                return;
+            }
             if let Outcome::Read { text, size } = self.import(&mention, &path, &[]) {
-                done.push(path.clone());
+                done.insert(path.clone());
+                self.written += text.len();
                 let index = self.loaded.len();
                 let line = mention.line;
                 self.note(source.path, &path, line, depth + 1, false);
@@ -250,21 +255,30 @@ fn push_all<const N: usize>(out: &mut String, pieces: [&str; N]) {
 
 /// The real path of a file, or of what exists of it with the rest behind.
 fn real_or_nearest(files: &dyn Files, path: &Path) -> Option<PathBuf> {
-    for (names_behind, existing) in path.ancestors().enumerate() {
-        match files.canonicalize(existing) {
-            Ok(real) => {
-                let skip = path.components().count() - names_behind;
-                return Some(real.join(path.components().skip(skip).collect::<PathBuf>()));
+    let is_missing = |error: &io::Error| {
+        matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    };
+    match files.canonicalize(path) {
+        Ok(real) => return Some(real),
+        Err(error) if is_missing(&error) => {}
+        Err(_) => return None,
+    }
+    // From the top down, so that the names that do not exist are not tried one by one.
+    let mut nearest = None;
+    let mut existing = PathBuf::new();
+    let mut names = path.components();
+    while let Some(name) = names.next() {
+        existing.push(name);
+        match files.canonicalize(&existing) {
+            Ok(real) => nearest = Some(real),
+            Err(error) if is_missing(&error) => {
+                let missing = Path::new(name.as_os_str()).join(names.as_path());
+                return nearest.map(|real| real.join(missing));
             }
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                ) => {}
             Err(_) => return None,
         }
     }
-    None
+    nearest
 }
 
 /// The words in which Node.js reports a failure; they are sent to the model.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use convoke_files::Files;
+use convoke_files::{FileKind, Files};
 use serde_json::Value;
 
 const OWNER: &str = ".project_root";
@@ -24,8 +24,8 @@ pub(super) fn directory(files: &dyn Files, gemini: &Path, project: &Path) -> Pat
 }
 
 fn registered(files: &dyn Files, gemini: &Path) -> Vec<(String, String)> {
-    let read = files.read_head(&gemini.join("projects.json"), 4 * 1024 * 1024);
-    let value = read.ok().and_then(|head| serde_json::from_slice::<Value>(&head.bytes).ok());
+    let read = files.read(&gemini.join("projects.json"), FileKind::State);
+    let value = read.ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
     let projects = value.as_ref().and_then(|value| value.get("projects")?.as_object());
     let names = projects.into_iter().flatten();
     names.filter_map(|(path, name)| Some((path.clone(), name.as_str()?.to_owned()))).collect()
@@ -42,7 +42,7 @@ fn is_ours(files: &dyn Files, gemini: &Path, name: &str, project: &Path) -> bool
 }
 
 fn owner(files: &dyn Files, mark: &Path) -> Option<PathBuf> {
-    let text = files.read_head(mark, 16 * 1024).ok()?.bytes;
+    let text = files.read(mark, FileKind::Pointer).ok()?;
     Some(PathBuf::from(String::from_utf8_lossy(&text).trim()))
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn explain(files: &dyn Files, session: &Session) -> AgentReport {
     report.search.names.clone_from(&settings.names);
     report.search.top = place::nearest_with(files, &session.cwd, &settings.markers);
     let mut loader =
-        Loader { files, settings, report, seen: ByPath::default(), roots: ByPath::default() };
+        Loader { files, settings, report, seen: ByPath::new(), roots: ByPath::new(), written: 0 };
 
     let found = discovery::at_start(files, session, &loader.settings, &mut loader.report);
     for found in loader.without_duplicates(found) {
@@ -61,6 +61,8 @@ struct Loader<'a> {
     seen: ByPath<PathBuf>,
     /// The projects that directories belong to, as far as they were asked for.
     roots: ByPath<PathBuf>,
+    /// The bytes that were loaded so far, imports included.
+    written: usize,
 }
 
 impl Loader<'_> {
@@ -107,8 +109,9 @@ impl Loader<'_> {
         let is_jit = matches!(why, LoadReason::Read(_));
         let format = if is_jit { ImportFormat::Tree } else { self.settings.import_format };
         let root = self.project_of(path.parent().unwrap_or(&path));
-        let mut imports = Imports::new(self.files, &root);
+        let mut imports = Imports::new(self.files, &root, self.written + raw.len());
         let text = imports.expand(&path, &raw, format, &mut self.report);
+        self.written = imports.written;
         let text = trim(&text).to_owned();
         if text.is_empty() {
             self.report.ignore(&path, Rule::Blank);

@@ -1,5 +1,6 @@
 //! The settings of Gemini CLI that decide what it loads.
 
+use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
 
 use convoke_files::{Files, Kind, absolute};
@@ -155,10 +156,11 @@ impl Settings {
 /// The configured names, normalized and once each, and the default behind them.
 fn names_with_default(configured: &[String]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
+    let mut once = HashSet::new();
     let default = [DEFAULT_NAME.to_owned()];
     for name in configured.iter().chain(&default) {
         let name = normalized(name.trim());
-        if !name.is_empty() && !names.contains(&name) {
+        if !name.is_empty() && once.insert(name.clone()) {
             names.push(name);
         }
     }

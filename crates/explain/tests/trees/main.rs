@@ -1,9 +1,8 @@
 //! Compares what is explained with what the real programs were seen to load.
 //!
-//! Every scenario is a tree of files and, for each agent, what arrived at its model. The trees are
-//! not part of this repository: `CONVOKE_EXPLAIN` names their directory, or else `CONVOKE_SHARED` the
-//! one that holds it as `explain`. Each is laid out in memory and, where a temporary directory can
-//! stand for `/lab`, on disk as well.
+//! Every scenario is a tree of files and, for each agent, what arrived at its model. They come from
+//! `conformance/explain` and `$CONVOKE_SHARED/explain`, or from the folder that `CONVOKE_EXPLAIN` names. Each
+//! is laid out in memory and, where a temporary directory can stand for `/lab`, on disk as well.
 
 #![expect(clippy::print_stdout, clippy::expect_used, reason = "a test may stop, and say so")]
 
@@ -13,20 +12,16 @@ mod mutation;
 mod scenario;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use layout::{Laid, Skipped};
 use scenario::Scenario;
 
 fn main() -> ExitCode {
-    let Some(directory) = directory() else {
-        println!("skipped: neither CONVOKE_EXPLAIN nor CONVOKE_SHARED names the scenarios");
-        return ExitCode::SUCCESS;
-    };
+    let folders = convoke_conformance::own("CONVOKE_EXPLAIN", &["explain"]);
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let mut counts = Counts::default();
-    for path in scenario_files(&directory) {
+    for path in convoke_conformance::files(&folders, "json") {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         if filter.as_ref().is_some_and(|filter| !name.contains(filter.as_str())) {
             continue;
@@ -34,8 +29,8 @@ fn main() -> ExitCode {
         match Scenario::read(&path) {
             Ok(scenario) => run(&name, &scenario, &mut counts),
             Err(reason) => {
-                println!("SKIP {name}: {reason}");
-                counts.skipped += 1;
+                println!("FAIL {name}: {reason}");
+                counts.failed += 1;
             }
         }
     }
@@ -48,7 +43,7 @@ fn main() -> ExitCode {
     }
     let failed = counts.failed + (counts.mutated - counts.noticed);
     println!("{} passed, {failed} failed, {} skipped", counts.passed, counts.skipped);
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if failed == 0 && counts.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 #[derive(Default)]
@@ -100,21 +95,4 @@ fn mutate(name: &str, scenario: &Scenario, laid: &Laid, counts: &mut Counts) {
             }
         }
     }
-}
-
-fn directory() -> Option<PathBuf> {
-    let given = std::env::var_os("CONVOKE_EXPLAIN").map(PathBuf::from);
-    let shared =
-        std::env::var_os("CONVOKE_SHARED").map(|shared| PathBuf::from(shared).join("explain"));
-    given.or(shared).filter(|directory| directory.is_dir())
-}
-
-fn scenario_files(directory: &PathBuf) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut paths: Vec<_> = entries
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
-        .collect();
-    paths.sort();
-    paths
 }

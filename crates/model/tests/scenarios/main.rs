@@ -1,8 +1,7 @@
 //! Sends the requests of captured single turns over HTTP, and compares the bytes that arrive: with what
 //! `convoke-thread` made, to the byte, and with what the real program sent.
 //!
-//! `CONVOKE_SCENARIOS` and `CONVOKE_SHARED` name the captures and the packs; without either the run is
-//! skipped.
+//! `CONVOKE_SCENARIOS` and `CONVOKE_SHARED` name the captures and the packs.
 
 #![allow(clippy::print_stdout, clippy::exit, missing_docs)]
 
@@ -15,6 +14,8 @@ mod client;
 #[allow(dead_code, reason = "shared with the scenarios of convoke-thread")]
 #[path = "../../../thread/tests/scenarios/compare.rs"]
 mod compare;
+#[path = "../../../thread/tests/scenarios/place.rs"]
+mod place;
 #[allow(dead_code, reason = "shared with the scenarios of convoke-thread")]
 #[path = "../../../thread/tests/scenarios/scenario.rs"]
 mod scenario;
@@ -42,21 +43,12 @@ use scenario::{Scenario, list, texts};
 use tree::{Tree, pack_folder};
 
 fn main() {
-    let shared = std::env::var_os("CONVOKE_SHARED").map(PathBuf::from);
-    let given = std::env::var_os("CONVOKE_SCENARIOS").map(PathBuf::from);
-    let Some(scenarios) = given.or(shared.as_ref().map(|it| it.join("scenarios"))) else {
-        println!("skipped: neither CONVOKE_SCENARIOS nor CONVOKE_SHARED is set");
-        println!("0 passed, 0 failed, 0 skipped");
+    let Some((folders, packs)) = place::scenarios() else {
         return;
     };
-    let packs = shared.map_or_else(|| scenarios.join("../packs"), |it| it.join("packs"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.unwrap_or_else(|error| stop(&error.to_string()));
     let [mut passed, mut failed, mut skipped] = [0; 3];
-    let entries = std::fs::read_dir(&scenarios).unwrap_or_else(|error| stop(&error.to_string()));
-    let mut folders: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    folders.retain(|folder| folder.join("scenario.json").is_file());
-    folders.sort();
     for folder in folders {
         match runtime.block_on(check(&folder, &packs)) {
             Ok(Checked::Equal) => passed += 1,
@@ -68,7 +60,7 @@ fn main() {
         }
     }
     println!("{passed} passed, {failed} failed, {skipped} skipped");
-    if failed > 0 {
+    if failed > 0 || passed == 0 {
         std::process::exit(1);
     }
 }

@@ -44,3 +44,21 @@ fn a_file_that_is_not_understood_is_named_with_its_line() {
         assert_eq!(messages, [format!("/rules/default.rules is ignored: {reason}")]);
     }
 }
+
+#[test]
+fn choices_that_stand_for_too_many_prefixes_are_refused_before_they_are_written_out() {
+    let words = |count: usize| "\"word\",".repeat(count);
+    let text = format!("prefix_rule([[{}], {}])", words(2_000), words(2_000));
+    let (prefixes, messages) = approved(&text);
+    assert!(prefixes.is_empty());
+    assert!(messages[0].ends_with("the limit is 4194304 bytes"), "{messages:?}");
+}
+
+#[test]
+fn a_file_over_the_limit_is_named_with_its_size_and_the_limit() {
+    let (prefixes, messages) = approved(&"#".repeat((1 << 20) + 1));
+    assert!(prefixes.is_empty());
+    let told =
+        "too large: 1048577 bytes, and the limit for a file of command rules is 1048576 bytes";
+    assert_eq!(messages, [format!("/rules/default.rules is ignored: {told}")]);
+}

@@ -12,7 +12,7 @@ use super::{Scope, Skill};
 use crate::config::{Config, Machine};
 use crate::diagnostics;
 use crate::pack::{Shape, SystemSkill};
-use convoke_files::{Files, Kind};
+use convoke_files::{FileKind, Files, Kind};
 
 const FILE_NAME: &str = "SKILL.md";
 const SYSTEM_FOLDER: &str = ".system";
@@ -51,7 +51,7 @@ pub fn find(
             if !seen.insert(path.clone()) {
                 continue;
             }
-            let text = files.read_text(&path).map_err(|error| error.to_string());
+            let text = files.read_text(&path, FileKind::Skill).map_err(|error| error.to_string());
             match text.and_then(|text| front_matter::read(&text)) {
                 Ok(about) => skills.push(skill(about, path, scope, None)),
                 // Installed by the program itself: its own business.

@@ -1,5 +1,6 @@
 //! What a skill says about itself.
 
+use convoke_files::yaml;
 use serde::Deserialize;
 
 const MAX_NAME: usize = 64;
@@ -21,6 +22,7 @@ struct Written {
 /// Reads the part between the first two `---` lines.
 pub(super) fn read(text: &str) -> Result<About, String> {
     let yaml = between_rules(text).ok_or("it has no part between --- lines")?;
+    yaml::check(&yaml).map_err(|why| format!("the part between --- lines is not read: {why}"))?;
     let written: Written = yaml_serde::from_str(&yaml)
         .map_err(|wrong| format!("the part between --- lines is not valid YAML: {wrong}"))?;
     Ok(About {

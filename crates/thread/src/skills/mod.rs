@@ -14,7 +14,7 @@ use convoke_core::diagnostic::Diagnostic;
 
 use crate::pack::SkillTexts;
 use convoke_core::diagnostics;
-use convoke_files::Files;
+use convoke_files::{FileKind, Files};
 
 pub use find::{Places, find};
 pub use mention::mentioned;
@@ -91,7 +91,7 @@ pub fn inject(
     let path = shown(&skill.path);
     let text = match &skill.built_in {
         Some(text) => Ok(text.to_string()),
-        None => files.read_text(&skill.path),
+        None => files.read_text(&skill.path, FileKind::Skill),
     };
     match text {
         Ok(contents) => {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-use convoke_files::{Disk, Files};
+use convoke_files::{Disk, FileKind, Files};
 use convoke_thread::config::{Config, Machine, Overrides};
 use convoke_thread::environment::{login_shell, shell_name};
 use convoke_thread::item::ResponseItem;
@@ -181,7 +181,7 @@ impl Player<'_> {
     }
 
     fn read_json(&self, path: &Path) -> Result<Value, String> {
-        let text = self.tree.read_text(path).map_err(|error| told(&error))?;
+        let text = self.tree.read_text(path, FileKind::Record).map_err(|error| told(&error))?;
         serde_json::from_str(&text).map_err(|error| told(&error))
     }
 

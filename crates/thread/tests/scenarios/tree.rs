@@ -8,7 +8,7 @@ use std::process::Command;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use convoke_files::{Files, Head, Kind, MemoryTree};
+use convoke_files::{FileKind, Files, Head, Kind, MemoryTree};
 use serde_json::Value;
 
 use crate::scenario::{Scenario, texts};
@@ -70,13 +70,13 @@ impl Tree {
 
     /// Adds a line to a file, as the program does when it remembers something.
     pub(crate) fn append(&self, path: &Path, line: &str) {
-        let mut text = self.read_text(path).unwrap_or_default();
+        let mut text = self.read_text(path, FileKind::Input).unwrap_or_default();
         text.push_str(line);
         self.files.borrow_mut().write(path, text);
     }
 
     pub(crate) fn read_to_string(&self, path: &str) -> Option<String> {
-        self.read_text(Path::new(path)).ok()
+        self.read_text(Path::new(path), FileKind::Input).ok()
     }
 
     /// Runs commands of bash over the files: they are written to a folder, changed there and read
@@ -199,7 +199,7 @@ fn write_out(files: &MemoryTree, from: &Path, to: &Path, lab: &str) -> Result<()
             let target = target.to_string_lossy().replacen(LAB, lab, 1);
             std::os::unix::fs::symlink(target, to).map_err(told)?;
         }
-        _ => std::fs::write(to, files.read(from).map_err(told)?).map_err(told)?,
+        _ => std::fs::write(to, files.read(from, FileKind::Input).map_err(told)?).map_err(told)?,
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 use convoke_explain::{Edition, Session, VARIABLES};
-use convoke_files::{Nearby, absolute};
+use convoke_files::{Disk, absolute};
 
 use crate::diagnostics::Deny;
 use crate::outcome::{Outcome, UsageError};
@@ -62,8 +62,7 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
     let session = session(arguments)?;
     let installed = Installed::find();
     let editions = editions(&arguments.agent, &installed)?;
-    let files = Nearby::new(&session.cwd);
-    let report = convoke_explain::explain(&files, &session, &editions);
+    let report = convoke_explain::explain(&Disk, &session, &editions);
 
     let is_terminal = std::io::stdout().is_terminal();
     let mut out = BufWriter::new(std::io::stdout().lock());

@@ -5,7 +5,6 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use convoke_explain::{AgentReport, LoadReason, Loaded, Report, Rule};
-use foldhash::fast::RandomState;
 
 /// A file, and what each agent does with it.
 #[derive(Debug)]
@@ -51,7 +50,7 @@ pub fn rows(report: &Report) -> Vec<Row> {
         }
     }
     let columns: Vec<_> = report.agents.iter().map(column).collect();
-    let mut loaded: HashMap<&OsStr, &Loaded, RandomState> = HashMap::default();
+    let mut loaded: HashMap<&OsStr, &Loaded> = HashMap::new();
     for file in report.agents.iter().flat_map(|agent| &agent.loaded) {
         loaded.entry(file.path.as_os_str()).or_insert(file);
     }
@@ -73,7 +72,7 @@ pub fn rows(report: &Report) -> Vec<Row> {
 /// The paths in the order in which they are shown, each with the number of imports to it.
 struct Order {
     paths: Vec<(PathBuf, usize)>,
-    known: HashSet<OsString, RandomState>,
+    known: HashSet<OsString>,
 }
 
 impl Order {
@@ -154,8 +153,8 @@ fn size(path: &Path) -> Option<u64> {
 }
 
 /// What one agent does with each file that it has to do with.
-fn column(agent: &AgentReport) -> HashMap<&OsStr, Cell, RandomState> {
-    let mut cells = HashMap::default();
+fn column(agent: &AgentReport) -> HashMap<&OsStr, Cell> {
+    let mut cells = HashMap::new();
     for file in &agent.ignored {
         let cell = match &file.rule {
             Rule::OtherAgent(_) => Cell::NotRead,

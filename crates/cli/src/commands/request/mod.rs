@@ -5,7 +5,7 @@ mod input;
 mod output;
 
 use convoke_core::Diagnostic;
-use convoke_files::{Disk, Nearby};
+use convoke_files::Disk;
 use convoke_thread::config::{Config, ConfigError, Machine};
 use convoke_thread::pack::Pack;
 use convoke_thread::prompt::{Purpose, Request};
@@ -26,8 +26,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let machine = machine::of_process(codex_home, arguments.shell.as_deref())?;
     let pack = read_pack(arguments)?;
     let overrides = arguments.overrides(&machine.cwd)?;
-    let files = Nearby::new(&machine.cwd);
-    let mut config = Config::load(&files, &machine, pack.shape, &overrides)
+    let mut config = Config::load(&Disk, &machine, pack.shape, &overrides)
         .map_err(|error| explain_config(error, &machine))?;
     if let Some(wire) = arguments.wire {
         config.provider.wire = wire.into();
@@ -40,7 +39,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let inputs = input::turn(&arguments.image, arguments.prompt.as_deref())?;
 
     let setup =
-        Setup { files: &files, pack: &pack, machine: &machine, listed_models: &listed_models };
+        Setup { files: &Disk, pack: &pack, machine: &machine, listed_models: &listed_models };
     let mut thread = match &record {
         Some(record) => Thread::resume(setup, config, record),
         None => Thread::start(setup, config, NEW_THREAD),

@@ -1,0 +1,131 @@
+//! The most bytes that a file of each kind may have.
+//!
+//! A file over its limit is refused before it is read ([`Files::read`](crate::Files::read)), so that the
+//! memory that a project can claim does not grow with what it holds. The limits are far above what
+//! people write, and above what the programs that are described here can use.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+macro_rules! kinds {
+    ($($(#[doc = $doc:literal])+ $kind:ident = $limit:expr, $name:literal;)+) => {
+        /// A kind of file that is read whole.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum FileKind {
+            $($(#[doc = $doc])+ $kind,)+
+        }
+
+        impl FileKind {
+            /// Every kind, the smallest limits first.
+            pub const ALL: &'static [FileKind] = &[$(FileKind::$kind,)+];
+
+            /// Returns the most bytes that a file of this kind may have.
+            pub const fn limit(self) -> u64 {
+                match self { $(FileKind::$kind => $limit,)+ }
+            }
+
+            /// Returns the name of the kind, with its article.
+            pub const fn name(self) -> &'static str {
+                match self { $(FileKind::$kind => $name,)+ }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A file with a line or two for programs: `.git` as a file, `commondir`, a lock, a process's state.
+    Pointer = 64 * KIB, "a file of one line";
+    /// The part between `---` lines at the top of a file.
+    FrontMatter = 64 * KIB, "front matter";
+    /// A `.gitignore`.
+    Gitignore = 128 * KIB, "a `.gitignore`";
+    /// A team file, `convoke.toml`.
+    TeamFile = MIB, "a team file";
+    /// A `.env`.
+    Variables = MIB, "a file of variables";
+    /// A file of command rules.
+    CommandRules = MIB, "a file of command rules";
+    /// A configuration or settings file.
+    Configuration = 4 * MIB, "a configuration file";
+    /// A `SKILL.md`.
+    Skill = 4 * MIB, "a skill";
+    /// A file in which a program keeps what it knows: projects, approvals.
+    State = 16 * MIB, "a state file";
+    /// A file of instructions or of a text for a model: `AGENTS.md`, a file of a pack.
+    Instructions = 16 * MIB, "a file of instructions";
+    /// An image.
+    Image = 64 * MIB, "an image";
+    /// A text that a person hands over: messages, a prompt, a script of answers.
+    Input = 64 * MIB, "an input file";
+    /// A file that a program recorded: a capture, a thread, a session.
+    Record = 512 * MIB, "a recorded file";
+}
+
+/// A file that has more bytes than its kind may have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TooLarge {
+    /// The file.
+    pub path: PathBuf,
+    /// Its size in bytes, or more than `limit` when the size is not known.
+    pub size: u64,
+    /// The most bytes that it may have.
+    pub limit: u64,
+    /// Its kind.
+    pub kind: FileKind,
+}
+
+impl TooLarge {
+    /// Returns the error of a read that was refused, if it was refused for its size.
+    pub fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+}
+
+/// Without the path, which those who report an error of a read name themselves.
+impl fmt::Display for TooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { size, limit, kind, .. } = self;
+        write!(f, "too large: {size} bytes, and the limit for {} is {limit} bytes", kind.name())
+    }
+}
+
+impl std::error::Error for TooLarge {}
+
+impl From<TooLarge> for io::Error {
+    fn from(refused: TooLarge) -> Self {
+        io::Error::new(io::ErrorKind::FileTooLarge, refused)
+    }
+}
+
+/// Refuses a size over the limit of a kind.
+pub fn check(path: &Path, kind: FileKind, size: u64) -> Result<(), TooLarge> {
+    let limit = kind.limit();
+    if size <= limit {
+        return Ok(());
+    }
+    Err(TooLarge { path: path.to_owned(), size, limit, kind })
+}
+
+/// Reads a stream to its end, unless it has more bytes than a kind of file may have. `name` stands for
+/// the stream in an error.
+pub fn read_stream(stream: impl Read, name: &Path, kind: FileKind) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    stream.take(kind.limit() + 1).read_to_end(&mut bytes)?;
+    check(name, kind, bytes.len() as u64)?;
+    Ok(bytes)
+}
+
+/// Reads a stream of UTF-8 to its end, within the limit of a kind.
+pub fn read_stream_text(stream: impl Read, name: &Path, kind: FileKind) -> io::Result<String> {
+    text(read_stream(stream, name, kind)?)
+}
+
+pub(crate) fn text(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the file is not valid UTF-8"))
+}
