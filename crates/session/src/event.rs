@@ -118,7 +118,7 @@ pub enum SessionEventKind {
         reply: Option<MessageId>,
         /// The result of the attempt. Its JSON form is a part of its fields, beside those of the event.
         #[serde(flatten, serialize_with = "result_fields")]
-        result: AttemptResult,
+        result: Box<AttemptResult>,
         /// The duration of the attempt.
         elapsed_ms: u64,
     },

@@ -47,7 +47,7 @@ fn ended(turn: u64, member: &str, outcome: Verdict, reply: Option<&str>) -> Sess
         member: member.into(),
         state,
         reply: reply.map(Into::into),
-        result: AttemptResult::new(0, result, "", &mut Vec::new()),
+        result: Box::new(AttemptResult::new(0, result, "", &mut Vec::new())),
         elapsed_ms: 4_250,
     }
 }

@@ -362,7 +362,7 @@ fn turn_ended(
         member: turn.member.clone(),
         state: turn.state,
         reply,
-        result,
+        result: Box::new(result),
         elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
     }
 }
