@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::AttemptRef;
 use crate::usage::Usage;
 
 /// What one turn is given.
@@ -28,19 +29,8 @@ pub struct TurnInput {
     pub limits: Limits,
     /// Who keeps what the agent remembers of the turn.
     pub keeper: ThreadWriter,
-    /// Which turn of a session this is, for what an agent of ours keeps of it.
-    pub turn: Option<TurnName>,
-}
-
-/// Names a turn of a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TurnName {
-    /// The session's id.
-    pub session: String,
-    /// Its number in the session, from 1.
-    pub number: u64,
-    /// Which attempt of it, from 1.
-    pub attempt: u32,
+    /// The attempt of a session that this is; `None` outside of a session.
+    pub attempt: Option<AttemptRef>,
 }
 
 impl TurnInput {
@@ -55,7 +45,7 @@ impl TurnInput {
             resume: None,
             trust: Trust::Untrusted,
             limits: Limits::default(),
-            turn: None,
+            attempt: None,
             keeper: ThreadWriter::Agent,
         }
     }

@@ -12,9 +12,11 @@ use tokio::time::{Instant, sleep_until};
 use super::guarded_child::{ChildEnd, GuardedChild, Pipes, StartError};
 use super::guardian::Guardian;
 use super::{Dialogue, Input, Launch};
+use convoke_redact::Redactor;
+
 use crate::diagnostics;
 use crate::event::{Event, EventKind};
-use crate::redact::Redactor;
+use crate::redaction::redact_notice;
 use crate::stream::lines::Lines;
 use crate::stream::{TurnPhase, reason_in_words};
 use crate::turn::{TurnResult, TurnSide};
@@ -215,7 +217,7 @@ impl<'d> Watch<'d> {
                     _ => {}
                 }
             }
-            waiting.push_back(redactor.redact_notice(event.into_owned()));
+            waiting.push_back(redact_notice(event.into_owned(), redactor));
         });
         self.say(input);
     }
@@ -257,7 +259,7 @@ impl<'d> Watch<'d> {
         let waiting = &mut self.waiting;
         let redactor = self.redactor;
         let input = self.dialogue.dismiss(&mut |event| {
-            waiting.push_back(redactor.redact_notice(event.into_owned()));
+            waiting.push_back(redact_notice(event.into_owned(), redactor));
         });
         self.say(input);
         self.leave();
@@ -357,7 +359,7 @@ impl<'d> Watch<'d> {
         let waiting = &mut self.waiting;
         let redactor = self.redactor;
         let mut result = self.dialogue.finish(&ending, &mut |event| {
-            waiting.push_back(redactor.redact_notice(event.into_owned()));
+            waiting.push_back(redact_notice(event.into_owned(), redactor));
         });
         let mut notes = Vec::new();
         if report.left > 0 {

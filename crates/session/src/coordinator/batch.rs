@@ -4,27 +4,27 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use convoke_agent::turn::ThreadAppend;
-use convoke_agent::turn_input::{ThreadWriter, TurnName};
+use convoke_agent::redaction::redact_result;
+use convoke_agent::thread::{ThreadAppend, ThreadStoreError};
+use convoke_agent::turn_input::ThreadWriter;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{TurnResult, Verdict};
-use convoke_core::MessageId;
 use convoke_core::ledger::estimate_tokens;
+use convoke_core::{Diagnostic, MessageId};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
 
 use super::controls::StopRequest;
 use super::prepare::{PreparedTurn, Unprepared};
-use super::redacted::redact_result;
 use super::turn_runner::{FinishedTurn, TurnReport, TurnRunner};
 use super::{Coordinator, CoordinatorError};
+use crate::diagnostics;
 use crate::event::{FailedTurn, SessionEventKind, StopReason};
-use crate::id::TurnId;
+use crate::id::{AttemptRef, TurnId};
 use crate::progress::Progress;
 use crate::routing::conversation::{Conversation, IncomingMessage};
 use crate::routing::route;
 use crate::store::{Store, StoreError};
-use crate::thread::Addition;
 use crate::turn::{Attempt, AttemptResult, Turn, TurnState};
 
 /// The number of reports that wait for the coordinator; the turns then wait too.
@@ -143,11 +143,8 @@ impl<S: Store> Coordinator<S> {
             }
             let team = self.team_agents.team();
             let mut turn_input = member_agent.turn_input(output.prompt, output.system_flag, team);
-            turn_input.turn = Some(TurnName {
-                session: self.session.to_string(),
-                number: turn.id.0,
-                attempt: attempt.number,
-            });
+            turn_input.attempt =
+                Some(AttemptRef { session: self.session, turn: turn.id, attempt: attempt.number });
             turn_input.keeper = ThreadWriter::Caller { turn: name_of(&turn) };
             let runner = TurnRunner {
                 turn: turn.id,
@@ -207,8 +204,8 @@ impl<S: Store> Coordinator<S> {
         mut finished: FinishedTurn,
     ) -> Result<StoredEnd, CoordinatorError> {
         let thread_append = finished.result.thread_append.take();
-        let redacted = redact_result(&mut finished.result, &self.team_agents.redactor);
-        finished.diagnostics.extend(redacted);
+        let places = redact_result(&mut finished.result, &self.team_agents.redactor).await;
+        finished.diagnostics.extend(redacted(places));
         finished.result.diagnostics.extend(finished.diagnostics.iter().cloned());
         let stored = match finished.result.verdict {
             Verdict::Done => {
@@ -217,7 +214,9 @@ impl<S: Store> Coordinator<S> {
             _ => self.fail(running, &finished, thread_append).await.map(StoredEnd::Failed),
         };
         match stored {
-            Err(CoordinatorError::Store(error @ StoreError::ThreadChanged(_))) => {
+            Err(CoordinatorError::Store(
+                error @ StoreError::Thread(ThreadStoreError::Changed(_)),
+            )) => {
                 let failure = Failure::new(Reason::Other, error.to_string());
                 finished.result.verdict = Verdict::Failed(failure);
                 Ok(StoredEnd::Failed(self.fail(running, &finished, None).await?))
@@ -287,8 +286,7 @@ impl<S: Store> Coordinator<S> {
         turn.reply = Some(effects.message.number);
         turn.ended_at = Some(commit.at);
         commit.state = next.state();
-        let newest = commit.state.last_message;
-        commit.threads.extend(thread_append.map(|append| Addition::of_turn(append, newest)));
+        commit.threads.extend(thread_append);
         let result = AttemptResult::new(commit.at, result.clone(), events, &mut commit.contents);
         attempt.ended = Some(result.clone());
         commit.turns.push(turn.clone());
@@ -312,8 +310,7 @@ impl<S: Store> Coordinator<S> {
         let RunningTurn { mut turn, mut attempt } = running.clone();
         let FinishedTurn { result, events, .. } = finished;
         let mut commit = self.commit_of(&self.conversation);
-        let newest = commit.state.last_message;
-        commit.threads.extend(thread_append.map(|append| Addition::of_turn(append, newest)));
+        commit.threads.extend(thread_append);
         let result = AttemptResult::new(commit.at, result.clone(), events, &mut commit.contents);
         turn.state = match result.verdict {
             Verdict::Cancelled => TurnState::Cancelled,
@@ -365,4 +362,14 @@ fn turn_ended(
         result: Box::new(result),
         elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
     }
+}
+
+/// Returns the diagnostic of a reply from which secrets were removed in some places.
+fn redacted(places: u64) -> Option<Diagnostic> {
+    let message = match places {
+        0 => return None,
+        1 => "a secret was removed from the reply".to_owned(),
+        _ => format!("secrets were removed from the reply in {places} places"),
+    };
+    Some(Diagnostic::new(diagnostics::REPLY_REDACTED, message).with_count(places))
 }
