@@ -143,6 +143,7 @@ impl<S: Store> Coordinator<S> {
             }
             let team = self.team_agents.team();
             let mut turn_input = member_agent.turn_input(output.prompt, output.system_flag, team);
+            turn_input.ledger = Some(output.ledger);
             turn_input.attempt =
                 Some(AttemptRef { session: self.session, turn: turn.id, attempt: attempt.number });
             turn_input.keeper = ThreadWriter::Caller { turn: name_of(&turn) };
