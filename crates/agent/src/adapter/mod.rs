@@ -28,7 +28,7 @@ use convoke_redact::Redactor;
 use crate::config::{Definition, Kind, is_option};
 use crate::diagnostics;
 use crate::process::guardian::Guardian;
-use crate::process::{self, Dialogue, Launch};
+use crate::process::{self, Dialogue, Launch, PrivateDir};
 use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
 use crate::turn_input::{Permissions, ResumeHandle, TurnInput};
 use crate::verdict::{Failure, Reason, Verdict};
@@ -185,7 +185,7 @@ impl CliAgent {
         turn_input: &TurnInput,
         side: &TurnSide,
     ) -> Result<TurnResult, Failure> {
-        let private = process::private_dir(&self.host.temp_root).map_err(|error| {
+        let private = PrivateDir::create(&self.host.temp_root).map_err(|error| {
             let root = self.host.temp_root.display();
             start_failure(format!("cannot make a directory in `{root}`: {error}"))
         })?;
