@@ -10,6 +10,8 @@ mod import;
 mod lines;
 mod pages;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 
 use std::io::{self, Write};
 
