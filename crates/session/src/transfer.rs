@@ -83,6 +83,12 @@ impl From<serde_json::Error> for ArchiveProblem {
     }
 }
 
+impl From<(usize, ArchiveProblem)> for TransferError {
+    fn from((line, problem): (usize, ArchiveProblem)) -> Self {
+        Self::Invalid { line, problem }
+    }
+}
+
 /// Writes the conversation as a snapshot (002, version 1), as of a time.
 pub async fn export_snapshot(
     store: &impl Store,
