@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use convoke_core::ledger::Ledger;
 use serde::{Deserialize, Serialize};
 
 use crate::id::AttemptRef;
@@ -15,6 +16,9 @@ pub struct TurnInput {
     pub system: Option<String>,
     /// The text that the agent answers.
     pub prompt: String,
+    /// The ledger of prompt and system text, when they were assembled. An agent of ours carries its entries
+    /// on into the ledger of each request.
+    pub ledger: Option<Ledger<'static>>,
     /// The directory that the agent works in.
     pub cwd: PathBuf,
     /// What the agent may do.
@@ -39,6 +43,7 @@ impl TurnInput {
         Self {
             system: None,
             prompt: prompt.into(),
+            ledger: None,
             cwd: cwd.into(),
             permissions: Permissions::ReadOnly,
             model: None,

@@ -148,7 +148,7 @@ fn describe(sent: &SentTurn, paint: Paint) -> String {
     let mut text = format!(
         "{}: {member} answers message {answers}: {}\n",
         paint.strong(&format!("turn {id}")),
-        state.word()
+        state.as_str()
     );
     if let Some(problem) = problem {
         let _ = writeln!(text, "  {}", paint.bad(&printable(problem)));
