@@ -185,7 +185,7 @@ async fn write_unanswered(
             if std::mem::take(&mut is_first) {
                 writeln!(out)?;
             }
-            let state = turn.state.word();
+            let state = turn.state.as_str();
             let became = match turn.problem.as_deref().map(printable) {
                 _ if is_abandoned && turn.state == TurnState::Running => {
                     let (program, session) = (program::name(), short(id));
