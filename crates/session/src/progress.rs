@@ -272,7 +272,7 @@ mod tests {
         assert!(kept <= MAX_TEXT_BYTES + MOST_EVENT_BYTES, "{kept}");
         let limit = MAX_DELTA_BYTES + MAX_TEXT_BYTES + MOST_EVENT_BYTES + (1 << 20);
         assert!(stored <= limit, "{stored}");
-        assert!(log.outcome(Verdict::Cancelled).reply.len() <= MAX_TEXT_BYTES + 2);
+        assert!(log.result(Verdict::Cancelled).reply.len() <= MAX_TEXT_BYTES + 2);
     }
 
     #[test]
