@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::event::{Event, EventKind};
 use crate::redaction::redact_verdict;
+use crate::thread::ThreadAppend;
 use crate::turn_input::{ResumeHandle, TurnInput};
 use crate::usage::Usage;
 use crate::verdict::{Failure, Reason, Verdict};
@@ -51,18 +52,6 @@ pub struct TurnResult {
     pub diagnostics: Vec<Diagnostic>,
     /// Lines for the member's thread, which a caller that writes threads stores with the turn's end.
     pub thread_append: Option<ThreadAppend>,
-}
-
-/// Lines to append to a thread, all or none.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ThreadAppend {
-    /// The thread's id.
-    pub thread: String,
-    /// The number of lines that the thread had when it was read. With any other number nothing may be
-    /// appended.
-    pub known: usize,
-    /// The lines.
-    pub lines: Vec<String>,
 }
 
 impl TurnResult {

@@ -108,6 +108,7 @@ pub mod message;
 pub mod name;
 pub mod prompt_builder;
 mod render;
+mod text;
 mod timestamp;
 mod truncation;
 pub mod variable;
@@ -118,7 +119,7 @@ pub use assembler::{AssemblerOutput, Assemblers, ContextAssembler};
 pub use budget::BudgetTooSmall;
 pub use context::Visibility;
 pub use diagnostic::{Code, Diagnostic, Severity};
-pub use fragment::Section;
+pub use fragment::{Fragment, Section};
 pub use input::{AssemblerInput, DEFAULT_MAX_BYTES, Fencing, PromptContextMessage};
 pub use manager::{
     AgentContext, ContextManager, ContextManagerOptions, ContextProvider, ContextSnapshot, History,
@@ -126,6 +127,7 @@ pub use manager::{
     cut_team_task,
 };
 pub use message::{ConversationMessage, MessageId, NewMessage, Speaker, SpeakerType};
+pub use text::{SourcedText, TextWriter};
 pub use timestamp::Timestamp;
 
 /// The version of the engine: the same version and the same input give the same bytes.
