@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
-use convoke_files::{Disk, Files, Head, Kind};
+use convoke_files::{Disk, Files, Head, Kind, git};
 
 use crate::diagnostics;
 use crate::redacted::{self, LONGEST_KEY};
@@ -45,13 +45,18 @@ impl Project {
 
 impl ProjectFiles {
     /// Opens the project of a working directory: the repository that it lies in, or it alone.
-    pub fn open(cwd: &Path, trust: Trust, configuration: PathBuf, key: Option<Key>) -> Self {
+    pub fn open(
+        cwd: &Path,
+        home: Option<&Path>,
+        trust: Trust,
+        configuration: PathBuf,
+        key: Option<Key>,
+    ) -> Self {
         let confined_to = match trust {
             Trust::Trusted => None,
             Trust::Untrusted => {
                 let real = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
-                let root = root_of(&real).to_owned();
-                Some(Project { root, spelt: root_of(cwd).to_owned() })
+                Some(Project { root: root_of(&real, home), spelt: root_of(cwd, home) })
             }
         };
         Self { confined_to, configuration, key, refused: RefCell::default() }
@@ -88,10 +93,9 @@ impl ProjectFiles {
     }
 }
 
-/// Returns the project's root.
-pub fn root_of(cwd: &Path) -> &Path {
-    let marked = |directory: &&Path| directory.join(".git").exists();
-    cwd.ancestors().find(marked).unwrap_or(cwd)
+/// Returns the root of the project that a directory belongs to: its repository, or it alone.
+pub fn root_of(cwd: &Path, home: Option<&Path>) -> PathBuf {
+    git::project_root(&Disk, cwd, home).unwrap_or_else(|| cwd.to_owned())
 }
 
 impl Files for ProjectFiles {
@@ -131,5 +135,51 @@ impl Files for ProjectFiles {
             Some(_) => self.inside(path),
             None => Disk.canonicalize(path),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use convoke_files::FileKind;
+
+    use super::*;
+
+    #[test]
+    fn a_git_above_that_is_not_the_projects_own_widens_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().canonicalize().unwrap();
+        let project = home.join("work/project");
+        fs::create_dir_all(&project).unwrap();
+        fs::write(home.join("work/secret"), "a secret").unwrap();
+        std::os::unix::fs::symlink("../secret", project.join("AGENTS.md")).unwrap();
+        let link = project.join("AGENTS.md");
+        let read = || {
+            let trust = Trust::Untrusted;
+            let files =
+                ProjectFiles::open(&project, Some(&home), trust, home.join(".convoke"), None);
+            let text = files.read_text(&link, FileKind::Instructions).ok();
+            (text, files.take_refused())
+        };
+        let is_refused = |why: &str| {
+            let (text, refused) = read();
+            assert_eq!(text, None, "{why}");
+            assert_eq!(refused.len(), 1, "{why}");
+            let path = link.display().to_string();
+            assert_eq!(refused[0].path.as_deref(), Some(&*path), "{why}");
+        };
+        fs::create_dir(home.join("work/.git")).unwrap();
+        is_refused("an empty .git");
+        fs::remove_dir(home.join("work/.git")).unwrap();
+        fs::write(home.join("work/.git"), "gitdir: nowhere").unwrap();
+        is_refused("a .git that leads nowhere");
+        fs::remove_file(home.join("work/.git")).unwrap();
+        fs::create_dir(home.join(".git")).unwrap();
+        fs::write(home.join(".git/HEAD"), "ref: refs/heads/main").unwrap();
+        is_refused("the home directory as a repository");
+        fs::create_dir(home.join("work/.git")).unwrap();
+        fs::write(home.join("work/.git/HEAD"), "ref: refs/heads/main").unwrap();
+        assert_eq!(read().0.as_deref(), Some("a secret"), "its own repository");
     }
 }

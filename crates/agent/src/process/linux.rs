@@ -82,6 +82,10 @@ pub fn wait_for_end(child: Pid) -> Option<ExitStatus> {
 /// itself killed can no longer end.
 pub fn with_variable(variable: &[u8]) -> Vec<Pid> {
     let has_variable = |pid: &i32| {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the kernel bounds what it says of a process"
+        )]
         let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environ.split(|&byte| byte == 0).any(|one| one == variable)
     };
@@ -98,6 +102,10 @@ fn all_pids() -> impl Iterator<Item = i32> {
 pub fn descendants(ancestor: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for pid in all_pids() {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the kernel bounds what it says of a process"
+        )]
         let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
             continue;
         };

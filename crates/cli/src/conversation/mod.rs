@@ -20,6 +20,7 @@ use clap::{Args, ValueEnum};
 use convoke_agent::config::Kind;
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
+use convoke_files::{Disk, FileKind, Files};
 use convoke_inspect::HostEnvironment;
 use convoke_model::{ModelAgent, ThreadId};
 use convoke_session::coordinator::Observer;
@@ -196,7 +197,9 @@ impl Conversation {
     pub fn has_own_team(&self) -> bool {
         let Project { origin, directory, text, .. } = &self.project;
         *origin == Origin::Session
-            && std::fs::read_to_string(directory.join(TEAM_FILE)).is_ok_and(|there| there != *text)
+            && Disk
+                .read_text(&directory.join(TEAM_FILE), FileKind::TeamFile)
+                .is_ok_and(|there| there != *text)
     }
 }
 
@@ -322,7 +325,7 @@ pub fn project_of(
     let NewSession { id, directory, team, .. } = &session.began;
     let directory = PathBuf::from(directory);
     // A session keeps no secrets of the file, so that they come from where it stands.
-    let there = std::fs::read_to_string(directory.join(TEAM_FILE)).ok();
+    let there = Disk.read_text(&directory.join(TEAM_FILE), FileKind::TeamFile).ok();
     let there = there.filter(|text| without_secrets(text) == without_secrets(team));
     let trust = if there.is_some() { trusted.trust_of(&directory) } else { Trust::Untrusted };
     let name = format!("the team file of session {id}");

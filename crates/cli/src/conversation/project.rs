@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
+use convoke_files::{Disk, FileKind, Files};
 use convoke_team::{AgentSettings, Team};
 
 use super::trust::TrustedDirectories;
@@ -12,9 +13,6 @@ use convoke_agent::diagnostics;
 
 /// The usual name of a team file.
 pub const TEAM_FILE: &str = "convoke.toml";
-
-/// The most bytes of an instruction file: more than any prompt takes.
-const MAX_INSTRUCTIONS: u64 = 16 << 20;
 
 /// A team, the directory that it works in, and whether the user trusts that directory.
 #[derive(Debug, Clone)]
@@ -48,7 +46,7 @@ impl Project {
     /// Reads a team file.
     pub fn read(path: &Path, trusted: &TrustedDirectories) -> Result<Self, UsageError> {
         let shown = path.display();
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let text = Disk.read_text(path, FileKind::TeamFile).map_err(|error| {
             UsageError(format!(
                 "cannot read the team file {shown}: {error}; name one with --team FILE"
             ))
@@ -109,12 +107,7 @@ impl Project {
                 "lies outside the project and needs trust: {how}; or move it below the team file"
             )));
         }
-        // Anything else, a pipe say, could keep us waiting for ever.
-        let found = std::fs::metadata(&path).map_err(unreadable)?;
-        if !found.is_file() || found.len() > MAX_INSTRUCTIONS {
-            return Err(refuse(format!("must be a file of at most {MAX_INSTRUCTIONS} bytes")));
-        }
-        let bytes = std::fs::read(&path).map_err(unreadable)?;
+        let bytes = Disk.read(&path, FileKind::Instructions).map_err(unreadable)?;
         let text = String::from_utf8(bytes).map_err(|error| {
             refuse(format!("is not UTF-8 at byte {}", error.utf8_error().valid_up_to()))
         })?;

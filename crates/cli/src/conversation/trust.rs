@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use convoke_agent::turn_input::Trust;
+use convoke_files::{Disk, FileKind, Files};
 use serde::{Deserialize, Serialize};
 
 use super::home::Home;
@@ -32,7 +33,7 @@ impl TrustedDirectories {
     /// Reads the list; without a file nothing is trusted.
     pub fn load(home: &Home) -> anyhow::Result<Self> {
         let path = home.data.join(FILE);
-        let text = match fs::read_to_string(&path) {
+        let text = match Disk.read_text(&path, FileKind::State) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(error).context(format!("cannot read {}", path.display())),

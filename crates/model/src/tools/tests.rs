@@ -224,7 +224,7 @@ fn rules_over_the_limit_are_not_followed_and_said() {
 }
 
 /// Exchanges a directory and a link to one outside, over and over.
-fn exchange(work: &std::path::Path, stop: &std::sync::atomic::AtomicBool) {
+fn exchange(work: &Path, stop: &std::sync::atomic::AtomicBool) {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     let (directory, link) = (work.join("d"), work.join("l"));
     while !stop.load(std::sync::atomic::Ordering::Relaxed) {

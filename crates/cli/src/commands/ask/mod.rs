@@ -188,7 +188,7 @@ fn turn_input(
     // The documents of a repository are read from its root on, so either may be the one that is trusted.
     let trusted = TrustedDirectories::load(home)?;
     let is_trusted = |directory: &Path| trusted.trust_of(directory) == Trust::Trusted;
-    if is_trusted(&cwd) || is_trusted(root_of(&cwd)) {
+    if is_trusted(&cwd) || is_trusted(&root_of(&cwd, machine::home().as_deref())) {
         turn_input.trust = Trust::Trusted;
     }
     turn_input.resume = thread.map(|thread| convoke_agent::turn_input::ResumeHandle {

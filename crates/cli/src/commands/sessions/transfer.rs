@@ -1,12 +1,14 @@
 //! `convoke sessions export`, `import` and `fork`.
 
 use std::fs;
-use std::io::{BufWriter, Read as _, Write as _, stdin, stdout};
+use std::io::{BufWriter, Write as _, stdin, stdout};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use convoke_files::FileKind;
+use convoke_files::limit::{read_named_text, read_stream_text};
 use convoke_session::transfer::{self, TransferError};
 use convoke_session::{MessageNumber, NewSession, SessionId, SqliteStore};
 use serde_json::json;
@@ -112,10 +114,9 @@ pub(super) struct Import {
 pub(super) async fn import(arguments: &Import, store: &SqliteStore) -> anyhow::Result<Outcome> {
     let shown = arguments.file.display();
     let text = if arguments.file == Path::new("-") {
-        let mut text = String::new();
-        stdin().read_to_string(&mut text).map(|_| text)
+        read_stream_text(stdin(), &arguments.file, FileKind::Record)
     } else {
-        fs::read_to_string(&arguments.file)
+        read_named_text(&arguments.file, FileKind::Record)
     };
     let text = text.map_err(|error| UsageError(format!("cannot read {shown}: {error}")))?;
     let explain = |error| explain_file(&arguments.file, error);
