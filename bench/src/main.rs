@@ -1,12 +1,14 @@
 //! Times the engine beside a copy of the same bytes, and counts its allocations.
 //!
-//! `cargo run --release -p bench [history | context | budget | markers]` prints tables in Markdown.
+//! `cargo run --release -p bench [history | context | budget | markers | growth]` prints tables in
+//! Markdown; it fails when a reader's time grows faster than its input.
 
 #![expect(clippy::print_stdout, reason = "tables are printed")]
 
 mod allocations;
 mod budget;
 mod context;
+mod growth;
 mod history;
 mod markers;
 mod measure;
@@ -23,16 +25,27 @@ const GROUPS: [(&str, fn()); 4] = [
     ("markers", markers::run),
 ];
 
+/// The group whose result counts.
+const GROWTH: &str = "growth";
+
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(unknown) = wanted.iter().find(|name| !GROUPS.iter().any(|(n, _)| n == name)) {
-        println!("there is no group `{unknown}`; there are history, context, budget and markers");
+    let is_known = |name: &String| name == GROWTH || GROUPS.iter().any(|(known, _)| known == name);
+    if let Some(unknown) = wanted.iter().find(|name| !is_known(name)) {
+        println!(
+            "there is no group `{unknown}`; there are history, context, budget, markers and growth"
+        );
         return ExitCode::from(2);
     }
     for (name, run) in GROUPS {
         if wanted.is_empty() || wanted.iter().any(|w| w == name) {
             run();
         }
+    }
+    let is_wanted = wanted.is_empty() || wanted.iter().any(|name| name == GROWTH);
+    if is_wanted && !growth::run() {
+        println!("\na reader's time grows faster than its input");
+        return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
 }

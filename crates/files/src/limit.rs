@@ -116,6 +116,7 @@ pub fn check(path: &Path, kind: FileKind, size: u64) -> Result<(), TooLarge> {
 /// the stream in an error.
 pub fn read_stream(stream: impl Read, name: &Path, kind: FileKind) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
+    #[expect(clippy::disallowed_methods, reason = "a limit is taken")]
     stream.take(kind.limit() + 1).read_to_end(&mut bytes)?;
     check(name, kind, bytes.len() as u64)?;
     Ok(bytes)

@@ -53,6 +53,7 @@ fn read_beginning(path: &Path) -> Option<Vec<u8>> {
     use std::io::Read;
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).ok()?;
+    #[expect(clippy::disallowed_methods, reason = "a limit is taken")]
     file.take(256).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }

@@ -174,6 +174,7 @@ impl OpenDirectory {
             return Err(too_large(size));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+        #[expect(clippy::disallowed_methods, reason = "a limit is taken")]
         File::from(file).take(limit + 1).read_to_end(&mut bytes).map_err(failed)?;
         match bytes.len() as u64 {
             read if read > limit => Err(too_large(read)),
