@@ -43,6 +43,9 @@ convoke_core::diagnostic_codes! {
     AGENT_PROCESSES_LEFT = "agent.processes-left", Note,
         "The agent left processes running; they were terminated.",
         "Start processes that should outlive the turn outside of the agent.";
+    AGENT_TASKS_ENDED = "agent.tasks-ended", Note,
+        "Shells that the agent left running in the background were terminated after its reply.",
+        "Start processes that should outlive the turn outside of the agent.";
     AGENT_EXIT_DISAGREES = "agent.exit-disagrees", Note,
         "The agent reported success, but its program exited with an error.",
         "If the reply is complete there is nothing to do; see the program's error output.";

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use convoke_core::ledger::Ledger;
 use serde::{Deserialize, Serialize};
 
+use crate::id::AttemptRef;
 use crate::usage::Usage;
 
 /// What one turn is given.
@@ -14,6 +16,9 @@ pub struct TurnInput {
     pub system: Option<String>,
     /// The text that the agent answers.
     pub prompt: String,
+    /// The ledger of prompt and system text, when they were assembled. An agent of ours carries its entries
+    /// on into the ledger of each request.
+    pub ledger: Option<Ledger<'static>>,
     /// The directory that the agent works in.
     pub cwd: PathBuf,
     /// What the agent may do.
@@ -28,19 +33,8 @@ pub struct TurnInput {
     pub limits: Limits,
     /// Who keeps what the agent remembers of the turn.
     pub keeper: ThreadWriter,
-    /// Which turn of a session this is, for what an agent of ours keeps of it.
-    pub turn: Option<TurnName>,
-}
-
-/// Names a turn of a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TurnName {
-    /// The session's id.
-    pub session: String,
-    /// Its number in the session, from 1.
-    pub number: u64,
-    /// Which attempt of it, from 1.
-    pub attempt: u32,
+    /// The attempt of a session that this is; `None` outside of a session.
+    pub attempt: Option<AttemptRef>,
 }
 
 impl TurnInput {
@@ -49,13 +43,14 @@ impl TurnInput {
         Self {
             system: None,
             prompt: prompt.into(),
+            ledger: None,
             cwd: cwd.into(),
             permissions: Permissions::ReadOnly,
             model: None,
             resume: None,
             trust: Trust::Untrusted,
             limits: Limits::default(),
-            turn: None,
+            attempt: None,
             keeper: ThreadWriter::Agent,
         }
     }
@@ -121,6 +116,8 @@ pub struct Limits {
     pub turn: Duration,
     /// Without a byte of output; a tool that runs silently counts.
     pub silence: Duration,
+    /// For shells that the agent left running in the background when it answered; then they are ended.
+    pub background: Duration,
     /// After a cancel, before the agent is interrupted and then killed.
     pub grace: Duration,
     /// The bytes of one line of output.
@@ -139,6 +136,7 @@ impl Default for Limits {
         Self {
             turn: Duration::from_mins(30),
             silence: Duration::from_mins(30),
+            background: Duration::from_mins(10),
             grace: Duration::from_secs(3),
             line_bytes: 32 << 20,
             output_bytes: 512 << 20,

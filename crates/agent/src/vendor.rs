@@ -144,7 +144,7 @@ impl FromStr for Vendor {
 static CLAUDE: Facts = Facts {
     command: "claude",
     package: "@anthropic-ai/claude-code",
-    versions: &["2.1.197"],
+    versions: &["2.1.197", "2.1.325"],
     directory: ".claude",
     directory_variable: Some("CLAUDE_CONFIG_DIR"),
     configuration: &[

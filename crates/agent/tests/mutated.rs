@@ -7,7 +7,7 @@ mod recorded;
 
 use convoke_agent::verdict::Verdict;
 
-use self::recorded::{Format, ReadTurn, Recording, recordings, streams_directory};
+use self::recorded::{Format, ReadTurn, Recording, recordings, streams_directories};
 
 const CHUNK: usize = 1 << 16;
 const CLOSING: [&str; 5] = [
@@ -20,11 +20,14 @@ const CLOSING: [&str; 5] = [
 
 /// Returns the recordings of events; plain text has none that could be mutated.
 fn streams() -> Vec<Recording> {
-    let Some(root) = streams_directory() else {
+    let directories = streams_directories();
+    if directories.is_empty() {
         println!("skipped: neither CONVOKE_STREAMS nor CONVOKE_SHARED names recorded streams");
-        return Vec::new();
-    };
-    let all = recordings(&root).into_iter().map(|path| Recording::open(&root, &path).unwrap());
+    }
+    let all = directories.into_iter().flat_map(|root| {
+        let paths = recordings(&root).unwrap();
+        paths.into_iter().map(move |path| Recording::open(&root, &path).unwrap())
+    });
     let known = all.filter(|one| one.format().is_some_and(|format| format != Format::Plain));
     known.filter(|one| !one.output.is_empty()).collect()
 }

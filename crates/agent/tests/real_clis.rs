@@ -17,6 +17,7 @@ use convoke_agent::process::guardian::Guardian;
 use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, AgentTurn, TurnResult, Verdict};
+use convoke_rehearsal::script::Condition;
 use convoke_rehearsal::{
     Answer, End, Kind as Asked, Rehearsal, Reply, RequestParts, Script, start,
 };
@@ -26,7 +27,8 @@ use tempfile::TempDir;
 /// A CLI, and the protocol to speak with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cli {
-    Claude,
+    Claude197,
+    Claude325,
     Gemini,
     Codex98,
     Codex166,
@@ -37,7 +39,8 @@ enum Cli {
 impl Cli {
     fn label(self) -> &'static str {
         match self {
-            Cli::Claude => "claude-2.1.197",
+            Cli::Claude197 => "claude-2.1.197",
+            Cli::Claude325 => "claude-2.1.325",
             Cli::Gemini => "gemini-0.61.0",
             Cli::Codex98 | Cli::Codex98Exec => "codex-0.98.0",
             Cli::Codex166 | Cli::Codex166Exec => "codex-0.166.0",
@@ -46,7 +49,7 @@ impl Cli {
 
     fn kind(self) -> Kind {
         match self {
-            Cli::Claude => Kind::Claude,
+            Cli::Claude197 | Cli::Claude325 => Kind::Claude,
             Cli::Gemini => Kind::Gemini,
             _ => Kind::Codex,
         }
@@ -290,7 +293,7 @@ async fn delivers_byte_for_byte(cli: Cli) {
             assert!(codes(&outcome).contains(&"agent.text-escaped"));
             assert!(codes(&outcome).contains(&"agent.system-replaced"));
         }
-        Cli::Claude => {
+        Cli::Claude197 | Cli::Claude325 => {
             let at = texts.iter().position(|text| *text == prompt).unwrap();
             assert_eq!(texts[at + 1], CLAUDE_TAIL);
             assert_eq!(codes(&outcome), [""; 0]);
@@ -571,6 +574,99 @@ async fn cancels_without_a_trace(cli: Cli) {
     }
 }
 
+/// The final answer, with a route that must not be lost.
+const FINAL: &str = "FINAL: found 42. [NEXT: kai]";
+/// What stands in the request of the turn that the program starts when a task has ended.
+const NOTIFICATION: &str = r"<task-notification>\n<task-id>";
+/// What stands in the prompt, and so in every request of the main thread.
+const PROMPT: &str = "PROMPT hello";
+
+/// Returns a script in which the model starts a task, answers, and answers again when the task has ended.
+fn background(task: Answer) -> Script {
+    let with = |text: &str| Condition { contains: Some(text.to_owned()), ..Condition::default() };
+    let in_sub_agent = Reply::default().wait(Duration::from_secs(12)).say("SUBRESULT is 42.");
+    Script::new([
+        Answer::say(FINAL).when(with(NOTIFICATION)),
+        task.when(with(PROMPT)),
+        Answer::say("INTERIM: launched, I will report.").when(with(PROMPT)),
+        Answer::from(in_sub_agent).when(with("SUBPROMPT")),
+    ])
+}
+
+fn sub_agent() -> Answer {
+    Answer::call(
+        "Agent",
+        json!({"description": "sub", "prompt": "SUBPROMPT do it", "subagent_type": "general-purpose"}),
+    )
+}
+
+fn background_shell(command: &str) -> Answer {
+    let input = json!({"command": command, "description": "test", "run_in_background": true});
+    Answer::call("Bash", input)
+}
+
+/// Longer than a process may go on after the end of its turn.
+async fn waits_for_sub_agents(cli: Cli) {
+    let Some(stage) = Stage::new(cli, background(sub_agent())).await else {
+        return;
+    };
+    let outcome = stage.run(stage.turn_input(PROMPT)).await;
+    assert_eq!((&outcome.verdict, outcome.reply.as_str()), (&Verdict::Done, FINAL));
+    assert_eq!(stage.processes(), [0; 0]);
+}
+
+async fn waits_for_background_shells(cli: Cli) {
+    let script = background(background_shell("sleep 12; echo done"));
+    let Some(stage) = Stage::new(cli, script).await else {
+        return;
+    };
+    let mut turn_input = stage.turn_input(PROMPT);
+    turn_input.permissions = Permissions::Full;
+    let outcome = stage.run(turn_input).await;
+    assert_eq!((&outcome.verdict, outcome.reply.as_str()), (&Verdict::Done, FINAL));
+    assert!(!codes(&outcome).contains(&"agent.tasks-ended"));
+    assert_eq!(stage.processes(), [0; 0]);
+}
+
+async fn ends_shells_that_never_end(cli: Cli) {
+    let script = background(background_shell("echo $$ >>pids; sleep 1000"));
+    let Some(stage) = Stage::new(cli, script).await else {
+        return;
+    };
+    let mut turn_input = stage.turn_input(PROMPT);
+    turn_input.permissions = Permissions::Full;
+    turn_input.limits.background = Duration::from_secs(5);
+    let outcome = stage.run(turn_input).await;
+    assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
+    assert_eq!(outcome.reply, "INTERIM: launched, I will report.");
+    assert!(codes(&outcome).contains(&"agent.tasks-ended"));
+    assert_eq!(stage.pids().iter().filter(|&&pid| runs(pid)).count(), 0);
+    assert_eq!(stage.processes(), [0; 0]);
+}
+
+async fn cancels_background_tasks_without_a_trace(cli: Cli) {
+    for task in [sub_agent(), background_shell("echo $$ >>pids; sleep 1000")] {
+        let Some(stage) = Stage::new(cli, background(task)).await else {
+            return;
+        };
+        let mut turn_input = stage.turn_input(PROMPT);
+        turn_input.permissions = Permissions::Full;
+        let mut turn = stage.agent.start(turn_input);
+        while let Some(event) = turn.next().await {
+            // The first answer is counted, and the task runs on.
+            if matches!(event.kind, EventKind::Usage(_)) {
+                break;
+            }
+        }
+        turn.canceller().cancel();
+        let outcome = turn.result().await;
+        assert_eq!(outcome.verdict, Verdict::Cancelled, "{outcome:?}");
+        assert_eq!(outcome.reply, "INTERIM: launched, I will report.");
+        assert!(!codes(&outcome).contains(&"agent.processes-left"), "{outcome:?}");
+        assert_eq!(stage.processes(), [0; 0]);
+    }
+}
+
 async fn ends_when_convoke_is_killed(cli: Cli) {
     let tool = "echo $$ >>pids; sleep 1000 & echo $! >>pids; wait";
     let Some(stage) = Stage::new(cli, Script::new([cli.shell(tool)])).await else {
@@ -634,7 +730,10 @@ macro_rules! for_each_cli {
 }
 
 for_each_cli! {
-    claude: Cli::Claude => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
+    claude_197: Cli::Claude197 => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
+    claude_325: Cli::Claude325 => [waits_for_sub_agents, waits_for_background_shells,
+        ends_shells_that_never_end, cancels_background_tasks_without_a_trace, delivers_byte_for_byte, never_reads_a_file_that_is_named,
         runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
     gemini: Cli::Gemini => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
         takes_variables_of_a_project_only_when_it_is_trusted,

@@ -1,8 +1,9 @@
 //! Reads recorded outputs of the real CLIs and prints for each `NAME VERDICT sha256(reply) usage`.
 //!
 //! The recordings are not part of the project: `CONVOKE_STREAMS` names their directory, or
-//! `CONVOKE_SHARED` the one that holds it. `streams.expected` is the reviewed result for those that we
-//! know; `UPDATE_EXPECTED=1` writes it anew. Any other recording is judged by the general rules alone.
+//! `CONVOKE_SHARED` the one that holds `streams` and `new/streams`. A recording whose meta file holds its
+//! `truth` is compared with it. `streams.expected` is the reviewed result for the others that we know;
+//! `UPDATE_EXPECTED=1` writes it anew. Any other recording is judged by the general rules alone.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
@@ -10,26 +11,38 @@ mod recorded;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
+use convoke_agent::stream::TurnPhase;
+use convoke_agent::stream::lines::Lines;
+use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Exit, Verdict};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use self::recorded::{Format, ReadTurn, Recording, recordings, streams_directory};
+use self::recorded::{Format, ReadTurn, Recording, recordings, streams_directories};
 
 const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/streams.expected");
 
 fn main() -> ExitCode {
-    let Some(root) = streams_directory() else {
-        println!("skipped: neither CONVOKE_STREAMS nor CONVOKE_SHARED names recorded streams");
-        println!("0 passed, 0 failed, 1 skipped");
-        return ExitCode::SUCCESS;
-    };
     let expected = expected_results();
     let mut results = String::new();
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for path in recordings(&root) {
+    let mut found = Vec::new();
+    for root in streams_directories() {
+        match recordings(&root) {
+            Ok(paths) => found.extend(paths.into_iter().map(|path| (root.clone(), path))),
+            Err(error) => {
+                println!("  FAILED {}: {error}", root.display());
+                failed += 1;
+            }
+        }
+    }
+    if found.is_empty() {
+        println!("no recordings: set CONVOKE_STREAMS or CONVOKE_SHARED to their directory");
+    }
+    for (root, path) in found {
         let recording = match Recording::open(&root, &path) {
             Ok(recording) => recording,
             Err(problem) => {
@@ -46,7 +59,8 @@ fn main() -> ExitCode {
         let result = result_line(&recording.name, &account);
         println!("{result}");
         let result = format!("{result}{}", reason(&account));
-        let mut problems = problems(&recording, &account);
+        let truth = Truth::read(&path);
+        let mut problems = problems(&recording, truth.as_ref(), &account);
         match expected.get(&recording.name) {
             Some(known) if *known != result => problems.push(format!("expected {known}")),
             _ => {}
@@ -59,14 +73,52 @@ fn main() -> ExitCode {
         } else {
             failed += 1;
         }
-        results.push_str(&result);
-        results.push('\n');
+        if truth.is_none() {
+            results.push_str(&result);
+            results.push('\n');
+        }
     }
     if std::env::var_os("UPDATE_EXPECTED").is_some() {
         std::fs::write(EXPECTED, results).expect("the expected results can be written");
     }
     println!("{passed} passed, {failed} failed, {skipped} skipped");
     if failed == 0 && passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What a recording is known to hold.
+struct Truth {
+    verdict: String,
+    reply: String,
+    usage: Option<Usage>,
+    /// The event after which nothing of the turn comes, and its line, counted from 1.
+    over: Option<(String, usize)>,
+    /// The recording does not settle everything.
+    uncertain: bool,
+}
+
+impl Truth {
+    fn read(path: &Path) -> Option<Self> {
+        let meta = std::fs::read(path.with_extension("meta.json")).ok()?;
+        let meta: Value = serde_json::from_slice(&meta).ok()?;
+        let truth = meta.get("truth")?;
+        let usage = &truth["usage_all"];
+        let count = |name: &str| usage[name].as_u64();
+        let over = &truth["over"];
+        let line = over["line"].as_u64().and_then(|line| usize::try_from(line).ok());
+        Some(Self {
+            verdict: truth["verdict"].as_str().unwrap_or_default().to_owned(),
+            reply: truth["reply"].as_str().unwrap_or_default().to_owned(),
+            usage: count("input").map(|input| Usage {
+                input,
+                cached: count("cached").unwrap_or(0),
+                cache_write: count("cache_write").unwrap_or(0),
+                output: count("output").unwrap_or(0),
+                reasoning: 0,
+            }),
+            over: line.map(|line| (over["event"].as_str().unwrap_or_default().to_owned(), line)),
+            uncertain: truth["uncertain"] == true,
+        })
+    }
 }
 
 fn expected_results() -> BTreeMap<String, String> {
@@ -96,23 +148,83 @@ fn reason(account: &ReadTurn) -> String {
 }
 
 /// Judges the account by rules that hold for any recording.
-fn problems(recording: &Recording, account: &ReadTurn) -> Vec<String> {
-    let mut problems = Vec::new();
-    let implied = implied_verdicts(recording);
-    let word = account.result.verdict.as_str();
-    // A recording without an exit code is of a program that outlived its recorder.
-    let outlived = recording.exit == Exit::Unknown && word == "timed-out";
-    if !implied.contains(&word) && !outlived {
-        problems.push(format!("the verdict is {word}, and not one of {implied:?}"));
-    }
-    let unknown = account.unknown_kinds();
+fn problems(recording: &Recording, truth: Option<&Truth>, turn: &ReadTurn) -> Vec<String> {
+    let mut problems = match truth {
+        Some(truth) => differences(truth, recording, turn),
+        None => verdict_problem(recording, turn).into_iter().collect(),
+    };
+    let unknown = turn.unknown_kinds();
     if !unknown.is_empty() {
         problems.push(format!("unknown kinds: {unknown:?}"));
     }
-    if recording.read(7).as_ref() != Some(account) {
+    if recording.read(7).as_ref() != Some(turn) {
         problems.push("it reads differently in chunks of 7 bytes".to_owned());
     }
     problems
+}
+
+/// Compares a result with what the recording is known to hold.
+fn differences(truth: &Truth, recording: &Recording, turn: &ReadTurn) -> Vec<String> {
+    let mut problems = Vec::new();
+    let word = turn.result.verdict.as_str();
+    let known = ["done", "failed", "cancelled"].contains(&truth.verdict.as_str());
+    let differs = if known { word != truth.verdict } else { word == "done" };
+    if differs {
+        problems.push(format!("the verdict is {word}, and in truth {}", truth.verdict));
+    }
+    // The text of a turn that was not done is informative only.
+    if truth.verdict == "done" && !truth.uncertain && turn.result.reply != truth.reply {
+        problems
+            .push(format!("the reply is {:?}, and in truth {:?}", turn.result.reply, truth.reply));
+    }
+    let usage = turn.result.usage.unwrap_or_default();
+    if truth.usage.is_some_and(|known| known != usage) {
+        problems.push(format!("the usage is {usage}, and in truth {:?}", truth.usage));
+    }
+    let over = over(recording);
+    match &truth.over {
+        Some((event, line)) if is_closing(event) && over != Some(*line) => {
+            problems.push(format!("it is over at line {over:?}, and in truth at {line}"));
+        }
+        None if over.is_some() => {
+            problems.push(format!("it is over at line {over:?}, and in truth at none"));
+        }
+        _ => {}
+    }
+    problems
+}
+
+/// Returns the line, counted from 1, at which the agent came to rest for good.
+fn over(recording: &Recording) -> Option<usize> {
+    let mut reader = recording.reader()?;
+    let mut lines = Lines::new(64 << 20);
+    let (mut number, mut over) = (0, None);
+    let mut read = |line: &[u8]| {
+        reader.line(line, &mut |_| {});
+        number += 1;
+        match reader.phase() {
+            TurnPhase::Running => over = None,
+            TurnPhase::Answered | TurnPhase::Over => over = over.or(Some(number)),
+        }
+    };
+    lines.push(&recording.output, &mut read);
+    lines.finish(&mut read);
+    over
+}
+
+/// Returns whether an event of a recording closes its turn; the end of a process is none.
+fn is_closing(event: &str) -> bool {
+    matches!(event, "last result" | "control_response")
+}
+
+/// Judges the verdict by the closing event and the exit.
+fn verdict_problem(recording: &Recording, turn: &ReadTurn) -> Option<String> {
+    let implied = implied_verdicts(recording);
+    let word = turn.result.verdict.as_str();
+    // A recording without an exit code is of a program that outlived its recorder.
+    let outlived = recording.exit == Exit::Unknown && word == "timed-out";
+    (!implied.contains(&word) && !outlived)
+        .then(|| format!("the verdict is {word}, and not one of {implied:?}"))
 }
 
 /// Finds the verdicts that the closing event and the exit allow, without the reader under test.

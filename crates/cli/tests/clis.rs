@@ -20,7 +20,8 @@ use convoke_rehearsal::{Answer, Part, PartKind, RequestParts, Script};
 use serde_json::json;
 use tempfile::TempDir;
 
-const CLIS: [&str; 4] = ["claude-2.1.197", "codex-0.98.0", "codex-0.166.0", "gemini-0.61.0"];
+const CLIS: [&str; 5] =
+    ["claude-2.1.197", "claude-2.1.325", "codex-0.98.0", "codex-0.166.0", "gemini-0.61.0"];
 
 /// Returns the program of a CLI, unless it is to be skipped.
 fn installed(cli: &str) -> Option<PathBuf> {
@@ -167,6 +168,7 @@ async fn a_plain_turn_completes_and_its_account_adds_up() {
 async fn a_tool_turn_completes() {
     for (cli, tool, input) in [
         ("claude-2.1.197", "Bash", json!({"command": "cat note.txt", "description": "x"})),
+        ("claude-2.1.325", "Bash", json!({"command": "cat note.txt", "description": "x"})),
         ("codex-0.98.0", "exec_command", json!({"cmd": "cat note.txt"})),
         (
             "codex-0.166.0",

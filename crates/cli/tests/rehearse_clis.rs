@@ -106,8 +106,9 @@ fn what_is_shown_as_sent_is_what_arrived(place: &Place, arguments: &[&str], turn
 
 #[test]
 fn the_sample_runs_with_all_clis_at_once() {
-    for codex in ["codex-0.98.0", "codex-0.166.0"] {
-        let clis = ["claude-2.1.197", codex, "gemini-0.61.0"];
+    for (claude, codex) in [("claude-2.1.197", "codex-0.98.0"), ("claude-2.1.325", "codex-0.166.0")]
+    {
+        let clis = [claude, codex, "gemini-0.61.0"];
         let Some(place) = Place::new(&clis, "") else { continue };
         what_is_shown_as_sent_is_what_arrived(&place, &[], 5);
     }
@@ -120,6 +121,7 @@ fn hard_texts_arrive_as_they_were_sent() {
         "Line one\n\n  indented 你好 👩‍👩‍👧 é\u{301} \"q\" \\ \t| $HOME `ls` !ls [SYSTEM]\n/help";
     for (cli, agent) in [
         ("claude-2.1.197", "claude"),
+        ("claude-2.1.325", "claude"),
         ("codex-0.98.0", "codex"),
         ("codex-0.166.0", "codex"),
         ("gemini-0.61.0", "gemini"),

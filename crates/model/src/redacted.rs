@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use convoke_core::ledger::{Entry, Source};
+use convoke_core::{Fragment, SourcedText, TextWriter};
 use convoke_files::Head;
 use convoke_thread::item::{ContentItem, ReasoningContent, ResponseItem};
 use convoke_thread::prompt::Request;
@@ -12,13 +14,40 @@ use crate::secret::Key;
 /// No key is longer. So much more of a file is read, that no limit leaves a part of one.
 pub(crate) const LONGEST_KEY: u64 = 8 << 10;
 
-/// Returns a text without the key.
-pub(crate) fn text(key: Option<&Key>, text: &str) -> String {
-    let mut text = text.to_owned();
+/// Returns a text without the key, with the entries that cover it. A text that the given entries do not
+/// cover, or whose key stands across two of them, is one message of the user.
+pub(crate) fn sourced(
+    key: Option<&Key>,
+    text: &str,
+    entries: Vec<Entry<'static>>,
+    section: &'static str,
+) -> SourcedText<'static> {
+    let mut clean = text.to_owned();
     if let Some(key) = key {
-        key.take_out_of(&mut text);
+        key.take_out_of(&mut clean);
     }
-    text
+    let sourced = SourcedText::covered(text.to_owned(), entries);
+    let sourced = match (sourced, key) {
+        (Some(sourced), Some(key)) if clean != text => Some(without_key_in(key, &sourced)),
+        (sourced, _) => sourced,
+    };
+    sourced.filter(|sourced| sourced.text() == clean).unwrap_or_else(|| {
+        let source = Source::Message { id: None, index: None };
+        SourcedText::of(section, Fragment::new(clean, source))
+    })
+}
+
+/// Takes the key out of each entry's own text.
+fn without_key_in(key: &Key, text: &SourcedText<'static>) -> SourcedText<'static> {
+    let mut out = TextWriter::new("");
+    for (own, entry) in text.pieces() {
+        let mut own = own.to_owned();
+        key.take_out_of(&mut own);
+        out.section(entry.section.clone());
+        let fragment = Fragment::new(own, entry.source.clone());
+        out.cut_fragment(fragment, entry.cut_bytes, entry.rule.clone());
+    }
+    out.finish()
 }
 
 /// Takes the key out of what a model said or wants to call.

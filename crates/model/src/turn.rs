@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use convoke_agent::event::{Event, EventKind, Part};
+use convoke_agent::thread::{RequestMeta, ThreadStoreError};
 use convoke_agent::turn::TurnSide;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_core::Diagnostic;
@@ -15,12 +16,11 @@ use convoke_thread::thread::{
 
 use crate::client::{CallError, CallEvent, Client};
 use crate::diagnostics;
-use crate::member::{Observer, Sent, log_failure};
+use crate::member::log_failure;
 use crate::progress::Progress;
 use crate::redacted;
 use crate::secret::Key;
-use crate::sent::{Recorded, Recorder};
-use crate::store::StoreError;
+use crate::sent::Recorder;
 use crate::tools::{self, ToolOutput, Toolbox};
 use crate::wire::Answer;
 
@@ -34,7 +34,6 @@ pub(crate) struct Driver<'d, 'r> {
     pub client: &'d Client,
     pub key: Option<&'d Key>,
     pub toolbox: Option<&'d Toolbox>,
-    pub observer: Option<&'d Observer>,
     pub side: &'d TurnSide,
     pub recorder: &'d mut Recorder<'r>,
     pub progress: &'d mut Progress,
@@ -150,14 +149,10 @@ impl Driver<'_, '_> {
     /// Keeps a request that is about to be sent, and tells of it.
     async fn record(&mut self, request: &Request) -> Result<(), Failure> {
         let recorded = self.recorder.sending(request).await.map_err(unstored)?;
-        let Recorded { number, purpose, unchanged_bytes, diagnostic } = recorded;
+        let (number, RequestMeta { purpose, bytes, unchanged_bytes, .. }, diagnostic) = recorded;
         if let Some(diagnostic) = diagnostic {
             self.warn(diagnostic).await;
         }
-        if let Some(observer) = self.observer {
-            observer(&Sent { request, unchanged_bytes });
-        }
-        let bytes = request.body.len() as u64;
         self.tell(EventKind::Request { number, purpose, bytes, unchanged_bytes }).await;
         Ok(())
     }
@@ -354,7 +349,7 @@ impl Driver<'_, '_> {
 }
 
 /// What was not kept is not sent.
-fn unstored(error: StoreError) -> Failure {
+fn unstored(error: ThreadStoreError) -> Failure {
     log_failure(&error.into())
 }
 

@@ -15,7 +15,7 @@ use super::{Context, ProgramCall};
 use crate::diagnostics;
 use crate::process::{Dialogue, Input};
 use crate::stream::claude::Claude;
-use crate::stream::{Reader, Sink};
+use crate::stream::{Reader, Sink, TurnPhase};
 use crate::turn::TurnResult;
 use crate::turn_input::{Permissions, Trust};
 use crate::verdict::{Ending, Failure};
@@ -78,6 +78,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         dialogue: Box::new(Conversation {
             reader: Claude::new(turn_input.limits.reply_bytes),
             prompt: turn_input.prompt.clone(),
+            stopping: false,
         }),
         diagnostics,
         counts_sessions: false,
@@ -100,6 +101,8 @@ fn permissions(permissions: Permissions) -> &'static [&'static str] {
 struct Conversation {
     reader: Claude,
     prompt: String,
+    /// The turn is stopped: nothing that is left may go on.
+    stopping: bool,
 }
 
 impl Dialogue for Conversation {
@@ -115,20 +118,29 @@ impl Dialogue for Conversation {
 
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input {
         self.reader.line(line, sink);
-        Input { bytes: refuse_question(line).unwrap_or_default(), last: self.reader.is_over() }
+        if self.stopping && self.reader.waits_for_tasks() {
+            return Input::last(control_request(END_SESSION));
+        }
+        let bytes = refuse_question(line).unwrap_or_default();
+        Input { bytes, last: self.reader.needs_no_input() }
     }
 
     fn interrupt(&mut self) -> Option<Input> {
-        let request = json!({
-            "type": "control_request",
-            "request_id": "cancel",
-            "request": { "subtype": "interrupt" },
-        });
-        Some(Input::more(format!("{request}\n").into_bytes()))
+        self.stopping = true;
+        let idle = self.reader.waits_for_tasks();
+        self.reader.stop();
+        // An interrupt ends neither background shells nor the program, once the agent has answered.
+        let request = if idle { END_SESSION } else { INTERRUPT };
+        Some(Input { bytes: control_request(request), last: idle })
     }
 
-    fn is_over(&self) -> bool {
-        self.reader.is_over()
+    fn dismiss(&mut self, sink: &mut Sink<'_>) -> Input {
+        self.reader.dismiss(sink);
+        Input::last(control_request(END_SESSION))
+    }
+
+    fn phase(&self) -> TurnPhase {
+        self.reader.phase()
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
@@ -138,6 +150,20 @@ impl Dialogue for Conversation {
     fn session(&self) -> Option<&str> {
         self.reader.session()
     }
+}
+
+/// Asks for the end of what the main thread does.
+const INTERRUPT: &str = "interrupt";
+/// Asks for the end of everything: background tasks are killed and the program exits.
+const END_SESSION: &str = "end_session";
+
+fn control_request(subtype: &str) -> Vec<u8> {
+    let request = json!({
+        "type": "control_request",
+        "request_id": subtype,
+        "request": { "subtype": subtype },
+    });
+    format!("{request}\n").into_bytes()
 }
 
 /// Answers a question of the program that nobody is there to answer. None comes with the flags that we

@@ -16,7 +16,7 @@ use crate::diagnostics;
 use crate::process::{Dialogue, Input};
 use crate::stream::codex_app::{CodexApp, Message};
 use crate::stream::codex_exec::CodexExec;
-use crate::stream::{Reader, Sink, reason_in_words};
+use crate::stream::{Reader, Sink, TurnPhase, reason_in_words};
 use crate::turn::TurnResult;
 use crate::turn_input::{Permissions, Trust, TurnInput};
 use crate::verdict::{Ending, Failure, Reason};
@@ -266,7 +266,7 @@ impl Dialogue for Conversation {
             }
             Message::Request { id, method } => Input::more(refuse(&id, &method)),
         };
-        if self.reader.is_over() {
+        if self.reader.phase() == TurnPhase::Over {
             return Input::last(Vec::new());
         }
         reply
@@ -278,8 +278,8 @@ impl Dialogue for Conversation {
         Some(Input::more(request(INTERRUPT, "turn/interrupt", &params)))
     }
 
-    fn is_over(&self) -> bool {
-        self.reader.is_over()
+    fn phase(&self) -> TurnPhase {
+        self.reader.phase()
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {

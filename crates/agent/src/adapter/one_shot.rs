@@ -1,7 +1,7 @@
 //! The simplest dialogue: the prompt goes in, the input is closed, and the output is read to its end.
 
 use crate::process::{Dialogue, Input};
-use crate::stream::{Reader, Sink};
+use crate::stream::{Reader, Sink, TurnPhase};
 use crate::turn::TurnResult;
 use crate::verdict::Ending;
 
@@ -31,8 +31,8 @@ impl<R: Reader> Dialogue for OneShot<R> {
         None
     }
 
-    fn is_over(&self) -> bool {
-        self.reader.is_over()
+    fn phase(&self) -> TurnPhase {
+        self.reader.phase()
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {

@@ -8,14 +8,16 @@ pub mod guardian;
 #[cfg_attr(target_os = "linux", path = "linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "portable.rs")]
 mod platform;
+mod private_dir;
 mod supervise;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-pub use self::guarded_child::{StartError, private_dir};
+pub use self::guarded_child::StartError;
+pub use self::private_dir::PrivateDir;
 pub use self::supervise::supervise;
-use crate::stream::Sink;
+use crate::stream::{Sink, TurnPhase};
 use crate::turn::TurnResult;
 use crate::verdict::Ending;
 
@@ -45,8 +47,13 @@ pub trait Dialogue: Send {
     /// Returns what asks the agent to stop, when it can be asked.
     fn interrupt(&mut self) -> Option<Input>;
 
-    /// Returns whether the agent has closed its turn, so that its process has no reason to go on.
-    fn is_over(&self) -> bool;
+    /// Returns how far the turn has come.
+    fn phase(&self) -> TurnPhase;
+
+    /// Returns what ends an agent that has answered and left something running in the background.
+    fn dismiss(&mut self, _sink: &mut Sink<'_>) -> Input {
+        Input::last(Vec::new())
+    }
 
     /// Returns the result of the turn, after the last line.
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult;

@@ -12,11 +12,13 @@ use tokio::time::{Instant, sleep_until};
 use super::guarded_child::{ChildEnd, GuardedChild, Pipes, StartError};
 use super::guardian::Guardian;
 use super::{Dialogue, Input, Launch};
+use convoke_redact::Redactor;
+
 use crate::diagnostics;
 use crate::event::{Event, EventKind};
-use crate::redact::Redactor;
+use crate::redaction::redact_notice;
 use crate::stream::lines::Lines;
-use crate::stream::reason_in_words;
+use crate::stream::{TurnPhase, reason_in_words};
 use crate::turn::{TurnResult, TurnSide};
 use crate::turn_input::Limits;
 use crate::verdict::{Ending, Reason, TerminationCause};
@@ -47,12 +49,12 @@ pub async fn supervise(
     let mut watch = Watch::new(held, stdin, dialogue, side.redactor(), *limits);
     let mut out = vec![0; 64 << 10];
     let mut err = vec![0; 8 << 10];
-    let (mut out_open, mut err_open) = (true, true);
+    let mut err_open = true;
 
     let opening = watch.dialogue.open();
     watch.say(opening);
     let mut report = None;
-    while report.is_none() || out_open {
+    while report.is_none() || watch.out_open {
         let room = watch.waiting.len() < WAITING_EVENTS;
         tokio::select! {
             biased;
@@ -69,8 +71,7 @@ pub async fn supervise(
                 side.send_waiting(&mut watch.waiting);
                 watch.listen_on();
             }
-            count = read(&mut stdout, &mut out), if out_open && room => {
-                out_open = count > 0;
+            count = read(&mut stdout, &mut out), if watch.out_open && room => {
                 watch.output(&out[..count]).await;
             }
             count = read(&mut stderr, &mut err), if err_open => {
@@ -124,6 +125,9 @@ struct Watch<'d> {
     bytes: u64,
     turn_end: Instant,
     deadline: Instant,
+    /// When the agent has to be done with what it left running, once it has answered.
+    answered: Option<Instant>,
+    out_open: bool,
     rung: Rung,
     stop: Option<TerminationCause>,
 }
@@ -152,6 +156,8 @@ impl<'d> Watch<'d> {
             bytes: 0,
             turn_end,
             deadline: turn_end.min(in_time(limits.silence)),
+            answered: None,
+            out_open: true,
             rung: Rung::Running,
             stop: None,
         }
@@ -183,6 +189,7 @@ impl<'d> Watch<'d> {
         self.after_lines().await;
         if chunk.is_empty() {
             // A child that has closed its output can tell us nothing more.
+            self.out_open = false;
             self.leave();
         }
     }
@@ -210,7 +217,7 @@ impl<'d> Watch<'d> {
                     _ => {}
                 }
             }
-            waiting.push_back(redactor.redact_notice(event.into_owned()));
+            waiting.push_back(redact_notice(event.into_owned(), redactor));
         });
         self.say(input);
     }
@@ -218,12 +225,44 @@ impl<'d> Watch<'d> {
     async fn after_lines(&mut self) {
         match (self.rung, self.stop) {
             (Rung::Running, Some(stop)) => self.stop(stop).await,
-            (Rung::Running, None) if self.dialogue.is_over() => self.leave(),
-            (Rung::Running, None) => {
-                self.deadline = self.turn_end.min(in_time(self.limits.silence));
+            (Rung::Running, None) => self.go_on(),
+            // A program that was left to end by itself has begun another turn.
+            (Rung::Leaving, None)
+                if self.dialogue.phase() == TurnPhase::Running && self.out_open =>
+            {
+                self.rung = Rung::Running;
+                self.go_on();
             }
             _ => self.listen_on(),
         }
+    }
+
+    /// Sets the time by which the agent has to write something more, or to be done.
+    fn go_on(&mut self) {
+        let silence = self.turn_end.min(in_time(self.limits.silence));
+        match self.dialogue.phase() {
+            TurnPhase::Running => {
+                self.answered = None;
+                self.deadline = silence;
+            }
+            TurnPhase::Answered => {
+                let background = self.limits.background;
+                let end = *self.answered.get_or_insert_with(|| in_time(background));
+                self.deadline = silence.min(end);
+            }
+            TurnPhase::Over => self.leave(),
+        }
+    }
+
+    /// Ends what an agent that has answered left running in the background.
+    fn dismiss(&mut self) {
+        let waiting = &mut self.waiting;
+        let redactor = self.redactor;
+        let input = self.dialogue.dismiss(&mut |event| {
+            waiting.push_back(redact_notice(event.into_owned(), redactor));
+        });
+        self.say(input);
+        self.leave();
     }
 
     /// Gives what was written before the end another moment to arrive.
@@ -289,6 +328,7 @@ impl<'d> Watch<'d> {
     /// Climbs to the next rung when the time on this one is over.
     async fn late(&mut self) -> Option<ChildEnd> {
         match self.rung {
+            Rung::Running if self.dialogue.phase() == TurnPhase::Answered => self.dismiss(),
             Rung::Running => self.stop(TerminationCause::TimedOut).await,
             Rung::Asked => self.interrupt().await,
             Rung::Leaving | Rung::Interrupted => self.kill().await,
@@ -319,7 +359,7 @@ impl<'d> Watch<'d> {
         let waiting = &mut self.waiting;
         let redactor = self.redactor;
         let mut result = self.dialogue.finish(&ending, &mut |event| {
-            waiting.push_back(redactor.redact_notice(event.into_owned()));
+            waiting.push_back(redact_notice(event.into_owned(), redactor));
         });
         let mut notes = Vec::new();
         if report.left > 0 {

@@ -5,6 +5,7 @@
 //! `success` where `is_error` says otherwise. What carries a `parent_tool_use_id` was said by a
 //! sub-agent and is never the reply.
 
+mod course;
 mod wire;
 
 use std::borrow::Cow;
@@ -13,9 +14,10 @@ use std::collections::HashMap;
 use convoke_core::Diagnostic;
 use serde_json::value::RawValue;
 
+use self::course::Course;
 use self::wire::{Block, Counts, Edit, Line, TextBlock, Todos};
 use super::lenient::{Object, Text};
-use super::{Reader, Sink, TurnProgress, explain_ending, reason_in_words};
+use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending, reason_in_words};
 use crate::diagnostics;
 use crate::event::{Event, EventKind, FileChange, Part, TodoItem, TodoState};
 use crate::turn::TurnResult;
@@ -63,13 +65,42 @@ const QUIET_SYSTEM: &[&str] = &[
     "scheduled_task_fire",
     "thinking",
     "worker_shutting_down",
+    "dev_intent",
+    "control_request_progress",
+    "voice_call_talk",
+    "vcs_state_changed",
+    "turn_preempted",
+    "turn_handoff_available",
+    "turn_began_before_init",
+    "tool_host_result",
+    "start_folder",
+    "session_writes_lost",
+    "session_title_changed",
+    "session_metadata",
+    "rewind_stand_in",
+    "placed",
+    "permission_check_status",
+    "per_turn_effort_changed",
+    "peer_message_hold",
+    "instruction_size_warning",
+    "inherited_asks_settled",
+    "file_attachments_missing",
+    "feedback_draft_queued",
+    "code_change_published",
+    "cloud_session_status",
+    "cloud_session_delta",
+    "checkpoint_done",
+    "bridge_status",
+    "bridge_state",
 ];
+
+/// The beginning of the subtypes of `system` with which plugins draw on a screen.
+const SCREEN: &str = "ui_";
 
 /// Event types that say nothing which a turn's reader needs.
 const QUIET: &[&str] = &[
     "command_lifecycle",
     "control_request",
-    "control_response",
     "control_cancel_request",
     "conversation_reset",
     "keep_alive",
@@ -102,6 +133,9 @@ pub struct Claude {
     /// The last error that the program wrote in the model's place: its label, and its words.
     error: Option<(String, String)>,
     synthetic: bool,
+    course: Course,
+    /// The last result that was counted.
+    counted: Option<String>,
 }
 
 impl Claude {
@@ -112,6 +146,37 @@ impl Claude {
             edits: HashMap::new(),
             error: None,
             synthetic: false,
+            course: Course::default(),
+            counted: None,
+        }
+    }
+
+    /// Returns whether the program can be told that no more input comes.
+    pub fn needs_no_input(&self) -> bool {
+        self.course.needs_no_input()
+    }
+
+    /// Returns whether the agent has answered and only background tasks run.
+    pub fn waits_for_tasks(&self) -> bool {
+        self.course.rests() && self.course.running() > 0
+    }
+
+    /// Takes back an answer that others were to follow, because the turn is stopped before they come.
+    pub fn stop(&mut self) {
+        if self.waits_for_tasks() || self.course.phase() == TurnPhase::Running {
+            self.tally.closing = None;
+        }
+    }
+
+    /// Warns that what still runs in the background is ended.
+    pub fn dismiss(&mut self, sink: &mut Sink<'_>) {
+        self.course.dismiss();
+        let count = self.course.running() as u64;
+        if count > 0 {
+            let message =
+                format!("{count} background shells ran on after the reply and were ended");
+            let ended = Diagnostic::new(diagnostics::AGENT_TASKS_ENDED, message).with_count(count);
+            self.tally.warn(ended, sink);
         }
     }
 
@@ -121,16 +186,21 @@ impl Claude {
             "assistant" => self.assistant(event, line, sink),
             "user" => self.tool_results(event, sink),
             "result" => self.result(event, sink),
+            "control_response" => self.control_response(&event),
             "system" => match event.subtype.as_str() {
                 "init" => self.init(event, sink),
+                "background_tasks_changed" => self.course.tasks(event.tasks.objects()),
+                "task_started" if event.is_backgrounded.0 => {
+                    self.course.task_starts(event.task_type.as_str());
+                }
                 "api_retry" => sink(Event::own(EventKind::Retry {
                     attempt: self.tally.attempt(event.attempt.0),
                     max: event.max_retries.0,
                     status: event.error_status.0.and_then(|s| u16::try_from(s).ok()),
-                    wait_ms: None,
+                    wait_ms: event.retry_delay_ms.0,
                     reason: event.error.into_text(),
                 })),
-                quiet if QUIET_SYSTEM.contains(&quiet) => {}
+                quiet if QUIET_SYSTEM.contains(&quiet) || quiet.starts_with(SCREEN) => {}
                 other => self.tally.unknown(&format!("system/{other}"), line, sink),
             },
             quiet if QUIET.contains(&quiet) => {}
@@ -140,6 +210,7 @@ impl Claude {
     }
 
     fn init(&mut self, event: Line<'_>, sink: &mut Sink<'_>) {
+        self.course.works();
         self.tally.session = event.session_id.0.as_deref().map(str::to_owned);
         self.tally.model = event.model.0.as_deref().map(str::to_owned);
         sink(Event::own(EventKind::Started { session: event.session_id.0, model: event.model.0 }));
@@ -158,6 +229,7 @@ impl Claude {
             return;
         }
         if parent.is_none() {
+            self.course.works();
             self.synthetic = synthetic;
             self.error = None;
         }
@@ -250,6 +322,9 @@ impl Claude {
             return self.tally.unknown("stream_event", line, sink);
         };
         let sub_agent = event.parent_tool_use_id.0;
+        if sub_agent.is_none() {
+            self.course.works();
+        }
         match raw.kind.as_str() {
             "content_block_delta" => {
                 let delta = raw.delta.0.unwrap_or_default();
@@ -285,10 +360,9 @@ impl Claude {
         if self.tally.session.is_none() {
             self.tally.session = event.session_id.0.as_deref().map(str::to_owned);
         }
-        self.tally.cost_usd = event.total_cost_usd.0;
-        if let Some(usage) = event.usage.0.as_ref().map(Counts::usage) {
-            self.tally.usage = Some(usage);
-            sink(Event::own(EventKind::Usage(usage)));
+        self.spent(&event, sink);
+        if event.is_placeholder() {
+            return self.course.works();
         }
         for denial in std::mem::take(&mut event.permission_denials).objects() {
             let tool = denial.tool_name.as_str();
@@ -299,6 +373,7 @@ impl Claude {
         if verdict == Verdict::Done {
             match event.result.as_str() {
                 // A result that holds nothing is no reason to forget what was said.
+                "" if self.tally.closing.is_some() => {}
                 "" => self.tally.reply_nothing_new(),
                 reply => self.tally.reply_is(reply),
             }
@@ -308,6 +383,38 @@ impl Claude {
             }
         }
         self.tally.closing = Some(verdict);
+        self.course.answers();
+    }
+
+    /// Adds up what results count since the one before, sub-agents included. Older versions count the
+    /// main thread alone.
+    fn spent(&mut self, event: &Line<'_>, sink: &mut Sink<'_>) {
+        let id = event.uuid.0.as_deref();
+        if id.is_some() && id == self.counted.as_deref() {
+            return;
+        }
+        self.counted = id.map(str::to_owned);
+        let spent = event.model_usage_since_last_result.map(RawValue::get).and_then(wire::spent);
+        if let Some((usage, cost_usd)) = spent {
+            self.tally.usage = Some(self.tally.usage.unwrap_or_default().and(usage));
+            self.tally.cost_usd = Some(self.tally.cost_usd.unwrap_or_default() + cost_usd);
+        } else {
+            self.tally.cost_usd = event.total_cost_usd.0;
+            let usage = event.usage.0.as_ref().map(Counts::usage);
+            self.tally.usage = usage.or(self.tally.usage);
+        }
+        if let Some(usage) = self.tally.usage {
+            sink(Event::own(EventKind::Usage(usage)));
+        }
+    }
+
+    /// An interrupt that ends sub-agents after an answer brings no further result.
+    fn control_response(&mut self, event: &Line<'_>) {
+        let response = event.response.0.as_ref().and_then(|response| response.response.0.as_ref());
+        let interrupted = response.is_some_and(|response| response.still_queued.is_some());
+        if interrupted && self.course.interrupted() {
+            self.tally.closing = Some(Verdict::Cancelled);
+        }
     }
 
     fn closing(&self, event: &Line<'_>) -> Verdict {
@@ -391,8 +498,8 @@ impl Reader for Claude {
         }
     }
 
-    fn is_over(&self) -> bool {
-        self.tally.closing.is_some()
+    fn phase(&self) -> TurnPhase {
+        self.course.phase()
     }
 
     fn session(&self) -> Option<&str> {
@@ -401,7 +508,12 @@ impl Reader for Claude {
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         let error = self.error.take();
+        let cut_off = self
+            .course
+            .cut_off(ending)
+            .filter(|_| self.tally.closing.take_if(|verdict| *verdict == Verdict::Done).is_some());
         let explain = |ending: &Ending<'_>| match error {
+            _ if cut_off.is_some() => cut_off.unwrap_or_else(|| explain_ending(ending)),
             Some((label, words)) if !words.is_empty() => {
                 let reason = labelled(&label).or_else(|| reason_in_words(&words));
                 Failure::new(reason.unwrap_or(Reason::Other), words)

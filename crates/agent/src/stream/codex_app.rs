@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::codex_item::{self, Counts, Item, Phase};
 use super::codex_trouble::{Retry, Trouble, failure};
 use super::lenient::{Flag, List, Number, Object, Text};
-use super::{Reader, Sink, TurnProgress, explain_ending};
+use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending};
 use crate::diagnostics;
 use crate::event::{Event, EventKind, Part, TodoItem, TodoState};
 use crate::turn::TurnResult;
@@ -229,8 +229,8 @@ impl Reader for CodexApp {
         self.message(line, sink);
     }
 
-    fn is_over(&self) -> bool {
-        self.tally.closing.is_some()
+    fn phase(&self) -> TurnPhase {
+        self.tally.phase()
     }
 
     fn session(&self) -> Option<&str> {

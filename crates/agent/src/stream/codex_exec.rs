@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::codex_item::{self, Counts, Item, Message, Phase};
 use super::codex_trouble::{Retry, Trouble, failure};
 use super::lenient::{Object, Text};
-use super::{Reader, Sink, TurnProgress, explain_ending};
+use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending};
 use crate::event::{Event, EventKind};
 use crate::turn::TurnResult;
 use crate::verdict::{Ending, Verdict};
@@ -85,8 +85,8 @@ impl Reader for CodexExec {
         }
     }
 
-    fn is_over(&self) -> bool {
-        self.tally.closing.is_some()
+    fn phase(&self) -> TurnPhase {
+        self.tally.phase()
     }
 
     fn session(&self) -> Option<&str> {

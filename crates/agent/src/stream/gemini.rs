@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::lenient::{Flag, List, Number, Object, Text};
 use super::words::plain_words;
-use super::{Reader, Sink, TurnProgress, explain_ending, reason_in_words};
+use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending, reason_in_words};
 use crate::diagnostics;
 use crate::event::{Event, EventKind, FileChange, Part, TodoItem, TodoState};
 use crate::turn::TurnResult;
@@ -205,8 +205,8 @@ impl Reader for Gemini {
         }
     }
 
-    fn is_over(&self) -> bool {
-        self.tally.closing.is_some()
+    fn phase(&self) -> TurnPhase {
+        self.tally.phase()
     }
 
     fn session(&self) -> Option<&str> {

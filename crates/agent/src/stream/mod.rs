@@ -35,13 +35,24 @@ const SAID_AGAIN: usize = 32;
 /// Takes events as they are read.
 pub type Sink<'s> = dyn FnMut(Event<'_>) + 's;
 
+/// How far a turn has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnPhase {
+    /// The agent works, or waits for sub-agents that it has to report on.
+    Running,
+    /// The agent has answered. What it left running in the background may make it answer again.
+    Answered,
+    /// The agent has closed its turn.
+    Over,
+}
+
 /// Reads one agent's output.
 pub trait Reader: Send {
     /// Reads a line, without its newline.
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>);
 
-    /// Returns whether the agent has closed its turn.
-    fn is_over(&self) -> bool;
+    /// Returns how far the turn has come.
+    fn phase(&self) -> TurnPhase;
 
     /// Returns the id of the agent's session, once the agent has named it.
     fn session(&self) -> Option<&str>;
@@ -93,6 +104,11 @@ impl TurnProgress {
             damaged: 0,
             diagnostics: Vec::new(),
         }
+    }
+
+    /// Returns the phase of a turn that ends with its closing event.
+    pub fn phase(&self) -> TurnPhase {
+        if self.closing.is_some() { TurnPhase::Over } else { TurnPhase::Running }
     }
 
     /// Takes note of a piece of text whose whole is yet to come.

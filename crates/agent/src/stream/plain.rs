@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use super::{Reader, Sink, TurnProgress, explain_ending};
+use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending};
 use crate::event::{Event, EventKind, Part};
 use crate::turn::TurnResult;
 use crate::verdict::{Ending, Exit, Verdict};
@@ -40,8 +40,8 @@ impl Reader for Plain {
         self.add(&line, sink);
     }
 
-    fn is_over(&self) -> bool {
-        false
+    fn phase(&self) -> TurnPhase {
+        TurnPhase::Running
     }
 
     fn session(&self) -> Option<&str> {

@@ -12,11 +12,16 @@ use convoke_agent::stream::{
 use convoke_agent::verdict::{Ending, Exit, TerminationCause};
 use serde_json::Value;
 
-/// Returns the directory of the recordings, which are not part of the project.
-pub fn streams_directory() -> Option<PathBuf> {
-    let named = std::env::var_os("CONVOKE_STREAMS").map(PathBuf::from);
-    let shared = || Some(PathBuf::from(std::env::var_os("CONVOKE_SHARED")?).join("streams"));
-    named.or_else(|| shared().filter(|streams| streams.is_dir()))
+/// Returns the directories of the recordings, which are not part of the project.
+pub fn streams_directories() -> Vec<PathBuf> {
+    if let Some(named) = std::env::var_os("CONVOKE_STREAMS") {
+        return vec![PathBuf::from(named)];
+    }
+    let shared = std::env::var_os("CONVOKE_SHARED").map(PathBuf::from);
+    shared
+        .into_iter()
+        .flat_map(|shared| [shared.join("streams"), shared.join("new/streams")])
+        .collect()
 }
 
 /// One recorded output, and how its program was called and ended.
@@ -46,12 +51,12 @@ impl ReadTurn {
 }
 
 /// Returns the recordings in a directory, in order.
-pub fn recordings(root: &Path) -> Vec<PathBuf> {
+pub fn recordings(root: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).expect("the streams can be listed") {
-            let path = entry.unwrap().path();
+        for entry in std::fs::read_dir(&folder)? {
+            let path = entry?.path();
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|e| e == "jsonl") {
@@ -60,7 +65,7 @@ pub fn recordings(root: &Path) -> Vec<PathBuf> {
         }
     }
     paths.sort();
-    paths
+    Ok(paths)
 }
 
 /// What a recorded program was asked to write.
@@ -112,7 +117,9 @@ impl Recording {
     }
 
     pub fn format(&self) -> Option<Format> {
-        let program = self.name.split('/').next().unwrap_or_default();
+        let folder = self.name.split('/').next().filter(|folder| *folder != self.name);
+        let program =
+            folder.or_else(|| self.arguments.first()?.rsplit('/').next()).unwrap_or_default();
         let is_text = || match self.asks_for(&["-o", "--output-format"]) {
             None => !self.arguments.is_empty(),
             Some(format) => format == "text",
@@ -135,7 +142,8 @@ impl Recording {
         })
     }
 
-    fn reader(&self) -> Option<Box<dyn Reader>> {
+    /// Returns a reader for the recording.
+    pub fn reader(&self) -> Option<Box<dyn Reader>> {
         let limit = 1 << 20;
         Some(match self.format()? {
             Format::Plain => Box::new(Plain::new(limit)),

@@ -73,7 +73,6 @@ pub fn commit(on: Head) -> Commit {
         attempts: Vec::new(),
         progress: Vec::new(),
         threads: Vec::new(),
-        requests: Vec::new(),
         state: State { next_message_id: 9, ..State::default() },
     }
 }

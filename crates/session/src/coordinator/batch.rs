@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 
-use convoke_agent::turn::ThreadAppend;
-use convoke_agent::turn_input::{ThreadWriter, TurnName};
+use convoke_agent::redaction::redact_result;
+use convoke_agent::thread::{ThreadAppend, ThreadStoreError};
+use convoke_agent::turn_input::ThreadWriter;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{TurnResult, Verdict};
 use convoke_core::Diagnostic;
@@ -15,15 +16,14 @@ use tokio::task::{Id, JoinSet};
 use super::controls::StopRequest;
 use super::drive::{Drive, Driven, Report};
 use super::prepare::{PreparedTurn, Unprepared};
-use super::redacted::redact_reply;
 use super::{Coordinator, CoordinatorError};
+use crate::diagnostics;
 use crate::event::{Event, FailedTurn, StopReason};
-use crate::id::TurnId;
+use crate::id::{AttemptRef, TurnId};
 use crate::progress::Progress;
 use crate::routing::conversation::{Conversation, IncomingMessage};
 use crate::routing::route;
 use crate::store::{Store, StoreError};
-use crate::thread::Addition;
 use crate::turn::{Attempt, Turn, TurnState};
 
 /// The turns that agents work on.
@@ -144,11 +144,9 @@ impl<S: Store> Coordinator<S> {
             }
             let team = self.team_agents.team();
             let mut turn_input = member_agent.turn_input(output.prompt, output.system_flag, team);
-            turn_input.turn = Some(TurnName {
-                session: self.session.to_string(),
-                number: turn.id.0,
-                attempt: attempt.number,
-            });
+            turn_input.ledger = Some(output.ledger);
+            turn_input.attempt =
+                Some(AttemptRef { session: self.session, turn: turn.id, attempt: attempt.number });
             turn_input.keeper = ThreadWriter::Caller { turn: name_of(&turn) };
             let drive = Drive {
                 turn: turn.id,
@@ -208,14 +206,17 @@ impl<S: Store> Coordinator<S> {
         mut driven: Driven,
     ) -> Result<End, CoordinatorError> {
         let memory = driven.outcome.thread_append.take();
-        driven.remarks.extend(redact_reply(&mut driven.outcome.reply, &self.team_agents.redactor));
+        let places = redact_result(&mut driven.outcome, &self.team_agents.redactor).await;
+        driven.remarks.extend(redacted(places));
         driven.outcome.diagnostics.extend(driven.remarks.iter().cloned());
         let stored = match driven.outcome.verdict {
             Verdict::Done => self.finish(under_way, &driven, memory).await.map(End::Finished),
             _ => self.fail(under_way, &driven, memory).await.map(End::Failed),
         };
         match stored {
-            Err(CoordinatorError::Store(error @ StoreError::ThreadChanged(_))) => {
+            Err(CoordinatorError::Store(
+                error @ StoreError::Thread(ThreadStoreError::Changed(_)),
+            )) => {
                 let failure = Failure::new(Reason::Other, error.to_string());
                 driven.outcome.verdict = Verdict::Failed(failure);
                 Ok(End::Failed(self.fail(under_way, &driven, None).await?))
@@ -283,15 +284,8 @@ impl<S: Store> Coordinator<S> {
         turn.reply = Some(consequences.message.number);
         turn.ended_at = Some(commit.at);
         commit.state = next.state();
-        let newest = commit.state.last_message;
-        commit.threads.extend(memory.map(|memory| Addition::of_turn(memory, newest)));
-        let ended = super::prepare::ended(
-            commit.at,
-            outcome.clone(),
-            events,
-            &self.team_agents,
-            &mut commit.contents,
-        );
+        commit.threads.extend(memory);
+        let ended = super::prepare::ended(commit.at, outcome.clone(), events, &mut commit.contents);
         let shown = ended_event(&turn, &ended, Some(reply_id), *elapsed);
         attempt.ended = Some(ended);
         commit.turns.push(turn.clone());
@@ -316,15 +310,8 @@ impl<S: Store> Coordinator<S> {
         let UnderWay { mut turn, mut attempt } = under_way.clone();
         let Driven { outcome, events, remarks, elapsed } = driven;
         let mut commit = self.commit_of(&self.conversation);
-        let newest = commit.state.last_message;
-        commit.threads.extend(memory.map(|memory| Addition::of_turn(memory, newest)));
-        let ended = super::prepare::ended(
-            commit.at,
-            outcome.clone(),
-            events,
-            &self.team_agents,
-            &mut commit.contents,
-        );
+        commit.threads.extend(memory);
+        let ended = super::prepare::ended(commit.at, outcome.clone(), events, &mut commit.contents);
         turn.state = match ended.verdict {
             Verdict::Cancelled => TurnState::Cancelled,
             _ => TurnState::Failed,
@@ -372,4 +359,14 @@ fn ended_event(
         cost_usd: ended.cost_usd,
         elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
     }
+}
+
+/// Returns the diagnostic of a reply from which secrets were removed in some places.
+fn redacted(places: u64) -> Option<Diagnostic> {
+    let message = match places {
+        0 => return None,
+        1 => "a secret was removed from the reply".to_owned(),
+        _ => format!("secrets were removed from the reply in {places} places"),
+    };
+    Some(Diagnostic::new(diagnostics::REPLY_REDACTED, message).with_count(places))
 }

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use convoke_agent::event::Event;
-use convoke_agent::redact::Redactor;
+use convoke_agent::redaction::EventRedactor;
 use convoke_agent::{AgentTurn, TurnResult, Verdict};
 use convoke_core::Diagnostic;
+use convoke_redact::Redactor;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::controls::StopRequest;
-use super::redacted::Redaction;
 use crate::id::TurnId;
 use crate::progress::EventLog;
 
@@ -64,7 +64,7 @@ impl Drive {
         let began = Instant::now();
         let deadline = began + self.timeout.saturating_add(PATIENCE);
         let mut log = EventLog::default();
-        let mut redaction = Redaction::new(self.redactor.clone());
+        let mut redaction = EventRedactor::new(self.redactor.clone());
         let mut store_at = began + STORE_AFTER;
         let canceller = self.agent_turn.canceller();
         let mut heard = StopRequest::GoOn;
@@ -90,7 +90,11 @@ impl Drive {
                     None => break None,
                 },
             };
-            for event in event.map(|event| redaction.take(event)).unwrap_or_default() {
+            let events = match event {
+                Some(event) => redaction.take(event).await,
+                None => Vec::new(),
+            };
+            for event in events {
                 log.add(&event);
                 self.report(Report::Event(event)).await;
             }

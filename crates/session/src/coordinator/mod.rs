@@ -5,9 +5,9 @@ mod batch;
 mod controls;
 mod drive;
 mod prepare;
-mod redacted;
 mod team_agents;
 
+use convoke_agent::thread::ThreadStoreError;
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, MessageId};
 use tokio::sync::mpsc;
@@ -463,7 +463,6 @@ impl<S: Store> Coordinator<S> {
             attempts: Vec::new(),
             progress: Vec::new(),
             threads: Vec::new(),
-            requests: Vec::new(),
             state: conversation.state(),
         }
     }
@@ -473,7 +472,7 @@ impl<S: Store> Coordinator<S> {
         let was_stale = std::mem::replace(&mut self.is_stale, true);
         let committed = self.store.commit(self.session, commit).await;
         // A thread that was changed is not the session: that is as it was.
-        if matches!(committed, Ok(_) | Err(StoreError::ThreadChanged(_))) {
+        if matches!(committed, Ok(_) | Err(StoreError::Thread(ThreadStoreError::Changed(_)))) {
             self.is_stale = was_stale;
         }
         self.head = committed?;

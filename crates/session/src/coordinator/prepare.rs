@@ -7,8 +7,7 @@ use convoke_agent::verdict::{Failure, Reason};
 use convoke_core::{AssemblerOutput, Diagnostic};
 use serde_json::Value;
 
-use super::redacted::{redact_text, redact_verdict};
-use super::team_agents::{MemberAgent, TeamAgents};
+use super::team_agents::MemberAgent;
 use super::{Coordinator, CoordinatorError};
 use crate::content::Content;
 use crate::id::Millis;
@@ -94,12 +93,11 @@ impl<S: Store> Coordinator<S> {
     }
 }
 
-/// Turns what came back into what is stored, without secrets; the texts go to `contents`.
+/// Converts a result without secrets into its stored form; the texts go to `contents`.
 pub(super) fn ended(
     at: Millis,
     outcome: TurnResult,
     events: &str,
-    team_agents: &TeamAgents,
     contents: &mut Vec<Content>,
 ) -> Ended {
     let mut keep = |text: &str| {
@@ -110,24 +108,16 @@ pub(super) fn ended(
             reference
         })
     };
-    let mut verdict = outcome.verdict;
-    redact_verdict(&mut verdict, &team_agents.redactor);
-    let mut said = outcome.reply;
-    redact_text(&mut said, &team_agents.redactor);
-    let mut diagnostics = outcome.diagnostics;
-    for diagnostic in &mut diagnostics {
-        redact_text(&mut diagnostic.message, &team_agents.redactor);
-    }
     Ended {
         at,
-        partial: if verdict == Verdict::Done { None } else { keep(&said) },
-        verdict,
+        partial: if outcome.verdict == Verdict::Done { None } else { keep(&outcome.reply) },
+        verdict: outcome.verdict,
         events: keep(events),
         usage: outcome.usage,
         cost_usd: outcome.cost_usd,
         model: outcome.model,
         resume: outcome.resume,
-        diagnostics: as_json(&diagnostics),
+        diagnostics: as_json(&outcome.diagnostics),
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::event::{Event as AgentEvent, EventKind, Part};
-use convoke_agent::redact::Redactor;
 use convoke_agent::verdict::{Failure, Reason};
+use convoke_redact::Redactor;
 use convoke_session::conformance::new_session;
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::{

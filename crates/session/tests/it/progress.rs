@@ -78,7 +78,7 @@ async fn copies_of_an_interrupted_session_hold_what_had_come_too() {
     export(&stage.store, stage.session, &mut text).await.unwrap();
     let new = convoke_session::conformance::new_session();
     let text = String::from_utf8(text).unwrap();
-    let imported = import(&stage.store, &text, new, unchecked()).await.unwrap().session;
+    let imported = import(&stage.store, text.as_bytes(), new, unchecked()).await.unwrap().session;
     for session in [copy, imported] {
         let turn = stage.store.open_turns(session).await.unwrap().remove(0);
         assert_eq!(turn.state, TurnState::Queued);

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::event::EventKind;
-use convoke_agent::redact::Redactor;
 use convoke_agent::{Agent, AgentTurn, TurnInput};
+use convoke_redact::Redactor;
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
-use convoke_session::transfer::Checks;
+use convoke_session::transfer::ThreadCheck;
 use convoke_session::{
     Coordinator, Event, MemberAgent, MemberName, NewSession, SessionId, SqliteStore, TeamAgents,
 };
@@ -20,9 +20,9 @@ use convoke_team::Team;
 use tempfile::TempDir;
 use tokio::sync::Barrier;
 
-/// Takes in whatever a file brings of models.
-pub fn unchecked() -> Checks<'static> {
-    Checks { thread: &|_| Ok(()), request: &|_| Ok(()) }
+/// Accepts any lines of a thread.
+pub fn unchecked() -> ThreadCheck<'static> {
+    &|_| Ok(())
 }
 
 /// What an agent does in its next turn, given what it was sent.

@@ -1,6 +1,10 @@
 //! The fields of Claude Code's events, as far as they are read.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::stream::lenient::{Decimal, Flag, List, Number, Object, Text};
@@ -30,6 +34,7 @@ pub struct Line<'a> {
     pub attempt: Number,
     pub max_retries: Number,
     pub error_status: Number,
+    pub retry_delay_ms: Number,
     pub is_error: Flag,
     pub api_error_status: Number,
     #[serde(borrow)]
@@ -45,6 +50,57 @@ pub struct Line<'a> {
     pub errors: List<'a, Text<'a>>,
     #[serde(borrow)]
     pub permission_denials: List<'a, Object<Denial<'a>>>,
+    #[serde(borrow)]
+    pub origin: Object<Origin<'a>>,
+    #[serde(borrow)]
+    pub model_usage_since_last_result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub uuid: Text<'a>,
+    #[serde(borrow)]
+    pub task_type: Text<'a>,
+    pub is_backgrounded: Flag,
+    #[serde(borrow)]
+    pub tasks: List<'a, Object<Task<'a>>>,
+    pub response: Object<ControlResponse>,
+}
+
+impl Line<'_> {
+    /// Returns whether a result stands for a notification that another turn takes up.
+    pub fn is_placeholder(&self) -> bool {
+        self.origin.0.as_ref().is_some_and(|origin| origin.kind.as_str() == "task-notification")
+            && self.num_turns.0 == Some(0)
+            && self.result.0.as_deref() == Some("")
+            && !self.is_error.0
+            && self.terminal_reason.0.is_none()
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Origin<'a> {
+    #[serde(borrow)]
+    pub kind: Text<'a>,
+}
+
+/// A background task.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Task<'a> {
+    #[serde(borrow)]
+    pub task_type: Text<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct ControlResponse {
+    pub response: Object<Interrupted>,
+}
+
+/// The answer to an interrupt.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Interrupted {
+    pub still_queued: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize, Default)]
@@ -163,4 +219,34 @@ impl Counts {
             reasoning: 0,
         }
     }
+}
+
+/// The counts of one model.
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct ModelCounts {
+    input_tokens: Number,
+    output_tokens: Number,
+    cache_read_input_tokens: Number,
+    cache_creation_input_tokens: Number,
+    #[serde(rename = "costUSD")]
+    cost_usd: Decimal,
+}
+
+/// Returns the tokens and the money of all models together.
+pub fn spent(json: &str) -> Option<(Usage, f64)> {
+    let models: HashMap<Cow<'_, str>, Object<ModelCounts>> = serde_json::from_str(json).ok()?;
+    let mut cost_usd = 0.0;
+    let mut usage = Usage::default();
+    for counts in models.into_values().filter_map(|model| model.0) {
+        cost_usd += counts.cost_usd.0.unwrap_or_default();
+        let counts = Counts {
+            input: counts.input_tokens,
+            cache_write: counts.cache_creation_input_tokens,
+            cached: counts.cache_read_input_tokens,
+            output: counts.output_tokens,
+        };
+        usage = usage.and(counts.usage());
+    }
+    Some((usage, cost_usd))
 }

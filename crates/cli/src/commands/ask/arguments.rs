@@ -1,16 +1,16 @@
 //! What `convoke ask` can be told, and where the rest comes from.
 
 use std::io::{IsTerminal, stdin};
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum, value_parser};
 use convoke_agent::config::{Api, ApiDeveloperRole, ApiTools, ApiWire, Kind};
+use convoke_agent::id::ThreadId;
 use convoke_core::Diagnostic;
 use convoke_core::name::nearest;
 use convoke_files::FileKind;
 use convoke_files::limit::read_stream;
-use convoke_model::{Endpoint, ThreadId};
+use convoke_model::Endpoint;
 
 use crate::conversation::home::Home;
 use crate::diagnostics::Deny;

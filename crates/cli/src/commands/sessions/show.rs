@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write, stderr, stdout};
 
 use clap::Args;
+use convoke_agent::thread::RequestRecord;
 use convoke_core::ledger::Style;
 use convoke_core::marker::strip_all_markers;
 use convoke_session::progress::SoFar;
@@ -21,7 +22,7 @@ use super::{Which, parse_turn, short, write_json};
 use crate::figures::number;
 use crate::outcome::{Outcome, UsageError};
 use crate::program;
-use crate::requests::{StoredRequest, Wanted, tokens};
+use crate::requests::{Wanted, remarks, title, tokens};
 use crate::terminal::{Paint, printable};
 
 /// How many rows are read at once.
@@ -188,11 +189,11 @@ fn describe(sent: &SentTurn, paint: Paint) -> String {
 }
 
 /// Says what a model was sent in the attempt that is shown.
-fn describe_requests(requests: &[StoredRequest]) -> String {
+fn describe_requests(requests: &[RequestRecord<()>]) -> String {
     let mut text = String::new();
     for request in requests {
-        let _ = writeln!(text, "  {}", request.title());
-        for remark in request.remarks() {
+        let _ = writeln!(text, "  {}", title(request));
+        for remark in remarks(request) {
             let _ = writeln!(text, "    {remark}");
         }
     }
