@@ -6,10 +6,11 @@ use std::borrow::Cow;
 use convoke_core::ledger::{Entry, Source};
 use convoke_core::{Fragment, SourcedText, TextWriter};
 use convoke_files::Head;
-use convoke_thread::item::{ContentItem, ReasoningContent, ResponseItem};
 use convoke_thread::prompt::Request;
 
 use crate::secret::Key;
+use crate::wire::Answer;
+use crate::wire::strings::each_string;
 
 /// No key is longer. So much more of a file is read, that no limit leaves a part of one.
 pub(crate) const LONGEST_KEY: u64 = 8 << 10;
@@ -50,26 +51,11 @@ fn without_key_in(key: &Key, text: &SourcedText<'static>) -> SourcedText<'static
     out.finish()
 }
 
-/// Takes the key out of what a model said or wants to call.
-pub(crate) fn item(key: &Key, item: &mut ResponseItem) {
-    match item {
-        ResponseItem::Message(message) => {
-            for part in &mut message.content {
-                if let ContentItem::InputText(text) | ContentItem::OutputText(text) = part {
-                    key.take_out_of(text);
-                }
-            }
-        }
-        ResponseItem::Reasoning(reasoning) => {
-            reasoning.summary.iter_mut().for_each(|text| key.take_out_of(text));
-            for part in reasoning.content.iter_mut().flatten() {
-                let (ReasoningContent::ReasoningText(text) | ReasoningContent::Text(text)) = part;
-                key.take_out_of(text);
-            }
-        }
-        ResponseItem::FunctionCall(call) => key.take_out_of(&mut call.arguments),
-        ResponseItem::CustomToolCall(call) => key.take_out_of(&mut call.input),
-        _ => {}
+/// Removes the key from everything that a server sent: texts, calls, ids, names.
+pub(crate) fn answer(key: &Key, answer: &mut Answer) {
+    answer.model.iter_mut().for_each(|model| key.take_out_of(model));
+    for item in &mut answer.items {
+        each_string(item, &mut |_, text| key.take_out_of(text));
     }
 }
 

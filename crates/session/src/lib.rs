@@ -30,10 +30,10 @@ pub use content::{Content, ContentHash, ContentRef};
 pub use coordinator::{
     Controls, Coordinator, CoordinatorError, MemberAgent, PersonMessage, TeamAgents,
 };
-pub use event::{Event, StopReason};
+pub use event::{SessionEvent, SessionEventKind, StopReason};
 pub use id::{AttemptRef, Head, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 pub use roster::Roster;
 pub use session::{NewSession, NumberedMessage, Rehearsal, Session, State, Summary};
 pub use store::sqlite::SqliteStore;
 pub use store::{Commit, Store, StoreError};
-pub use turn::{Attempt, Ended, Turn, TurnState};
+pub use turn::{Attempt, AttemptResult, Turn, TurnState};

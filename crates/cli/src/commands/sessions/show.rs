@@ -156,7 +156,7 @@ fn describe(sent: &SentTurn, paint: Paint) -> String {
     let mut text = format!(
         "{}: {member} answers message {answers}: {}\n",
         paint.strong(&format!("turn {id}")),
-        state.word()
+        state.as_str()
     );
     if let Some(problem) = problem {
         let _ = writeln!(text, "  {}", paint.bad(&printable(problem)));
@@ -285,7 +285,7 @@ async fn show_conversation(
         if index == 0 {
             writeln!(out)?;
         }
-        let state = turn_state.word();
+        let state = turn_state.as_str();
         let became = match problem.as_deref().map(printable) {
             None => state.to_owned(),
             Some(problem) if problem.starts_with(state) => problem.into_owned(),
