@@ -4,9 +4,9 @@ use convoke_agent::Verdict;
 use convoke_session::{MemberName, SessionEventKind, StopReason, TurnId, TurnState};
 
 use super::{Activity, Chat, Effect, Waiting};
-use crate::figures::number;
 use crate::transcript::Tone;
 use crate::work::Work;
+use convoke_core::figures::thousands;
 
 impl Chat {
     /// Takes in an event of the conversation.
@@ -24,7 +24,7 @@ impl Chat {
                 }
             }
             SessionEventKind::Message { id, from, to, text, .. } => {
-                if self.setup.company.roster.is_person(&from) && !self.pending.is_empty() {
+                if self.setup.company.members.is_person(&from) && !self.pending.is_empty() {
                     self.pending.remove(0);
                 }
                 self.said(id, &from, &to, &text);
@@ -61,7 +61,7 @@ impl Chat {
                     let taken = result.usage.map_or_else(
                         || time.clone(),
                         |usage| {
-                            let (read, wrote) = (number(usage.input), number(usage.output));
+                            let (read, wrote) = (thousands(usage.input), thousands(usage.output));
                             format!("{time} · {read} in, {wrote} out")
                         },
                     );

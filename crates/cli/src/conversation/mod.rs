@@ -15,11 +15,10 @@ pub mod team_redaction;
 pub mod trust;
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use convoke_agent::config::Kind;
-use convoke_agent::id::ThreadId;
+use convoke_agent::id::{ThreadId, now};
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files as _};
@@ -27,8 +26,8 @@ use convoke_inspect::HostEnvironment;
 use convoke_model::ModelAgent;
 use convoke_session::coordinator::Observer;
 use convoke_session::{
-    Coordinator, MemberName, MessageNumber, Millis, NewSession, Rehearsal, Session, SessionId,
-    SqliteStore, Store as _,
+    Coordinator, MemberName, MessageNumber, NewSession, Rehearsal, Session, SessionId, SqliteStore,
+    Store as _,
 };
 use convoke_team::AgentSettings;
 
@@ -142,29 +141,29 @@ impl Conversation {
             return Ok(turn.member.clone());
         }
         let session = self.coordinator.store().session(self.coordinator.session()).await?;
-        let roster = self.coordinator.team_agents().roster();
-        let asked = session.state.asker.filter(|asker| roster.is_person(asker));
+        let members = self.coordinator.team_agents().members();
+        let asked = session.state.asker.filter(|asker| members.is_person(asker));
         // A crew always has a person.
-        Ok(asked.or_else(|| roster.people().next().cloned()).unwrap_or_else(|| "user".into()))
+        Ok(asked.or_else(|| members.people().next().cloned()).unwrap_or_else(|| "user".into()))
     }
 
     /// Returns who is called when a person calls nobody: the agent whose question is answered, else the
     /// first of the team.
     pub async fn listener(&self) -> anyhow::Result<Option<MemberName>> {
-        let roster = self.coordinator.team_agents().roster();
+        let members = self.coordinator.team_agents().members();
         let asked = match self.coordinator.awaited() {
             Some(turn) => self.author(turn.answers).await?,
             None => None,
         };
-        let asked = asked.filter(|name| roster.agents().any(|agent| agent == name));
-        Ok(asked.or_else(|| roster.agents().next().cloned()))
+        let asked = asked.filter(|name| members.agents().any(|agent| agent == name));
+        Ok(asked.or_else(|| members.agents().next().cloned()))
     }
 
     /// Returns who wrote a message, if it is a member still.
     pub async fn author(&self, message: MessageNumber) -> anyhow::Result<Option<MemberName>> {
         let (store, session) = (self.coordinator.store(), self.coordinator.session());
         let message = store.message(session, message).await?.message;
-        Ok(self.coordinator.team_agents().roster().resolve(message.said.speaker.name()).cloned())
+        Ok(self.coordinator.team_agents().members().resolve(message.said.speaker.name()).cloned())
     }
 
     /// Returns the members whose requests we send to their models ourselves.
@@ -359,12 +358,6 @@ fn begin(project: &Project, players: AgentBackend) -> NewSession {
         task: project.team.task.clone(),
         rehearsal: players.rehearsal(),
     }
-}
-
-/// Returns the time.
-pub fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }
 
 fn no_team(host_environment: &HostEnvironment) -> UsageError {
