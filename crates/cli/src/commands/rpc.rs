@@ -1,9 +1,9 @@
 //! `convoke rpc`: a conversation kept for another program.
 
 use std::io::{BufWriter, stdin, stdout};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use convoke_agent::id::now;
 use convoke_core::marker::TextPolicy;
 
 use crate::outcome::Outcome;
@@ -28,10 +28,4 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let max_line_bytes = arguments.max_line_bytes;
     convoke_pipe::rpc::serve(stdin().lock(), output, arguments.text, max_line_bytes, now)?;
     Ok(Outcome::Done)
-}
-
-/// Returns milliseconds since 1970.
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
