@@ -125,6 +125,10 @@ impl Dialogue for Conversation {
         Input { bytes, last: self.reader.needs_no_input() }
     }
 
+    fn line_lacks(&mut self, bytes: u64) {
+        self.reader.line_lacks(bytes);
+    }
+
     fn interrupt(&mut self) -> Option<Input> {
         self.stopping = true;
         let idle = self.reader.waits_for_tasks();
