@@ -74,7 +74,8 @@ impl Stopwatch {
     }
 }
 
-fn nanos_on_cpu() -> Option<u64> {
+/// Returns the nanoseconds that this thread was running, where the system tells it.
+pub fn nanos_on_cpu() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     status.split(' ').next()?.parse().ok()
 }

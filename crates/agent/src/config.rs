@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use convoke_core::Diagnostic;
 use convoke_core::variable::is_variable_name;
+use convoke_redact::Redactor;
 use serde::Deserialize;
 
 use crate::diagnostics;
-use crate::redact::Redactor;
 use crate::turn_input::{Permissions, Trust};
 
 /// A kind of agent, which decides how it is spoken to.

@@ -20,6 +20,15 @@ const NO_KEY: &str = "rehearsal";
 const KEPT: [&str; 9] =
     ["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TZ", "USER", "LOGNAME", "SHELL"];
 
+/// A model server that stands in for a vendor's own.
+#[derive(Debug, Clone, Copy)]
+pub struct ModelServer<'a> {
+    /// Its address, without a slash at the end.
+    pub base_url: &'a str,
+    /// Its address as a proxy.
+    pub proxy_url: &'a str,
+}
+
 /// Says whether a variable of the user's environment is kept.
 pub fn is_kept(name: &OsStr) -> bool {
     KEPT.iter().any(|kept| name == *kept)
@@ -29,7 +38,12 @@ pub fn is_kept(name: &OsStr) -> bool {
 ///
 /// The server is its proxy too, for everything but itself: whatever a CLI wants from elsewhere is
 /// refused and recorded.
-pub fn environment(vendor: Vendor, base_url: &str, home: &Path) -> Vec<(&'static str, OsString)> {
+pub fn environment(
+    vendor: Vendor,
+    server: ModelServer<'_>,
+    home: &Path,
+) -> Vec<(&'static str, OsString)> {
+    let ModelServer { base_url, proxy_url } = server;
     let own = [
         ("HOME", home.into()),
         ("TMPDIR", home.join("tmp").into()),
@@ -37,10 +51,10 @@ pub fn environment(vendor: Vendor, base_url: &str, home: &Path) -> Vec<(&'static
         ("XDG_CACHE_HOME", home.join(".cache").into()),
         ("XDG_DATA_HOME", home.join(".local/share").into()),
         ("XDG_STATE_HOME", home.join(".local/state").into()),
-        ("HTTP_PROXY", base_url.into()),
-        ("HTTPS_PROXY", base_url.into()),
-        ("http_proxy", base_url.into()),
-        ("https_proxy", base_url.into()),
+        ("HTTP_PROXY", proxy_url.into()),
+        ("HTTPS_PROXY", proxy_url.into()),
+        ("http_proxy", proxy_url.into()),
+        ("https_proxy", proxy_url.into()),
         ("NO_PROXY", "127.0.0.1,localhost".into()),
         ("no_proxy", "127.0.0.1,localhost".into()),
     ];

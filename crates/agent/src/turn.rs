@@ -4,11 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use convoke_core::Diagnostic;
+use convoke_redact::Redactor;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::event::{Event, EventKind};
-use crate::redact::Redactor;
+use crate::redaction::redact_verdict;
+use crate::thread::ThreadAppend;
 use crate::turn_input::{ResumeHandle, TurnInput};
 use crate::usage::Usage;
 use crate::verdict::{Failure, Reason, Verdict};
@@ -50,18 +52,6 @@ pub struct TurnResult {
     pub diagnostics: Vec<Diagnostic>,
     /// Lines for the member's thread, which a caller that writes threads stores with the turn's end.
     pub thread_append: Option<ThreadAppend>,
-}
-
-/// Lines to append to a thread, all or none.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ThreadAppend {
-    /// The thread's id.
-    pub thread: String,
-    /// The number of lines that the thread had when it was read. With any other number nothing may be
-    /// appended.
-    pub known: usize,
-    /// The lines.
-    pub lines: Vec<String>,
 }
 
 impl TurnResult {
@@ -182,7 +172,7 @@ impl TurnSide {
 
     /// Ends the turn: sends its last event, then its result, without secrets in the failure's message.
     pub async fn finish(self, mut result: TurnResult) {
-        result.verdict = self.redactor.redact_verdict(result.verdict);
+        redact_verdict(&mut result.verdict, &self.redactor);
         let verdict = result.verdict.clone();
         self.send(Event::own(EventKind::Finished { verdict })).await;
         // The result of a turn that was dropped is not read.

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use convoke_core::ledger::Ledger;
 use serde::{Deserialize, Serialize};
 
+use crate::id::AttemptRef;
 use crate::usage::Usage;
 
 /// What one turn is given.
@@ -14,6 +16,9 @@ pub struct TurnInput {
     pub system: Option<String>,
     /// The text that the agent answers.
     pub prompt: String,
+    /// The ledger of prompt and system text, when they were assembled. An agent of ours carries its entries
+    /// on into the ledger of each request.
+    pub ledger: Option<Ledger<'static>>,
     /// The directory that the agent works in.
     pub cwd: PathBuf,
     /// What the agent may do.
@@ -28,19 +33,8 @@ pub struct TurnInput {
     pub limits: Limits,
     /// Who keeps what the agent remembers of the turn.
     pub keeper: ThreadWriter,
-    /// Which turn of a session this is, for what an agent of ours keeps of it.
-    pub turn: Option<TurnName>,
-}
-
-/// Names a turn of a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TurnName {
-    /// The session's id.
-    pub session: String,
-    /// Its number in the session, from 1.
-    pub number: u64,
-    /// Which attempt of it, from 1.
-    pub attempt: u32,
+    /// The attempt of a session that this is; `None` outside of a session.
+    pub attempt: Option<AttemptRef>,
 }
 
 impl TurnInput {
@@ -49,13 +43,14 @@ impl TurnInput {
         Self {
             system: None,
             prompt: prompt.into(),
+            ledger: None,
             cwd: cwd.into(),
             permissions: Permissions::ReadOnly,
             model: None,
             resume: None,
             trust: Trust::Untrusted,
             limits: Limits::default(),
-            turn: None,
+            attempt: None,
             keeper: ThreadWriter::Agent,
         }
     }

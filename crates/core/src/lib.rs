@@ -1,4 +1,94 @@
-//! From a conversation to the exact prompt of one agent, with a ledger that accounts for every byte.
+//! Assembles the prompt of one agent from a conversation, with a ledger that accounts for every byte.
+//!
+//! # The idea
+//!
+//! ```text
+//! sources ──▶ fragments ──▶ budget ──▶ bytes + ledger
+//! ```
+//!
+//! Sources are messages, files and settings. Each becomes a fragment: a text with its origin. The budget decides
+//! from the sizes of the fragments how much of each is kept. The prompt is then written once, and the ledger is
+//! written with it: one entry for each range of bytes, with its source, and one for each omission, with the rule
+//! that caused it. Text that was written is never parsed again.
+//!
+//! The same input always gives the same bytes. The crate does no I/O, reads no clock and no environment, and
+//! accepts any UTF-8.
+//!
+//! # Map
+//!
+//! - [`prompt_builder`]: the simple entry point, from the parts of one prompt to its bytes.
+//! - [`ContextManager`]: owns the messages of a conversation and prepares the context of each agent;
+//!   [`context`] holds the rules as functions over messages.
+//! - [`assembler`]: the formats of Claude, Codex, Gemini and plain text, and the registry for others.
+//! - [`ledger`]: the account of a prompt, as JSON and as a table.
+//! - [`marker`]: `[NEXT: …]`, `[FROM: …]`, `[DROP: …]` and `[TEAM_TASK]`, read and removed in one linear scan.
+//! - [`diagnostic`]: coded findings; [`diagnostics`] is the table of the codes that this crate gives.
+//!
+//! # Examples
+//!
+//! Assemble a prompt and print its ledger:
+//!
+//! ```
+//! use convoke_core::ledger::{Style, Table};
+//! use convoke_core::prompt_builder::{PromptInput, build_prompt};
+//!
+//! let mut input = PromptInput::new("codex", "max", "Is login.py safe?");
+//! input.team_task = Some("Review the authentication module");
+//! let output = build_prompt(&input)?;
+//!
+//! assert!(output.prompt.ends_with("[MESSAGE]\nIs login.py safe?"));
+//! assert_eq!(output.ledger.used_bytes(), output.prompt.len() as u64);
+//! println!("{}", Table { ledger: &output.ledger, style: Style::Plain });
+//! # Ok::<(), convoke_core::BudgetTooSmall>(())
+//! ```
+//!
+//! Keep a conversation:
+//!
+//! ```
+//! use convoke_core::{AgentContext, ContextManager, NewMessage, Speaker, SpeakerType};
+//!
+//! let mut manager = ContextManager::default();
+//! let kailai = Speaker::new("kailai", "kailai", SpeakerType::Human);
+//! let max = Speaker::new("max", "max", SpeakerType::Ai);
+//! manager.add_message(NewMessage::new(kailai.clone(), "Where do we stand? [NEXT: max]"));
+//! manager.add_message(NewMessage::new(max, "One test fails. [NEXT: kailai]"));
+//! manager.add_message(NewMessage::new(kailai, "Which one? [NEXT: max]"));
+//!
+//! let input = manager.context_for_agent("max", AgentContext::default());
+//! let output = manager.assemble_prompt("claude", &input)?;
+//! assert!(output.prompt.contains("- max -> all: One test fails."));
+//! # Ok::<(), convoke_core::BudgetTooSmall>(())
+//! ```
+//!
+//! Register an assembler for another agent, here one that reads Gemini's format:
+//!
+//! ```
+//! use convoke_core::assembler::GeminiAssembler;
+//! use convoke_core::{
+//!     AgentType, AssemblerInput, AssemblerOutput, Assemblers, BudgetTooSmall, ContextAssembler,
+//! };
+//!
+//! struct Aider;
+//!
+//! impl ContextAssembler for Aider {
+//!     fn agent_type(&self) -> AgentType {
+//!         AgentType::normalize("aider")
+//!     }
+//!
+//!     fn assemble<'a>(
+//!         &self,
+//!         input: &'a AssemblerInput<'a>,
+//!     ) -> Result<AssemblerOutput<'a>, BudgetTooSmall> {
+//!         GeminiAssembler.assemble(input)
+//!     }
+//! }
+//!
+//! let mut assemblers = Assemblers::default();
+//! assemblers.register(Box::new(Aider));
+//! let input = AssemblerInput { current_message: "Go on.".into(), ..AssemblerInput::default() };
+//! assert_eq!(assemblers.assemble("aider", &input)?.prompt, "Your task:\nGo on.");
+//! # Ok::<(), BudgetTooSmall>(())
+//! ```
 
 pub mod agent_type;
 pub mod assembler;
@@ -18,6 +108,7 @@ pub mod message;
 pub mod name;
 pub mod prompt_builder;
 mod render;
+mod text;
 mod timestamp;
 mod truncation;
 pub mod variable;
@@ -28,7 +119,7 @@ pub use assembler::{AssemblerOutput, Assemblers, ContextAssembler};
 pub use budget::BudgetTooSmall;
 pub use context::Visibility;
 pub use diagnostic::{Code, Diagnostic, Severity};
-pub use fragment::Section;
+pub use fragment::{Fragment, Section};
 pub use input::{AssemblerInput, DEFAULT_MAX_BYTES, Fencing, PromptContextMessage};
 pub use manager::{
     AgentContext, ContextManager, ContextManagerOptions, ContextProvider, ContextSnapshot, History,
@@ -36,6 +127,7 @@ pub use manager::{
     cut_team_task,
 };
 pub use message::{ConversationMessage, MessageId, NewMessage, Speaker, SpeakerType};
+pub use text::{SourcedText, TextWriter};
 pub use timestamp::Timestamp;
 
 /// The version of the engine: the same version and the same input give the same bytes.

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::asking::ask;
 use crate::host_environment::HostEnvironment;
 use convoke_agent::Vendor;
+use convoke_agent::process::PrivateDir;
 
 /// A CLI that is installed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -25,9 +26,17 @@ pub struct Installed {
 impl Installed {
     /// Looks at a program: without running it, where its package says its version.
     pub fn at(path: &Path, agent: Vendor, host_environment: &HostEnvironment) -> Self {
+        let mut installed = Self::on_disk(path, agent);
+        if installed.version.is_none() {
+            installed.version = version_by_asking(path, host_environment);
+        }
+        installed
+    }
+
+    /// Looks at a program without running it. The version is absent where its package does not say it.
+    pub fn on_disk(path: &Path, agent: Vendor) -> Self {
         let real_path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let version = version_on_disk(&real_path, agent)
-            .or_else(|| version_by_asking(path, host_environment));
+        let version = version_on_disk(&real_path, agent);
         Self { agent, path: path.to_owned(), real_path, version }
     }
 
@@ -76,7 +85,7 @@ fn version_of_package(program: &Path, package: &str) -> Option<String> {
 
 /// Even `--version` makes some CLIs write into their user's home; so it gets another one.
 fn version_by_asking(program: &Path, host_environment: &HostEnvironment) -> Option<String> {
-    let home = tempfile::tempdir().ok()?;
+    let home = PrivateDir::create(&std::env::temp_dir()).ok()?;
     let path = host_environment.variable("PATH").unwrap_or_default();
     let environment = [("PATH", path), ("HOME", home.path().as_os_str())];
     let environment = environment.map(|(name, value)| (name.into(), value.to_owned()));
@@ -85,7 +94,7 @@ fn version_by_asking(program: &Path, host_environment: &HostEnvironment) -> Opti
 }
 
 /// Returns the first word that is a version: three numbers, with dots between them.
-fn version_in(text: &str) -> Option<String> {
+pub(crate) fn version_in(text: &str) -> Option<String> {
     let mut words = text.split_whitespace().map(|word| word.trim_start_matches('v'));
     let is_version = |word: &&str| {
         let core = word.split(['-', '+']).next().unwrap_or_default();

@@ -6,26 +6,20 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
-#[path = "../tests/it/stored.rs"]
-mod stored;
-
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use convoke_agent::config::Api;
+use convoke_agent::id::ThreadId;
+use convoke_agent::thread::{MemoryThreadStore, RequestTexts, ThreadStore};
 use convoke_agent::{Agent, TurnInput};
-use convoke_model::{
-    CallEvent, CallLimits, Client, Endpoint, Host, MemoryStore, ModelAgent, Proxies, Settings,
-    ThreadStore,
-};
+use convoke_model::{CallEvent, CallLimits, Client, Endpoint, Host, ModelAgent, Proxies, Settings};
 use convoke_rehearsal::{Script, start};
-use convoke_session::request::{NewRequest, Predecessor, RequestTexts};
-use convoke_session::{SqliteStore, Store as _};
+use convoke_session::SqliteStore;
+use convoke_session::conformance::request;
 use convoke_thread::config::{Machine, Wire};
-
-use self::stored::StoredThreads;
 
 const STREAM_BYTES: usize = 100 << 20;
 const THREAD_BYTES: usize = 1 << 20;
@@ -34,10 +28,10 @@ const ROUNDS: usize = 20;
 fn main() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(memory_of_a_long_stream());
-    runtime.block_on(time_to_the_wire("memory", Arc::new(MemoryStore::default())));
+    runtime.block_on(time_to_the_wire("memory", Arc::new(MemoryThreadStore::default())));
     let folder = tempfile::tempdir().unwrap();
     let store = runtime.block_on(SqliteStore::open(folder.path())).unwrap();
-    runtime.block_on(time_to_the_wire("SQLite", Arc::new(StoredThreads(store))));
+    runtime.block_on(time_to_the_wire("SQLite", Arc::new(store)));
     runtime.block_on(cost_of_keeping_requests());
 }
 
@@ -48,25 +42,21 @@ async fn cost_of_keeping_requests() {
     let store = SqliteStore::open(folder.path()).await.unwrap();
     let mut items = String::new();
     let (mut sent, mut added, mut read) = (0, Vec::new(), Vec::new());
-    let mut before: Option<(u64, RequestTexts)> = None;
+    let thread = ThreadId::generate();
+    let mut before: Option<RequestTexts> = None;
     for turn in 0..TURNS {
         items.push_str(&prose(turn as u64, THREAD_BYTES / TURNS));
         let body = format!("{{\"input\":[{items}],\"tools\":[]}}");
         let ledger = format!("{{\"section\":\"user\",\"keptBytes\":{turn}}}\n").repeat(turn);
         sent += body.len();
-        let texts = RequestTexts { body, ledger };
-        let predecessor = before
-            .as_ref()
-            .map(|(number, it)| Predecessor { number: *number, texts: it.borrowed() });
-        let request =
-            NewRequest { turn: None, about: "{}", texts: texts.borrowed(), before: predecessor };
+        let record = request(&thread, turn as u64 + 1, None, RequestTexts { body, ledger });
         let begun = Instant::now();
-        let number = store.add_request("t", request).await.unwrap();
+        let number = store.add_request(&record, before.as_ref()).await.unwrap();
         added.push(begun.elapsed());
         let begun = Instant::now();
-        assert_eq!(store.request_texts("t", number).await.unwrap(), texts);
+        assert_eq!(store.request_texts(&thread, number).await.unwrap(), record.texts);
         read.push(begun.elapsed());
-        before = Some((number, texts));
+        before = Some(record.texts);
     }
     store.close().await;
     let file = std::fs::metadata(folder.path().join("sessions.db")).unwrap().len();
@@ -74,7 +64,7 @@ async fn cost_of_keeping_requests() {
     read.sort();
     println!(
         "kept: {TURNS} requests, {sent} bytes in all, take {file} bytes; the last has {}",
-        before.map_or(0, |(_, it)| it.body.len())
+        before.map_or(0, |it| it.body.len())
     );
     println!(
         "kept: adding one takes {:?}, reading one back {:?} (medians), at the most {:?} and {:?}",
@@ -170,7 +160,6 @@ async fn time_to_the_wire(name: &str, store: Arc<dyn ThreadStore>) {
         },
         pack: Arc::new(convoke_packs::convoke().unwrap()),
         store,
-        observer: None,
     };
     let settings = Settings {
         api: Api {

@@ -2,9 +2,9 @@
 //!
 //! The way of a turn: [`member`] prepares it and stores what came of it, `turn` goes from request to
 //! answer to tool and back, [`client`] sends a request and repeats it where that can help, [`wire`]
-//! reads what the model says, [`tools`] look into the working directory, [`log`] says what a stored
-//! thread is, [`sent`] what was sent, and [`store`] keeps both. What a request says is decided by
-//! `convoke-thread` alone.
+//! reads what the model says, [`tools`] look into the working directory, [`log`] parses stored threads,
+//! and `sent` records requests; both are kept in a [`convoke_agent::thread::ThreadStore`]. The text of a
+//! request is decided by `convoke-thread` alone.
 
 pub mod client;
 pub mod diagnostics;
@@ -15,10 +15,9 @@ mod progress;
 mod project_files;
 mod redacted;
 pub mod secret;
-pub mod sent;
+mod sent;
 pub mod settings;
 mod sse;
-pub mod store;
 pub mod tools;
 mod turn;
 pub mod wire;
@@ -26,8 +25,7 @@ pub mod wire;
 pub use client::{Call, CallError, CallEvent, CallLimits, Client};
 pub use endpoint::{Endpoint, Proxies};
 pub use log::{Log, undo_compaction};
-pub use member::{Host, ModelAgent, Sent};
+pub use member::{Host, ModelAgent};
 pub use project_files::root_of;
 pub use secret::Key;
 pub use settings::Settings;
-pub use store::{MemoryStore, ThreadId, ThreadStore};

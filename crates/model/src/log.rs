@@ -12,6 +12,8 @@ mod own;
 
 use std::collections::HashSet;
 
+use convoke_agent::id::ThreadId;
+use convoke_agent::thread::{ThreadAppend, ThreadLine, ThreadStore, ThreadStoreError};
 use convoke_core::Diagnostic;
 use convoke_thread::item::ResponseItem;
 use convoke_thread::record::{self, Event, Record};
@@ -22,7 +24,6 @@ pub use self::check::{BadLine, check};
 pub(crate) use self::found::Found;
 pub(crate) use self::own::told_line;
 use self::own::{OwnLine, taken_back};
-use crate::store::{StoreError, ThreadId, ThreadStore};
 
 /// A stored thread.
 #[derive(Debug, Clone, Default)]
@@ -72,7 +73,7 @@ pub enum LogError {
     NotCompacted(ThreadId),
     /// The store failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] ThreadStoreError),
 }
 
 impl Log {
@@ -81,7 +82,7 @@ impl Log {
         store: &dyn ThreadStore,
         thread: &ThreadId,
     ) -> Result<Option<Self>, LogError> {
-        let lines = store.load(thread).await?;
+        let lines = texts(store.thread_lines(thread).await?);
         Self::read(&lines).map_err(|reason| LogError::Unreadable { thread: thread.clone(), reason })
     }
 
@@ -125,10 +126,10 @@ impl Log {
         let is_exact = kept.len() == self.record.events.len() + 1;
         for (event, line) in self.record.events.iter().zip(kept.iter().skip(1)) {
             match event {
-                Event::Item(item) => before.push(item.clone()),
+                Event::Item(entry) => before.push(entry.item.clone()),
                 Event::Compacted { message, history } if is_exact => {
                     let replaced = std::mem::take(&mut before);
-                    before.extend(history.iter().flatten().cloned());
+                    before.extend(history.iter().flatten().map(|entry| entry.item.clone()));
                     let summary = message.clone();
                     self.compactions.push(Compaction { line: *line, summary, replaced });
                 }
@@ -157,6 +158,11 @@ pub async fn undo_compaction(
         json!({"undone": last.line}).to_string(),
         json!({"usage": {"last": estimate, "total": total}}).to_string(),
     ];
-    store.append(thread, log.lines, lines).await?;
+    let append = ThreadAppend { thread: thread.clone(), known: log.lines, lines };
+    store.append_lines(&append).await?;
     Ok(last)
+}
+
+fn texts(lines: Vec<ThreadLine>) -> Vec<String> {
+    lines.into_iter().map(|line| line.text).collect()
 }

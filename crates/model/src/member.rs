@@ -12,17 +12,18 @@ use std::time::Duration;
 
 use convoke_agent::config::{ApiDeveloperRole, ApiTools, ApiWire};
 use convoke_agent::event::{Event, EventKind};
-use convoke_agent::redact::Redactor;
+use convoke_agent::id::ThreadId;
+use convoke_agent::thread::{RequestEnd, ThreadStore};
 use convoke_agent::turn::TurnSide;
 use convoke_agent::turn_input::{ResumeHandle, ThreadWriter, TurnInput};
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, AgentTurn, TurnResult, Verdict};
 use convoke_core::Diagnostic;
-use convoke_core::ledger::estimate_tokens;
+use convoke_core::ledger::{Entry, Ledger, Target, estimate_tokens};
+use convoke_redact::Redactor;
 use convoke_thread::config::{Config, DeveloperRole, Machine, Overrides, Provider, Wire};
 use convoke_thread::pack::Pack;
 use convoke_thread::permissions::{ApprovalPolicy, SandboxPolicy};
-use convoke_thread::prompt::Request;
 use convoke_thread::thread::{Setup, Step, Thread, TurnOverrides};
 use convoke_thread::user_input::UserInput;
 use tokio::time::Instant;
@@ -35,9 +36,8 @@ use crate::progress::Progress;
 use crate::project_files::ProjectFiles;
 use crate::redacted;
 use crate::secret::Key;
-use crate::sent::{Recorder, RequestEnd};
+use crate::sent::Recorder;
 use crate::settings::Settings;
-use crate::store::{ThreadId, ThreadStore};
 use crate::tools::Toolbox;
 use crate::turn::Driver;
 
@@ -53,22 +53,8 @@ pub struct Host {
     pub machine: Machine,
     /// The texts and model facts.
     pub pack: Arc<Pack>,
-    /// Where threads are kept; for a caller that keeps them itself, where it does.
+    /// The store of threads; of a caller that writes them itself, the one that it writes to.
     pub store: Arc<dyn ThreadStore>,
-    /// Is shown every request before it is sent.
-    pub observer: Option<Observer>,
-}
-
-/// Something that is shown every request before it is sent.
-pub type Observer = Arc<dyn Fn(&Sent<'_>) + Send + Sync>;
-
-/// A request that is about to be sent.
-#[derive(Debug, Clone, Copy)]
-pub struct Sent<'r> {
-    /// The request.
-    pub request: &'r Request,
-    /// How many bytes of its beginning are those of the request before.
-    pub unchanged_bytes: u64,
 }
 
 /// A model that takes turns.
@@ -209,10 +195,10 @@ impl ModelAgent {
             },
             approval_policy: ApprovalPolicy::Never,
             sandbox_policy: SandboxPolicy::ReadOnly,
-            developer_instructions: turn_input
-                .system
-                .as_deref()
-                .map(|it| redacted::text(key.as_ref(), it)),
+            developer_instructions: turn_input.system.as_deref().map(|system| {
+                let entries = entries_of(turn_input, Target::System);
+                redacted::sourced(key.as_ref(), system, entries, "developer-instructions")
+            }),
             model_overrides,
             ..config
         })
@@ -284,7 +270,7 @@ impl Prepared<'_> {
         }))
         .await;
         let store = &*self.host.store;
-        let mut recorder = Recorder::new(store, &found.id, self.turn_input.turn.clone());
+        let mut recorder = Recorder::new(store, &found.id, self.turn_input.attempt);
         let deadline = Instant::now() + self.turn_input.limits.turn;
         let mut attempt = Attempt { task, found: &found, beforehand: Beforehand::Wise, deadline };
         let (mut ended, mut progress) = self.attempt(attempt, &mut recorder, side).await?;
@@ -336,7 +322,7 @@ impl Prepared<'_> {
                 ThreadId::parse(&handle.session).ok_or_else(|| unknown(&handle.session))?
             }
             (None, Some(own)) => own.clone(),
-            (None, None) => ThreadId::new(),
+            (None, None) => ThreadId::generate(),
         };
         let turn = match (&self.turn_input.keeper, task) {
             (ThreadWriter::Caller { turn }, Task::Answer) => Some(turn.as_str()),
@@ -399,7 +385,6 @@ impl Prepared<'_> {
                 client: &self.client,
                 key: self.key.as_ref(),
                 toolbox: toolbox.as_ref(),
-                observer: self.host.observer.as_ref(),
                 side,
                 recorder: &mut *recorder,
                 progress: &mut progress,
@@ -476,13 +461,21 @@ impl Prepared<'_> {
         let step = match task {
             Task::Compact => thread.begin_compaction(),
             Task::Answer => {
-                let prompt = redacted::text(self.key.as_ref(), &self.turn_input.prompt);
-                let input = UserInput::Text(prompt);
+                let entries = entries_of(self.turn_input, Target::Prompt);
+                let prompt = &self.turn_input.prompt;
+                let prompt = redacted::sourced(self.key.as_ref(), prompt, entries, "user");
+                let input = UserInput::Assembled(prompt);
                 thread.begin_turn(vec![input], &TurnOverrides::default())
             }
         };
         step.map_err(|error| Failure::new(Reason::Usage, error.to_string()))
     }
+}
+
+/// Returns the entries of the team prompt for one of its texts.
+fn entries_of(turn_input: &TurnInput, target: Target) -> Vec<Entry<'static>> {
+    let entries = turn_input.ledger.iter().flat_map(Ledger::entries);
+    entries.filter(|entry| entry.target == target).collect()
 }
 
 /// Tells the user what there is to know.

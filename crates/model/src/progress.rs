@@ -1,6 +1,6 @@
 //! What a turn has come to so far, and how it is stored.
 
-use convoke_agent::turn::ThreadAppend;
+use convoke_agent::thread::{ThreadAppend, ThreadStore, ThreadStoreError};
 use convoke_agent::turn_input::ThreadWriter;
 use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Failure, Reason};
@@ -10,7 +10,6 @@ use convoke_thread::thread::{LastSituation, Thread};
 
 use crate::log::{self, Found, Log};
 use crate::secret::Key;
-use crate::store::{StoreError, ThreadStore};
 use crate::wire::FinishReason;
 
 /// What a turn has come to so far.
@@ -106,7 +105,7 @@ impl Progress {
         keeper: &ThreadWriter,
         store: &dyn ThreadStore,
         key: Option<&Key>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), ThreadStoreError> {
         self.note(thread);
         let told = thread.told();
         if told != self.told {
@@ -123,12 +122,10 @@ impl Progress {
                 key.take_out_of(line);
             }
         }
+        let append = ThreadAppend { thread: found.id.clone(), known: found.known, lines };
         match keeper {
-            ThreadWriter::Agent => store.append(&found.id, found.known, lines).await?,
-            ThreadWriter::Caller { .. } => {
-                let thread = found.id.as_str().to_owned();
-                self.thread_append = Some(ThreadAppend { thread, known: found.known, lines });
-            }
+            ThreadWriter::Agent => store.append_lines(&append).await?,
+            ThreadWriter::Caller { .. } => self.thread_append = Some(append),
         }
         self.stored = true;
         Ok(())
@@ -143,9 +140,9 @@ fn fill_in_compactions(events: &mut [ThreadEvent], thread: &Thread<'_>) {
         match event {
             ThreadEvent::Item(_) => after += 1,
             ThreadEvent::Compacted { history, .. } if history.is_none() => {
-                let items: Vec<_> = thread.history().items().cloned().collect();
-                let left = items.len().saturating_sub(after);
-                *history = Some(items.into_iter().take(left).collect());
+                let entries = thread.history().entries();
+                let left = entries.len().saturating_sub(after);
+                *history = Some(entries[..left].to_vec());
                 // An earlier one of the same batch left what this one has replaced.
                 return;
             }

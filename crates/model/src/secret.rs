@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 
-use convoke_agent::redact::Redactor;
 use convoke_core::variable::{is_variable_name, looks_like_a_key};
+use convoke_redact::Redactor;
 use reqwest::header::HeaderValue;
 
 /// A key, which is never shown.

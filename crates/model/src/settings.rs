@@ -1,10 +1,9 @@
 //! What a member's model is: what the user has configured, and what a team file adds to it.
 
 use convoke_agent::config::{Api, ApiDeveloperRole, ApiTools, ApiWire, Definition};
+use convoke_agent::id::ThreadId;
 use convoke_agent::turn_input::Trust;
 use convoke_team::AgentSettings;
-
-use crate::store::ThreadId;
 
 /// What a model member is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]

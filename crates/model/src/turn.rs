@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use convoke_agent::event::{Event, EventKind, Part};
+use convoke_agent::thread::{RequestMeta, ThreadStoreError};
 use convoke_agent::turn::TurnSide;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_core::Diagnostic;
@@ -15,12 +16,11 @@ use convoke_thread::thread::{
 
 use crate::client::{CallError, CallEvent, Client};
 use crate::diagnostics;
-use crate::member::{Observer, Sent, log_failure};
+use crate::member::log_failure;
 use crate::progress::Progress;
 use crate::redacted;
 use crate::secret::Key;
-use crate::sent::{Recorded, Recorder};
-use crate::store::StoreError;
+use crate::sent::Recorder;
 use crate::tools::{self, ToolOutput, Toolbox};
 use crate::wire::Answer;
 
@@ -34,7 +34,6 @@ pub(crate) struct Driver<'d, 'r> {
     pub client: &'d Client,
     pub key: Option<&'d Key>,
     pub toolbox: Option<&'d Toolbox>,
-    pub observer: Option<&'d Observer>,
     pub side: &'d TurnSide,
     pub recorder: &'d mut Recorder<'r>,
     pub progress: &'d mut Progress,
@@ -137,7 +136,10 @@ impl Driver<'_, '_> {
                     self.recorder.failed(error.to_string()).await.map_err(unstored)?;
                     return Ok(Err(error));
                 }
-                CallEvent::Answered(answer) => {
+                CallEvent::Answered(mut answer) => {
+                    if let Some(key) = self.key {
+                        redacted::answer(key, &mut answer);
+                    }
                     let (usage, model) = (answer.usage, answer.model.clone());
                     self.recorder.answered(usage, model).await.map_err(unstored)?;
                     return Ok(self.answered(request, answer).await);
@@ -150,14 +152,10 @@ impl Driver<'_, '_> {
     /// Keeps a request that is about to be sent, and tells of it.
     async fn record(&mut self, request: &Request) -> Result<(), Failure> {
         let recorded = self.recorder.sending(request).await.map_err(unstored)?;
-        let Recorded { number, purpose, unchanged_bytes, diagnostic } = recorded;
+        let (number, RequestMeta { purpose, bytes, unchanged_bytes, .. }, diagnostic) = recorded;
         if let Some(diagnostic) = diagnostic {
             self.warn(diagnostic).await;
         }
-        if let Some(observer) = self.observer {
-            observer(&Sent { request, unchanged_bytes });
-        }
-        let bytes = request.body.len() as u64;
         self.tell(EventKind::Request { number, purpose, bytes, unchanged_bytes }).await;
         Ok(())
     }
@@ -165,11 +163,8 @@ impl Driver<'_, '_> {
     async fn answered(
         &mut self,
         request: &Request,
-        mut answer: Answer,
+        answer: Answer,
     ) -> Result<ThreadAnswer, CallError> {
-        if let Some(key) = self.key {
-            answer.items.iter_mut().for_each(|item| redacted::item(key, item));
-        }
         let is_compaction = request.purpose == Purpose::Compaction;
         let tokens = self.count(request, &answer).await;
         let said = answer.items.iter().any(|item| item.role().is_some() || item.is_tool_call());
@@ -354,7 +349,7 @@ impl Driver<'_, '_> {
 }
 
 /// What was not kept is not sent.
-fn unstored(error: StoreError) -> Failure {
+fn unstored(error: ThreadStoreError) -> Failure {
     log_failure(&error.into())
 }
 

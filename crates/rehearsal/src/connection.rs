@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use convoke_core::ledger::estimate_tokens;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, PROXY_AUTHENTICATE};
 use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
+use crate::access::{Access, Refused};
 use crate::auxiliary;
 use crate::body::Played;
 use crate::encoding::{self, EncodingError};
@@ -51,7 +53,8 @@ pub(crate) async fn serve(
 #[derive(Debug)]
 pub(crate) struct Shared {
     limits: Limits,
-    address: SocketAddr,
+    access: Access,
+    refused: AtomicUsize,
     started: Instant,
     state: Mutex<State>,
     arrivals: watch::Sender<usize>,
@@ -73,7 +76,8 @@ impl Shared {
     pub fn new(script: Script, limits: Limits, address: SocketAddr) -> Self {
         Self {
             limits,
-            address,
+            access: Access::new(address),
+            refused: AtomicUsize::new(0),
             started: Instant::now(),
             state: Mutex::new(State {
                 playback: Playback::new(script),
@@ -86,6 +90,14 @@ impl Shared {
 
     pub fn limits(&self) -> Limits {
         self.limits
+    }
+
+    pub fn access(&self) -> &Access {
+        &self.access
+    }
+
+    pub fn refused(&self) -> usize {
+        self.refused.load(Ordering::Relaxed)
     }
 
     pub fn requests(&self) -> Vec<Recorded> {
@@ -110,7 +122,11 @@ async fn respond(
     request: Request<Incoming>,
     shared: Arc<Shared>,
 ) -> Result<Response<Played>, Infallible> {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    if let Err(refused) = shared.access.admit(&mut parts) {
+        shared.refused.fetch_add(1, Ordering::Relaxed);
+        return Ok(denial(&parts, refused));
+    }
     let body = match Limited::new(body, shared.limits.body_bytes).collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => {
@@ -188,7 +204,7 @@ impl Shared {
         let fixed = |kind, status, value| {
             (kind, Answered::Fixed { status }, Decision::Fixed(status, value))
         };
-        if let Some(host) = self.elsewhere(parts) {
+        if let Some(host) = self.access.elsewhere(&parts.uri).map(str::to_owned) {
             let message = format!("the rehearsal server lets nothing out, and refused {host}");
             return fixed(Kind::Elsewhere { host }, 403, json!({"error": {"message": message}}));
         }
@@ -214,12 +230,6 @@ impl Shared {
         let kind = Kind::ModelCall(recognised.call.clone());
         let scripted = Scripted { recognised, answer, number, request_bytes: body.len() };
         (kind, answered, Decision::Scripted(Box::new(scripted)))
-    }
-
-    /// Returns the host that a request wants, if it takes this server for a proxy.
-    fn elsewhere(&self, parts: &Parts) -> Option<String> {
-        let authority = parts.uri.authority()?.as_str();
-        (authority != self.address.to_string()).then(|| authority.to_owned())
     }
 }
 
@@ -288,6 +298,16 @@ fn json_response(status: u16, value: &Value) -> Response<Played> {
         StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// Refuses a request that may not be from a client of ours.
+fn denial(parts: &Parts, refused: Refused) -> Response<Played> {
+    let mut response = refusal(parts, refused.status(), refused.to_string());
+    if refused == Refused::ProxySecret {
+        let basic = HeaderValue::from_static("Basic realm=\"convoke\"");
+        response.headers_mut().insert(PROXY_AUTHENTICATE, basic);
+    }
     response
 }
 

@@ -21,6 +21,7 @@
 //! The way of a request: [`server`] accepts, `connection` reads and records it, `wire` says what it
 //! asks for, [`script`] what to answer, and `wire` again puts the answer into the vendor's format.
 
+mod access;
 mod auxiliary;
 mod body;
 mod connection;

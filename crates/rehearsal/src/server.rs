@@ -38,9 +38,21 @@ pub struct Rehearsal {
 }
 
 impl Rehearsal {
-    /// Returns the address, `http://127.0.0.1:PORT`, without a slash at its end.
+    /// Returns the address, `http://127.0.0.1:PORT/SECRET`, without a slash at its end. Requests without
+    /// the secret are refused, and not recorded.
     pub fn base_url(&self) -> String {
-        format!("http://{}", self.address)
+        self.shared.access().base_url()
+    }
+
+    /// Returns the address of the server as a proxy, with the secret. What a client wants from elsewhere is
+    /// refused and recorded.
+    pub fn proxy_url(&self) -> String {
+        self.shared.access().proxy_url()
+    }
+
+    /// Returns how many requests were refused because they lacked the secret, or came from a web page.
+    pub fn refused(&self) -> usize {
+        self.shared.refused()
     }
 
     /// Returns the address that it listens on.

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
 use convoke_rehearsal::script::Condition;
 use convoke_rehearsal::{
     Answer, Answered, End, Kind, Limits, Rehearsal, Reply, Script, Usage, Wire, start, start_with,
@@ -48,13 +49,37 @@ struct Received {
     is_whole: bool,
 }
 
+/// Sends a request as a client would that was given the server's address.
 async fn send(server: &Rehearsal, head: &str, body: &[u8]) -> Received {
+    let address = server.address();
+    let (method, target) = head.split_once(' ').unwrap();
+    let secret = secret(server);
+    let (target, proxy) = if target.starts_with('/') {
+        (format!("/{secret}{target}"), String::new())
+    } else {
+        let login = base64::engine::general_purpose::STANDARD.encode(format!("convoke:{secret}"));
+        (target.to_owned(), format!("proxy-authorization: Basic {login}\r\n"))
+    };
+    let head = format!(
+        "{method} {target} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n{proxy}"
+    );
+    send_as_it_is(server, &head, body).await
+}
+
+/// Returns a path below the server's address.
+fn own_path(server: &Rehearsal, path: &str) -> String {
+    format!("/{}{path}", secret(server))
+}
+
+/// Returns the secret in the server's address.
+fn secret(server: &Rehearsal) -> String {
+    server.base_url().rsplit('/').next().unwrap().to_owned()
+}
+
+async fn send_as_it_is(server: &Rehearsal, head: &str, body: &[u8]) -> Received {
     let mut stream = TcpStream::connect(server.address()).await.unwrap();
     let length = body.len();
-    let head = format!(
-        "{head} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n",
-        server.address()
-    );
+    let head = format!("{head}connection: close\r\ncontent-length: {length}\r\n\r\n");
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.write_all(body).await.unwrap();
     let mut bytes = Vec::new();
@@ -200,7 +225,9 @@ async fn a_hanging_answer_sends_its_beginning_and_ends_with_the_server() {
     let mut stream = TcpStream::connect(server.address()).await.unwrap();
     let body = r#"{"stream":true}"#;
     let request = format!(
-        "POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}",
+        "POST {} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        own_path(&server, "/v1/messages"),
+        server.address(),
         body.len()
     );
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -223,10 +250,13 @@ async fn shutdown_lets_an_answer_under_way_end() {
     let limits = Limits { grace: PATIENCE, ..Limits::default() };
     let server = start_with(Script::new([reply.into()]), limits).await.unwrap();
     let address = server.address();
+    let path = own_path(&server, "/v1/messages");
     let reading = tokio::spawn(async move {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        let request =
-            "POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 15\r\n\r\n{\"stream\":true}";
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n\
+             content-length: 15\r\n\r\n{{\"stream\":true}}"
+        );
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).await.unwrap();
@@ -244,14 +274,13 @@ async fn a_request_is_kept_to_the_byte_and_its_secrets_are_not() {
     let mut text = "é世👋\"\\\u{0}".repeat(50_000);
     text.push_str("/compact @/etc/hostname");
     let body = format!("{{\"model\": \"m\",\n \"x\": {}}}", json!(text));
-    let head = "POST /v1/messages?key=hunter2&beta=true HTTP/1.1\r\nx-api-key: hunter2\r\n\
-                authorization: Bearer hunter2\r\nx-session-token: hunter2\r\nx-app: cli\r\nhost: x\r\n\
-                connection: close";
-    let mut stream = TcpStream::connect(server.address()).await.unwrap();
-    let head = format!("{head}\r\ncontent-length: {}\r\n\r\n", body.len());
-    stream.write_all(head.as_bytes()).await.unwrap();
-    stream.write_all(body.as_bytes()).await.unwrap();
-    stream.read_to_end(&mut Vec::new()).await.unwrap();
+    let head = format!(
+        "POST {} HTTP/1.1\r\nx-api-key: hunter2\r\nauthorization: Bearer hunter2\r\n\
+         x-session-token: hunter2\r\nx-app: cli\r\nhost: {}\r\ncontent-type: application/json\r\n",
+        own_path(&server, "/v1/messages?key=hunter2&beta=true"),
+        server.address()
+    );
+    send_as_it_is(&server, &head, body.as_bytes()).await;
 
     let requests = server.shutdown().await;
     let request = &requests[0];
@@ -414,7 +443,10 @@ async fn a_client_that_waits_to_be_asked_for_its_body_is_asked() {
     let (path, body) = call(Wire::Messages, false);
     let body = body.to_string();
     let head = format!(
-        "POST {path} HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+        "POST {} HTTP/1.1\r\nhost: {}\r\nexpect: 100-continue\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        own_path(&server, &path),
+        server.address(),
         body.len()
     );
     stream.write_all(head.as_bytes()).await.unwrap();
@@ -432,14 +464,16 @@ async fn a_client_that_waits_to_be_asked_for_its_body_is_asked() {
 async fn one_connection_carries_many_calls_and_many_connections_their_own() {
     let server = start(Script::default()).await.unwrap();
     let address = server.address();
-    let clients = (0..20).map(|_| async move {
+    let secret = secret(&server);
+    let clients = (0..20).map(|_| secret.clone()).map(|secret| async move {
         let mut stream = TcpStream::connect(address).await.unwrap();
         for wire in WIRES {
             let (path, body) = call(wire, false);
             let body = body.to_string();
             let length = body.len();
             let request = format!(
-                "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}"
+                "POST /{secret}{path} HTTP/1.1\r\nhost: {address}\r\n\
+                 content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
             );
             stream.write_all(request.as_bytes()).await.unwrap();
             let mut head = Vec::new();
@@ -481,8 +515,89 @@ async fn the_server_listens_on_the_loopback_interface_and_stops_when_dropped() {
     let server = start(Script::default()).await.unwrap();
     let address = server.address();
     assert!(address.ip().is_loopback());
-    assert_eq!(server.base_url(), format!("http://{address}"));
+    let secret = secret(&server);
+    assert_eq!(server.base_url(), format!("http://{address}/{secret}"));
+    assert_eq!(server.proxy_url(), format!("http://convoke:{secret}@{address}"));
+    assert!(secret.len() == 32 && secret.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let another = start(Script::default()).await.unwrap();
+    assert!(!another.base_url().ends_with(&secret));
     drop(server);
     let refused = async { while TcpStream::connect(address).await.is_ok() {} };
     tokio::time::timeout(PATIENCE, refused).await.unwrap();
+}
+
+/// Any page that a browser shows can send requests to a port of this machine.
+#[tokio::test]
+async fn nobody_can_plant_a_request_without_the_address() {
+    let server = start(Script::default()).await.unwrap();
+    let (address, secret) = (server.address(), secret(&server));
+    let own = format!("host: {address}\r\n");
+    let json = "content-type: application/json\r\n";
+    let body = json!({"model": "m", "messages": [{"role": "user", "content": "planted"}]});
+    let foreign = "Basic Y29udm9rZTpndWVzc2Vk";
+    for (head, status) in [
+        (format!("POST /v1/messages HTTP/1.1\r\n{own}{json}"), 404),
+        (format!("POST /{secret}x/v1/messages HTTP/1.1\r\n{own}{json}"), 404),
+        (format!("POST /{} HTTP/1.1\r\n{own}{json}", "0".repeat(32)), 404),
+        (format!("POST http://{address}/v1/messages HTTP/1.1\r\n{own}{json}"), 404),
+        // DNS can make a foreign name lead here.
+        (
+            format!(
+                "POST /{secret}/v1/messages HTTP/1.1\r\nhost: evil.example:{}\r\n{json}",
+                address.port()
+            ),
+            403,
+        ),
+        (format!("POST /{secret}/v1/messages HTTP/1.1\r\nhost: {}\r\n{json}", address.ip()), 403),
+        (format!("POST /{secret}/v1/messages HTTP/1.1\r\n{json}"), 403),
+        (
+            format!(
+                "POST /{secret}/v1/messages HTTP/1.1\r\n{own}{json}origin: https://evil.example\r\n"
+            ),
+            403,
+        ),
+        (format!("POST /{secret}/v1/messages HTTP/1.1\r\n{own}{json}origin: null\r\n"), 403),
+        (
+            format!(
+                "OPTIONS /{secret}/v1/messages HTTP/1.1\r\n{own}origin: https://evil.example\r\n"
+            ),
+            403,
+        ),
+        (
+            format!(
+                "POST /{secret}/v1/messages HTTP/1.1\r\n{own}content-type: text/plain;charset=UTF-8\r\n"
+            ),
+            415,
+        ),
+        (
+            format!(
+                "POST /{secret}/v1/messages HTTP/1.1\r\n{own}content-type: multipart/form-data; boundary=x\r\n"
+            ),
+            415,
+        ),
+        (format!("POST /{secret}/v1/messages HTTP/1.1\r\n{own}"), 415),
+        (
+            format!("POST http://example.com/v1/messages HTTP/1.1\r\nhost: example.com\r\n{json}"),
+            407,
+        ),
+        (
+            format!(
+                "CONNECT example.com:443 HTTP/1.1\r\nhost: example.com:443\r\nproxy-authorization: {foreign}\r\n"
+            ),
+            407,
+        ),
+    ] {
+        let received = send_as_it_is(&server, &head, body.to_string().as_bytes()).await;
+        assert_eq!(received.status, status, "{head}");
+        assert!(!received.head.to_ascii_lowercase().contains("access-control"), "{head}");
+    }
+    assert_eq!((server.requests().len(), server.refused()), (0, 15));
+
+    for path in ["", "/", "?x=1", "/v1/messages"] {
+        let head = format!("POST /{secret}{path} HTTP/1.1\r\n{own}{json}");
+        send_as_it_is(&server, &head, body.to_string().as_bytes()).await;
+    }
+    let targets: Vec<String> =
+        server.requests().into_iter().map(|request| request.target).collect();
+    assert_eq!(targets, ["/", "/", "/?x=1", "/v1/messages"]);
 }

@@ -129,7 +129,6 @@ async fn fill(store: &SqliteStore, messages: u64) -> SessionId {
             attempts: Vec::new(),
             progress: Vec::new(),
             threads: Vec::new(),
-            requests: Vec::new(),
             state: State {
                 last_message: MessageNumber(last),
                 next_message_id: last + 1,

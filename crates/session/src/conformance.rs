@@ -14,6 +14,7 @@ use crate::progress::Progress;
 use crate::store::{Holder, Store, StoreError};
 use crate::turn::TurnState;
 
+pub use self::requests::request;
 use self::rows::attempt;
 pub use self::rows::{commit, message, new_session, turn};
 

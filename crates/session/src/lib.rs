@@ -12,7 +12,6 @@ pub mod coordinator;
 pub mod diagnostics;
 pub mod diff;
 pub mod event;
-pub mod id;
 pub mod progress;
 pub mod prompt;
 pub mod replay;
@@ -25,14 +24,16 @@ pub mod thread;
 pub mod transfer;
 pub mod turn;
 
+pub use convoke_agent::id;
+
 pub use content::{Content, ContentHash, ContentRef};
 pub use coordinator::{
     Controls, Coordinator, CoordinatorError, MemberAgent, PersonMessage, TeamAgents,
 };
-pub use event::{Event, StopReason};
-pub use id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
+pub use event::{SessionEvent, SessionEventKind, StopReason};
+pub use id::{AttemptRef, Head, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 pub use roster::Roster;
 pub use session::{NewSession, NumberedMessage, Rehearsal, Session, State, Summary};
 pub use store::sqlite::SqliteStore;
 pub use store::{Commit, Store, StoreError};
-pub use turn::{Attempt, Ended, Turn, TurnState};
+pub use turn::{Attempt, AttemptResult, Turn, TurnState};

@@ -16,7 +16,7 @@ use crate::content::Content;
 use crate::diagnostics;
 use crate::id::{Millis, SessionId, TurnId};
 use crate::store::{Store, StoreError};
-use crate::turn::{Attempt, Ended};
+use crate::turn::{Attempt, AttemptResult};
 
 /// The bytes of a turn's events that are stored.
 const MOST_EVENT_BYTES: usize = 16 << 20;
@@ -101,8 +101,8 @@ impl EventLog {
         batch
     }
 
-    /// Makes an outcome of what was seen of a turn that nobody waits for any longer.
-    pub(crate) fn outcome(&self, verdict: Verdict) -> TurnResult {
+    /// Returns the result of a turn that was abandoned, from the events so far.
+    pub(crate) fn result(&self, verdict: Verdict) -> TurnResult {
         let mut reply = self.said.clone();
         add_paragraph(&mut reply, &self.pieces);
         TurnResult { reply, ..TurnResult::new(verdict) }
@@ -151,8 +151,8 @@ impl SoFar {
     }
 }
 
-/// Ends an attempt that was under way when its process died, with what is stored of it; its texts go to
-/// `contents`. One that has ended is left as it is.
+/// Ends an attempt that was interrupted by a crash, with the events that are stored of it; its texts are
+/// added to `contents`. An attempt that has ended is not changed.
 pub(crate) async fn interrupt(
     store: &impl Store,
     session: SessionId,
@@ -165,26 +165,9 @@ pub(crate) async fn interrupt(
     }
     let batches = store.progress(session, attempt.turn, attempt.number).await?;
     let SoFar { said, events } = SoFar::read(&batches);
-    let mut keep = |text: String| {
-        (!text.is_empty()).then(|| {
-            contents.push(Content::new(text));
-            contents.last().map(Content::reference)
-        })?
-    };
-    attempt.ended = Some(Ended {
-        at,
-        verdict: Verdict::Failed(Failure::new(
-            Reason::Incomplete,
-            "Convoke itself was ended during this attempt",
-        )),
-        partial: keep(said),
-        events: keep(events),
-        usage: None,
-        cost_usd: None,
-        model: None,
-        resume: None,
-        diagnostics: Value::Array(Vec::new()),
-    });
+    let failure = Failure::new(Reason::Incomplete, "Convoke was interrupted during this attempt");
+    let result = TurnResult { reply: said, ..TurnResult::failed(failure) };
+    attempt.ended = Some(AttemptResult::new(at, result, &events, contents));
     Ok(())
 }
 
@@ -242,7 +225,7 @@ mod tests {
                 }
             }
             batches += &log.next_batch();
-            let said = log.outcome(Verdict::Cancelled).reply;
+            let said = log.result(Verdict::Cancelled).reply;
             let (events, _) = log.finish();
             assert_eq!(SoFar::read(&batches), SoFar { said, events }, "{pattern:b}");
         }
@@ -263,7 +246,7 @@ mod tests {
             log.add(&tool());
             batches += &log.next_batch();
         }
-        let said = log.outcome(Verdict::Cancelled).reply;
+        let said = log.result(Verdict::Cancelled).reply;
         assert_eq!(said.len(), 3 * (6 << 20) + 4);
         let (events, cut) = log.finish();
         assert_eq!(cut.unwrap().count, Some(1));

@@ -23,11 +23,12 @@ use convoke_core::Diagnostic;
 pub use self::claude::TAIL as CLAUDE_TAIL;
 pub(crate) use self::gemini::without_comments;
 pub use self::stand_in::{Script, StandIn, Step};
+use convoke_redact::Redactor;
+
 use crate::config::{Definition, Kind, is_option};
 use crate::diagnostics;
 use crate::process::guardian::Guardian;
-use crate::process::{self, Dialogue, Launch};
-use crate::redact::Redactor;
+use crate::process::{self, Dialogue, Launch, PrivateDir};
 use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
 use crate::turn_input::{Permissions, ResumeHandle, TurnInput};
 use crate::verdict::{Failure, Reason, Verdict};
@@ -184,7 +185,7 @@ impl CliAgent {
         turn_input: &TurnInput,
         side: &TurnSide,
     ) -> Result<TurnResult, Failure> {
-        let private = process::private_dir(&self.host.temp_root).map_err(|error| {
+        let private = PrivateDir::create(&self.host.temp_root).map_err(|error| {
             let root = self.host.temp_root.display();
             start_failure(format!("cannot make a directory in `{root}`: {error}"))
         })?;
@@ -261,7 +262,7 @@ async fn complete(
         result.diagnostics.push(anew);
     }
     for diagnostic in &mut result.diagnostics {
-        side.redactor().redact_diagnostic(diagnostic);
+        side.redactor().redact_in_place(&mut diagnostic.message);
     }
     // The count of a new session starts at zero.
     let resumed = turn_input

@@ -1,11 +1,11 @@
 //! The stand-in: an agent that needs no program, so that everything can be rehearsed.
 
+use convoke_redact::Redactor;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::event::{Event, EventKind, Part};
-use crate::redact::Redactor;
 use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
 use crate::turn_input::{ResumeHandle, TurnInput};
 use crate::usage::Usage;

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -22,7 +21,6 @@ use crate::verdict::Exit;
 const START_LIMIT: Duration = Duration::from_mins(1);
 /// How often what a killed guardian left is looked for.
 const MARKED_ROUNDS: usize = 200;
-const PREFIX: &str = "convoke-";
 
 /// A child could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -44,17 +42,6 @@ pub enum StartError {
     /// The guardian did not report in time, or ended.
     #[error("the guardian process did not report")]
     Silent,
-}
-
-/// Creates a directory for one turn, which only this user can read.
-pub fn private_dir(root: &Path) -> io::Result<tempfile::TempDir> {
-    let owner_only = std::fs::Permissions::from_mode(0o700);
-    tempfile::Builder::new().prefix(PREFIX).permissions(owner_only).tempdir_in(root)
-}
-
-/// Returns whether a directory is one of ours, which may be removed.
-pub fn is_private_dir(dir: &Path) -> bool {
-    dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PREFIX))
 }
 
 /// A child that a guardian holds. When this is dropped, the guardian ends the child.
@@ -181,13 +168,11 @@ impl GuardedChild {
 }
 
 impl GuardedChild {
-    /// Ends what carries the mark of this turn: the private directory in its environment.
+    /// Ends what has the private directory of this turn in its environment.
     async fn end_marked(&self) -> u64 {
-        let mut mark = b"TMPDIR=".to_vec();
-        mark.extend_from_slice(self.private_dir.as_os_str().as_encoded_bytes());
         let mut ended = BTreeSet::new();
         for _ in 0..MARKED_ROUNDS {
-            let marked = platform::with_variable(&mark);
+            let marked = platform::using(&self.private_dir);
             if marked.is_empty() {
                 break;
             }
@@ -217,17 +202,4 @@ fn take_pipes(guardian: &mut Child) -> Option<Pipes> {
         stdout: guardian.stdout.take()?,
         stderr: guardian.stderr.take()?,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_private_directory_is_for_this_user_alone() {
-        let root = tempfile::tempdir().unwrap();
-        let dir = private_dir(root.path()).unwrap();
-        assert!(is_private_dir(dir.path()) && !is_private_dir(root.path()));
-        assert_eq!(dir.path().metadata().unwrap().permissions().mode() & 0o777, 0o700);
-    }
 }

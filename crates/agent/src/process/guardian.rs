@@ -211,7 +211,7 @@ fn sweep(agent: Pid, exit: &mut Option<ExitStatus>) -> usize {
 
 /// Removes the turn's directory, which Convoke can no longer do.
 fn remove_private_dir(socket: &Path) {
-    if let Some(dir) = socket.parent().filter(|dir| super::guarded_child::is_private_dir(dir)) {
+    if let Some(dir) = socket.parent().filter(|dir| super::private_dir::is_private_dir(dir)) {
         let _ = std::fs::remove_dir_all(dir);
     }
 }

@@ -1,9 +1,11 @@
 //! Linux: orphans come to the guardian, and `/proc` says who descends from whom.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
@@ -78,14 +80,18 @@ pub fn wait_for_end(child: Pid) -> Option<ExitStatus> {
     }
 }
 
-/// Returns every process of this user whose environment holds `variable`: what a guardian that was
-/// itself killed can no longer end.
-pub fn with_variable(variable: &[u8]) -> Vec<Pid> {
-    let has_variable = |pid: &i32| {
-        let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environ.split(|&byte| byte == 0).any(|one| one == variable)
+/// Returns every process of this user whose temporary directory is this one, or lies below it: what a
+/// guardian that was itself killed can no longer end.
+pub fn using(private_dir: &Path) -> Vec<Pid> {
+    let is_within = |variable: &[u8]| {
+        let value = variable.strip_prefix(b"TMPDIR=").map(OsStr::from_bytes);
+        value.is_some_and(|value| Path::new(value).starts_with(private_dir))
     };
-    all_pids().filter(has_variable).map(Pid::from_raw).collect()
+    let uses = |pid: &i32| {
+        let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environ.split(|&byte| byte == 0).any(is_within)
+    };
+    all_pids().filter(uses).map(Pid::from_raw).collect()
 }
 
 fn all_pids() -> impl Iterator<Item = i32> {

@@ -9,12 +9,14 @@ pub mod guardian;
 #[cfg_attr(target_os = "linux", path = "linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "portable.rs")]
 mod platform;
+mod private_dir;
 mod supervise;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-pub use self::guarded_child::{StartError, private_dir};
+pub use self::guarded_child::StartError;
+pub use self::private_dir::PrivateDir;
 pub use self::supervise::supervise;
 use crate::stream::{Sink, TurnPhase};
 use crate::turn::TurnResult;

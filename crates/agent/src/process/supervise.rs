@@ -13,9 +13,11 @@ use super::event_budget::EventBudget;
 use super::guarded_child::{ChildEnd, GuardedChild, Pipes, StartError};
 use super::guardian::Guardian;
 use super::{Dialogue, Input, Launch};
+use convoke_redact::Redactor;
+
 use crate::diagnostics;
 use crate::event::{Event, EventKind};
-use crate::redact::Redactor;
+use crate::redaction::redact_notice;
 use crate::stream::lines::{Line, Lines};
 use crate::stream::{Sink, TurnPhase, reason_in_words};
 use crate::turn::{TurnResult, TurnSide};
@@ -215,7 +217,7 @@ impl<'d> Watch<'d> {
             let cause = hopeless_retry(&event.kind, retries, left.min(LONGEST_WAIT));
             self.stop = self.stop.or(cause);
             if let Some(event) = self.events.admit(event) {
-                self.waiting.push_back(self.redactor.redact_notice(event.into_owned()));
+                self.waiting.push_back(redact_notice(event.into_owned(), self.redactor));
             }
         })
     }

@@ -4,8 +4,8 @@ use std::io::{Write as _, stdout};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use convoke_agent::redact::is_secret_name;
 use convoke_agent::turn_input::Trust;
+use convoke_redact::is_secret_name;
 use serde_json::json;
 
 use crate::conversation::home::Home;

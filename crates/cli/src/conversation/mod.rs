@@ -18,10 +18,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use convoke_agent::config::Kind;
+use convoke_agent::id::ThreadId;
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
 use convoke_inspect::HostEnvironment;
-use convoke_model::{ModelAgent, ThreadId};
+use convoke_model::ModelAgent;
 use convoke_session::coordinator::Observer;
 use convoke_session::{
     Coordinator, MemberName, MessageNumber, Millis, NewSession, Rehearsal, Session, SessionId,

@@ -8,12 +8,12 @@ use anyhow::Context as _;
 use convoke_agent::Vendor;
 use convoke_agent::adapter::Host;
 use convoke_agent::config::Kind;
-use convoke_agent::endpoint;
+use convoke_agent::endpoint::{self, ModelServer};
+use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
 use convoke_inspect::HostEnvironment;
 use convoke_rehearsal::{Answer, PartKind, Rehearsal, RequestParts, Script, start};
 use convoke_session::MemberName;
-use tempfile::TempDir;
 
 /// The members whose programs talk to a server of ours.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ struct Actor {
     /// How many calls were looked at.
     seen: usize,
     /// Removed with the stage.
-    _home: TempDir,
+    _home: PrivateDir,
 }
 
 /// The texts of one call, as they reached the server.
@@ -52,16 +52,15 @@ impl RehearsalServers {
         host_environment: &HostEnvironment,
         state_dir: PathBuf,
     ) -> anyhow::Result<Host> {
-        let home = tempfile::Builder::new()
-            .prefix("convoke-rehearsal-")
-            .tempdir()
-            .context("cannot make a private home")?;
+        let home =
+            PrivateDir::create(&std::env::temp_dir()).context("cannot make a private home")?;
         let server = start(Script::new(lines.into_iter().map(Answer::say))).await?;
         let address = server.base_url();
         endpoint::configure(vendor, &address, home.path())?;
         let kept = host_environment.environment.iter().filter(|(name, _)| endpoint::is_kept(name));
         let kept = kept.map(|(name, value)| (name.clone(), value.clone()));
-        let own = endpoint::environment(vendor, &address, home.path());
+        let model_server = ModelServer { base_url: &address, proxy_url: &server.proxy_url() };
+        let own = endpoint::environment(vendor, model_server, home.path());
         let own = own.into_iter().map(|(name, value)| (OsString::from(name), value));
         let host = Host {
             guardian: Guardian::this_program().context("cannot find this program")?,

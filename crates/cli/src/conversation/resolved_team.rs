@@ -9,11 +9,12 @@ use anyhow::Context as _;
 use convoke_agent::Agent;
 use convoke_agent::adapter::{Host, Script, StandIn, agent};
 use convoke_agent::config::Kind;
+use convoke_agent::id::ThreadId;
 use convoke_agent::process::guardian::Guardian;
-use convoke_agent::redact::Redactor;
 use convoke_core::Diagnostic;
 use convoke_inspect::HostEnvironment;
-use convoke_model::{ModelAgent, Settings, ThreadId};
+use convoke_model::{ModelAgent, Settings};
+use convoke_redact::Redactor;
 use convoke_session::prompt::InstructionFile;
 use convoke_session::{MemberAgent, MemberName, SessionId, SqliteStore, TeamAgents};
 use convoke_team::{AgentSettings, MemberKind, Team};
@@ -26,7 +27,6 @@ use super::{AgentBackend, sample};
 use crate::diagnostics::own;
 use crate::machine;
 use crate::outcome::UsageError;
-use crate::threads::StoredThreads;
 
 /// The time that a stand-in takes for a word of the sample, so that it can be followed.
 const PACE: Duration = Duration::from_millis(10);
@@ -160,15 +160,14 @@ impl AgentResolver<'_> {
             env: self.environment(),
             machine: machine::of_process(self.home.configuration.clone(), None)?,
             pack: Arc::new(convoke_packs::convoke()?),
-            store: Arc::new(StoredThreads(self.store.clone())),
-            observer: None,
+            store: Arc::new(self.store.clone()),
         };
         Ok(ModelAgent::new(settings, host))
     }
 
     /// Returns the thread of a model in this session.
     pub(super) fn thread_of(&self, name: &MemberName) -> ThreadId {
-        ThreadId::of_member(&self.session.to_string(), name.as_str())
+        ThreadId::of_member(self.session, name.as_str())
     }
 
     /// Returns the model that a name of the team means.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use convoke_agent::redact::is_secret_name;
+use convoke_redact::is_secret_name;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

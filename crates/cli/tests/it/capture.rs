@@ -6,11 +6,18 @@ use crate::context::TestContext;
 
 /// Sends `body.json` as Codex would, once for each word in `calls`, after it has tried other hosts.
 const FAKE: &str = r#"#!/bin/bash
+if [ "$1" = --version ]; then
+    if [ -e "$0.version" ]; then (env; pwd) >"$0.version"; echo 0.98.7; fi
+    exit
+fi
 url=${OPENAI_BASE_URL#http://}
 host=${url%%/*}
+login=${HTTPS_PROXY#http://}
+login=$(printf %s "${login%@*}" | base64 -w0)
 send() {
     exec 3<>"/dev/tcp/${host%:*}/${host#*:}"
-    printf "$1 HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: $(wc -c <"$2")\r\n\r\n" >&3
+    printf "$1 HTTP/1.1\r\nhost: $host\r\nproxy-authorization: Basic $login\r\nconnection: close\r\n" >&3
+    printf "content-type: application/json\r\ncontent-length: $(wc -c <"$2")\r\n\r\n" >&3
     cat "$2" >&3
     cat <&3 >/dev/null
     exec 3>&-
@@ -18,7 +25,7 @@ send() {
 for target in $(cat elsewhere 2>/dev/null); do send "CONNECT $target" /dev/null; done
 if [ -e silent ]; then echo "I would rather not" >&2; exit 7; fi
 if [ -e slow ]; then sleep 60; fi
-send "POST /v1/responses" "${BODY:-body.json}"
+send "POST /${url#*/}/responses" "${BODY:-body.json}"
 "#;
 
 fn body(prompt: &str, tools: &[&str]) -> String {
@@ -97,6 +104,26 @@ fn two_saved_captures_are_compared_by_part() {
     let saved = std::fs::read(context.path().join("before/request-1.body")).expect("a body");
     let sent = std::fs::read(context.path().join("body.json")).expect("a body");
     assert_eq!(saved, sent);
+    let mode = |path: &str| {
+        use std::os::unix::fs::PermissionsExt;
+        let metadata = context.path().join(path).metadata().expect("it was saved");
+        metadata.permissions().mode() & 0o777
+    };
+    let modes = ["before", "before/capture.json", "before/request-1.body"].map(mode);
+    assert_eq!(modes, [0o700, 0o600, 0o600]);
+}
+
+#[test]
+fn the_version_is_asked_for_as_cut_off_as_the_run() {
+    let context = context().env("HUNTER", "2").file("bin/codex.version", "");
+    let output = context.output(&capture(&["--json"]), b"");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["agentVersion"], "0.98.7");
+    assert_eq!(report["requests"].as_array().expect("requests").len(), 1);
+    let bin = context.path().join("bin/codex.version");
+    let seen = std::fs::read_to_string(bin).expect("it was asked");
+    assert!(seen.contains("\nHTTPS_PROXY=http://convoke:"), "{seen}");
+    assert!(!seen.contains("HUNTER") && !seen.contains("/home\n"), "{seen}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Entry, Ledger, Rule, Source, State, Target, estimate_tokens};
+use super::{ENVELOPE, Entry, Ledger, Rule, Source, State, Target, estimate_tokens};
 
 /// Whether the table is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,12 +185,19 @@ fn share(bytes: u64, full: u64) -> u64 {
     u64::try_from(share).unwrap_or(BAR).min(BAR)
 }
 
-/// Gathers entries into lines: what Convoke wrote in a section becomes one line, and so do the dropped
-/// messages when there are many.
+/// Gathers entries into lines: the texts of Convoke in a section become one line, and so do the dropped
+/// messages when there are many, and all of the envelope.
 fn lines(ledger: &Ledger<'_>) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
+    let mut envelope: Option<Line> = None;
     let mut dropped = 0;
     for entry in ledger.entries() {
+        if entry.section == ENVELOPE {
+            let all =
+                envelope.get_or_insert_with(|| Line { kept: 0, ..line(&entry, String::new()) });
+            all.kept += entry.kept_bytes();
+            continue;
+        }
         let what = describe(&entry.source);
         let same_place =
             |line: &Line| line.target == entry.target && line.section == *entry.section;
@@ -209,11 +216,12 @@ fn lines(ledger: &Ledger<'_>) -> Vec<Line> {
             && let Some(line) =
                 lines.iter_mut().rev().take_while(|line| same_place(line)).find(|l| l.what == FRAME)
         {
-            line.kept += entry.kept_bytes;
+            line.kept += entry.kept_bytes();
             continue;
         }
         lines.push(line(&entry, if frame { FRAME.to_owned() } else { what }));
     }
+    lines.extend(envelope);
     lines
 }
 
@@ -226,12 +234,11 @@ fn line(entry: &Entry<'_>, what: String) -> Line {
         section: entry.section.to_string(),
         what,
         state: entry.state(),
-        kept: entry.kept_bytes,
+        kept: entry.kept_bytes(),
         cut: entry.cut_bytes,
         remark: match (entry.state(), &entry.rule) {
-            (State::Kept, Rule::FromThread) | (State::Cut | State::Dropped, _) => {
-                entry.rule.to_string()
-            }
+            (State::Kept, Rule::FromThread | Rule::Recognised)
+            | (State::Cut | State::Dropped, _) => entry.rule.to_string(),
             (State::Kept, _) => String::new(),
         },
     }
@@ -239,12 +246,20 @@ fn line(entry: &Entry<'_>, what: String) -> Line {
 
 fn describe(source: &Source<'_>) -> String {
     match source {
-        Source::Message { id: Some(id), .. } => id.to_string(),
+        Source::Message { id: Some(id), .. }
+        | Source::Tool { call: Some(id), .. }
+        | Source::Model { id: Some(id), .. } => id.to_string(),
         Source::Message { id: None, index: Some(index) } => format!("message {index}"),
         Source::Message { id: None, index: None } => "the message".to_owned(),
         Source::File { path, lines: None } => path.to_string(),
         Source::File { path, lines: Some((first, last)) } => format!("{path}:{first}-{last}"),
         Source::Setting { name } => name.to_string(),
-        Source::Convoke { what } => what.to_string(),
+        Source::Convoke { what } | Source::Program { what } => what.to_string(),
+        Source::Tool { index: Some(index), .. } => format!("output {index}"),
+        Source::Model { index: Some(index), .. } => format!("answer {index}"),
+        Source::History { index: Some(index) } => format!("item {index}"),
+        Source::Tool { .. } => "an output".to_owned(),
+        Source::Model { .. } => "an answer".to_owned(),
+        Source::History { .. } => "the history".to_owned(),
     }
 }

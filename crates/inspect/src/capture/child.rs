@@ -45,19 +45,19 @@ pub enum Ended {
 /// The output is shown to nobody, and kept only to tell what went wrong.
 const OUTPUT_KEPT: usize = 64 << 10;
 
-pub(super) async fn run(child: Child<'_>, guardian: Guardian) -> Ended {
+pub(super) async fn run(child: &Child<'_>, guardian: &Guardian) -> Ended {
     let definition = Definition {
         command: Some(child.program.to_owned()),
-        args: child.arguments,
+        args: child.arguments.clone(),
         ..Definition::built_in(Kind::Plain)
     };
     let host = Host {
-        guardian,
-        env: child.environment,
+        guardian: guardian.clone(),
+        env: child.environment.clone(),
         temp_root: child.temporary.to_owned(),
         state_dir: child.temporary.to_owned(),
     };
-    let mut turn_input = TurnInput::new(child.stdin, child.cwd);
+    let mut turn_input = TurnInput::new(child.stdin.clone(), child.cwd);
     turn_input.limits.turn = child.patience;
     turn_input.limits.silence = child.patience;
     turn_input.limits.reply_bytes = OUTPUT_KEPT;

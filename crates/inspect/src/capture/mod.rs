@@ -9,14 +9,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use convoke_agent::Vendor;
-use convoke_agent::endpoint::{self, EndpointError};
+use convoke_agent::endpoint::{self, EndpointError, ModelServer};
+use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
 use convoke_core::Diagnostic;
 use convoke_rehearsal::{Kind, Recorded, Script, StartError, start};
 
 use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
-use crate::installed::Installed;
+use crate::installed::{Installed, version_in};
 
 mod account;
 mod child;
@@ -83,8 +84,7 @@ pub async fn capture(
     let vendor = order.vendor.or_else(|| Vendor::of(&path));
     let vendor = vendor.ok_or_else(|| CaptureError::Unknown(path.clone()))?;
 
-    let home = tempfile::Builder::new().prefix("convoke-").tempdir();
-    let home = home.map_err(CaptureError::Home)?;
+    let home = PrivateDir::create(&std::env::temp_dir()).map_err(CaptureError::Home)?;
     if let Some(from) = &order.configuration_from {
         home::copy_configuration(vendor, from, home.path())?;
     }
@@ -97,8 +97,9 @@ pub async fn capture(
 
     let arguments = endpoint::headless(vendor, arguments);
     let arguments = arguments.iter().map(as_text).collect::<Result<Vec<_>, _>>()?;
-    let environment = environment(vendor, &server.base_url(), home.path(), host_environment);
-    let child = child::Child {
+    let model_server = ModelServer { base_url: &server.base_url(), proxy_url: &server.proxy_url() };
+    let environment = environment(vendor, model_server, home.path(), host_environment);
+    let run = child::Child {
         program: &as_text(&path.clone().into())?,
         arguments: arguments.clone(),
         environment: environment.into_iter().chain(order.environment).collect(),
@@ -107,9 +108,20 @@ pub async fn capture(
         stdin: order.stdin.clone(),
         patience: order.patience,
     };
-    let ended = child::run(child, order.guardian).await;
+    let ended = child::run(&run, &order.guardian).await;
+    let requests = server.requests();
 
-    let requests = server.shutdown().await;
+    // Asked under the same conditions as the run, which end with the server.
+    let mut program = Installed::on_disk(&path, vendor);
+    let was_stopped = matches!(ended, Ended::TimedOut | Ended::Interrupted);
+    if program.version.is_none() && !was_stopped {
+        let arguments = vec!["--version".to_owned()];
+        let question = child::Child { arguments, cwd: home.path(), stdin: String::new(), ..run };
+        if let Ended::Done { output } = child::run(&question, &order.guardian).await {
+            program.version = version_in(&output);
+        }
+    }
+    server.shutdown().await;
     let given = ownership::Given {
         arguments: &arguments,
         stdin: &order.stdin,
@@ -119,7 +131,7 @@ pub async fn capture(
     let yours = ownership::candidates(&given, vendor, &requests, home.path());
     let words = std::iter::once(as_text(name)?).chain(arguments);
     Ok(Capture {
-        program: Installed::at(&path, vendor, host_environment),
+        program,
         command: words.collect(),
         cwd: host_environment.cwd.clone(),
         home: home.path().to_owned(),
@@ -136,14 +148,14 @@ fn as_text(word: &OsString) -> Result<String, CaptureError> {
 
 fn environment(
     vendor: Vendor,
-    base_url: &str,
+    server: ModelServer<'_>,
     home: &Path,
     host_environment: &HostEnvironment,
 ) -> Vec<(OsString, OsString)> {
     let kept = host_environment.environment.iter();
     let kept = kept.filter(|(name, _)| endpoint::is_kept(name));
     let kept = kept.map(|(name, value)| (name.clone(), value.clone()));
-    let own = endpoint::environment(vendor, base_url, home).into_iter();
+    let own = endpoint::environment(vendor, server, home).into_iter();
     kept.chain(own.map(|(name, value)| (name.into(), value))).collect()
 }
 

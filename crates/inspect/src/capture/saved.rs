@@ -2,6 +2,9 @@
 //!
 //! The format has a version; a reader refuses one that it does not know.
 
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -45,13 +48,16 @@ struct Request {
     body: Option<String>,
 }
 
-/// Writes a capture into a directory, which is made if it is not there.
+/// Writes a capture into a directory, which is made if it is not there. Only this user can read it: a
+/// request holds what the program read, secrets in files included.
 pub fn save(capture: &Capture, directory: &Path) -> Result<(), SavedError> {
     let write = |name: &str, bytes: &[u8]| {
         let path = directory.join(name);
-        std::fs::write(&path, bytes).map_err(SavedError::at(&path))
+        replace(&path, bytes).map_err(SavedError::at(&path))
     };
-    std::fs::create_dir_all(directory).map_err(SavedError::at(directory))?;
+    let mut private = DirBuilder::new();
+    let made = private.recursive(true).mode(0o700).create(directory);
+    made.map_err(SavedError::at(directory))?;
     let mut requests = Vec::new();
     for request in &capture.requests {
         let body = (!request.body.is_empty()).then(|| format!("request-{}.body", request.number));
@@ -88,11 +94,21 @@ pub fn save(capture: &Capture, directory: &Path) -> Result<(), SavedError> {
     write(MANIFEST, &text)
 }
 
+/// Writes a file anew, so that neither a link nor an older file's permissions count.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).open(path)?.write_all(bytes)
+}
+
 /// Reads a capture from its directory.
 pub fn load(directory: &Path) -> Result<Capture, SavedError> {
     let path = directory.join(MANIFEST);
     let text = std::fs::read(&path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => SavedError::Missing(directory.to_owned()),
+        io::ErrorKind::NotFound => SavedError::Missing(directory.to_owned()),
         _ => SavedError::at(&path)(error),
     })?;
     let value: serde_json::Value =
@@ -162,7 +178,7 @@ pub enum SavedError {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The file is no capture.
     #[error("{} is no saved capture: {reason}", path.display())]
@@ -175,7 +191,7 @@ pub enum SavedError {
 }
 
 impl SavedError {
-    fn at(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+    fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::File { path, source }
     }

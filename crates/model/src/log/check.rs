@@ -1,10 +1,10 @@
 //! Whether lines that somebody brings are those of a thread.
 
+use convoke_agent::id::ThreadId;
 use convoke_thread::record::{self, Event};
 
 use super::Log;
 use super::own::OwnLine;
-use crate::store::ThreadId;
 
 /// A line that a thread cannot have.
 #[derive(Debug, Clone, PartialEq, Eq)]

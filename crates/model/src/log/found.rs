@@ -1,10 +1,11 @@
 //! A thread as a turn finds it, and an earlier attempt at the same turn.
 
+use convoke_agent::id::ThreadId;
+use convoke_agent::thread::ThreadStore;
 use serde_json::json;
 
 use super::own::{Attempt, OwnLine};
 use super::{Log, LogError};
-use crate::store::{ThreadId, ThreadStore};
 
 /// A thread as a turn finds it.
 #[derive(Debug)]
@@ -28,16 +29,16 @@ impl Found {
         id: ThreadId,
         turn: Option<&str>,
     ) -> Result<Self, LogError> {
-        let lines = store.load(&id).await?;
+        let lines = super::texts(store.thread_lines(&id).await?);
         let takes_back = turn.and_then(|turn| last_attempt_at(turn, &lines));
         let log = Log::read(&lines[..takes_back.unwrap_or(lines.len())])
             .map_err(|reason| LogError::Unreadable { thread: id.clone(), reason })?;
         Ok(Self { id, log, known: lines.len(), takes_back })
     }
 
-    /// Makes a thread of a name that nobody has.
+    /// Creates an empty thread with a new id.
     pub fn new() -> Self {
-        Self { id: ThreadId::new(), log: None, known: 0, takes_back: None }
+        Self { id: ThreadId::generate(), log: None, known: 0, takes_back: None }
     }
 
     /// Returns the lines that tell whose attempt the given lines are, and what they take back.

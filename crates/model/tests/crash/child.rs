@@ -6,17 +6,18 @@ use std::sync::{Arc, OnceLock};
 
 use convoke_agent::config::{Api, ApiWire};
 use convoke_agent::event::EventKind;
-use convoke_model::{Host, ModelAgent, Settings, ThreadId, ThreadStore};
+use convoke_agent::id::ThreadId;
+use convoke_agent::thread::ThreadStore;
+use convoke_model::{Host, ModelAgent, Settings};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::{
-    Controls, Coordinator, Event, MemberAgent, MemberName, MessageNumber, NewSession,
-    PersonMessage, SessionId, SqliteStore, StopReason, Store, TeamAgents, TurnId, TurnState,
+    Controls, Coordinator, MemberAgent, MemberName, MessageNumber, NewSession, PersonMessage,
+    SessionEvent, SessionEventKind, SessionId, SqliteStore, StopReason, Store, TeamAgents, TurnId,
+    TurnState,
 };
 use convoke_team::Team;
 use convoke_thread::config::Machine;
-
-use crate::stored::StoredThreads;
 
 pub const DIRECTORY: &str = "CONVOKE_CRASH_DIRECTORY";
 pub const FAILPOINT: &str = "CONVOKE_CRASH_FAILPOINT";
@@ -53,7 +54,7 @@ pub fn session() -> SessionId {
 }
 
 pub fn thread(member: &str) -> ThreadId {
-    ThreadId::of_member(&session().to_string(), member)
+    ThreadId::of_member(session(), member)
 }
 
 pub fn main(directory: &Path) {
@@ -82,7 +83,6 @@ fn model(name: &str, wire: ApiWire, work: PathBuf, threads: Arc<dyn ThreadStore>
         },
         pack: Arc::new(convoke_packs::convoke().unwrap()),
         store: threads,
-        observer: None,
     };
     ModelAgent::new(settings, host)
 }
@@ -94,7 +94,7 @@ async fn talk(directory: &Path) {
     };
     let state = directory.join("state");
     let store = SqliteStore::open_with(&state, Durability::PowerCut, failpoint).await.unwrap();
-    let threads: Arc<dyn ThreadStore> = Arc::new(StoredThreads(store.clone()));
+    let threads: Arc<dyn ThreadStore> = Arc::new(store.clone());
     let work = directory.join("work");
     std::fs::create_dir_all(&work).unwrap();
     let seats = [("ada", ApiWire::Responses), ("bob", ApiWire::Chat)].map(|(name, wire)| {
@@ -104,8 +104,8 @@ async fn talk(directory: &Path) {
     let team_agents = TeamAgents::new(Team::parse(TEAM).unwrap(), HashMap::from(seats));
     let controls: Arc<OnceLock<Controls>> = Arc::default();
     let steering = Arc::clone(&controls);
-    let observer = Box::new(move |event: Event| {
-        if let Event::Agent { event, .. } = event
+    let observer = Box::new(move |event: SessionEvent| {
+        if let SessionEventKind::Agent { event, .. } = event.kind
             && matches!(&event.kind, EventKind::Text { text, .. } if text.contains(THINKING))
             && let Some(controls) = steering.get()
         {

@@ -6,22 +6,18 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "the functions of a test")]
 
 mod child;
-#[path = "../it/stored.rs"]
-mod stored;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use convoke_agent::Verdict;
-use convoke_model::sent::RequestMeta;
+use convoke_agent::thread::ThreadStore as _;
 use convoke_model::{Log, log};
 use convoke_rehearsal::script::Condition;
 use convoke_rehearsal::{Answer, End, Rehearsal, Reply, Script, Usage, start};
 use convoke_session::{SqliteStore, Store, StoreError, TurnId, TurnState};
 use tempfile::TempDir;
-
-use self::stored::StoredThreads;
 
 /// Starts a server whose every answer fills the thread, so that each turn but the first compacts it.
 async fn server(faults: impl IntoIterator<Item = Answer>) -> Rehearsal {
@@ -80,8 +76,7 @@ async fn look(directory: &Path) -> Left {
             .collect();
         done.sort_by_key(|turn| turn.reply);
         let done: Vec<_> = done.iter().map(|it| format!("{}/{}", it.id, it.answers)).collect();
-        let threads = StoredThreads(store.clone());
-        let log = Log::load(&threads, &child::thread(member)).await.unwrap().unwrap_or_default();
+        let log = Log::load(&store, &child::thread(member)).await.unwrap().unwrap_or_default();
         // A turn that was cancelled is remembered as such, until it is taken again.
         let mut cancelled = None;
         for turn in turns.iter().filter(|it| it.state != TurnState::Done) {
@@ -93,7 +88,7 @@ async fn look(directory: &Path) -> Left {
         }
         let held: Vec<_> = done.into_iter().chain(cancelled).collect();
         assert_eq!(log.turns, held, "{member} remembers what its session has, in its order");
-        let lines = store.thread(child::thread(member).as_str()).await.unwrap();
+        let lines = store.thread_lines(&child::thread(member)).await.unwrap();
         let lines: Vec<&str> = lines.iter().map(|line| &*line.text).collect();
         if !lines.is_empty() {
             assert_eq!(log::check(&lines), Ok(()));
@@ -112,10 +107,9 @@ async fn assert_all_is_stored(directory: &Path, server: &Rehearsal) {
     let mut stored = BTreeMap::new();
     for member in ["ada", "bob"] {
         let thread = child::thread(member);
-        for request in store.requests(thread.as_str()).await.unwrap() {
-            let texts = store.request_texts(thread.as_str(), request.number).await.unwrap();
-            let about: RequestMeta = serde_json::from_str(&request.about).unwrap();
-            assert_eq!(about.bytes, texts.body.len() as u64);
+        for request in store.requests(&thread).await.unwrap() {
+            let texts = store.request_texts(&thread, request.number).await.unwrap();
+            assert_eq!(request.meta.bytes, texts.body.len() as u64);
             *stored.entry(texts.body.into_bytes()).or_insert(0) += 1;
         }
     }

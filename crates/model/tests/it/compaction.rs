@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use convoke_agent::config::ApiWire;
+use convoke_agent::event::Purpose;
+use convoke_agent::thread::RequestEnd;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, Verdict};
 use convoke_model::undo_compaction;
@@ -301,10 +303,10 @@ async fn a_turn_has_no_more_time_for_being_tried_again() {
     assert_eq!(second.outcome.verdict, Verdict::TimedOut);
     assert!(begun.elapsed() >= Duration::from_millis(9_900));
     assert_eq!(lab.lines(&first).await, lines);
-    let sent = lab.store.requests(&first.thread());
-    let ends: Vec<_> = sent.iter().map(|it| it.outcome.as_deref().unwrap_or_default()).collect();
-    assert!(ends[3].contains("timedOut") && ends[1].contains("\"failed\""), "{ends:?}");
-    assert!(sent[2].about.contains("compaction"), "{}", sent[2].about);
+    let sent = lab.store.records(&first.thread());
+    let ends: Vec<_> = sent.iter().map(|it| it.outcome.end).collect();
+    assert_eq!((ends[3], ends[1]), (Some(RequestEnd::TimedOut), Some(RequestEnd::Failed)));
+    assert_eq!(sent[2].meta.purpose, Purpose::Compaction);
 }
 
 #[tokio::test]

@@ -2,13 +2,15 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_agent::config::{Api, ApiTools, ApiWire};
 use convoke_agent::event::{Event, EventKind, Part};
+use convoke_agent::id::ThreadId;
+use convoke_agent::thread::{MemoryThreadStore, ThreadStore};
 use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
-use convoke_model::{Host, Log, MemoryStore, ModelAgent, Settings, ThreadId, ThreadStore};
+use convoke_model::{Host, Log, ModelAgent, Settings};
 use convoke_rehearsal::{Rehearsal, Script, start};
 use convoke_thread::config::Machine;
 use serde_json::Value;
@@ -22,14 +24,12 @@ pub const KEY: &str = "correct-horse-battery";
 pub struct Lab {
     pub server: Rehearsal,
     pub folder: tempfile::TempDir,
-    pub store: Arc<MemoryStore>,
+    pub store: Arc<MemoryThreadStore>,
     pub api: Api,
     /// The environment of the members.
     pub env: Vec<(OsString, OsString)>,
     /// The thread of the members, when they have one of their own.
     pub thread: Option<ThreadId>,
-    /// For each request, its bytes and those that were its predecessor's.
-    pub sent: Arc<Mutex<Vec<(u64, u64)>>>,
 }
 
 /// What came of a turn.
@@ -59,7 +59,6 @@ impl Lab {
             store: Arc::default(),
             env: vec![("MODEL_KEY".into(), KEY.into())],
             thread: None,
-            sent: Arc::default(),
         };
         lab.write("AGENTS.md", "Be brief.\n");
         lab
@@ -87,7 +86,7 @@ impl Lab {
 
     /// Creates a member anew, as a program that was started again does.
     pub fn agent(&self) -> ModelAgent {
-        self.agent_with(Arc::<MemoryStore>::clone(&self.store))
+        self.agent_with(Arc::<MemoryThreadStore>::clone(&self.store))
     }
 
     pub fn agent_with(&self, store: Arc<dyn ThreadStore>) -> ModelAgent {
@@ -106,7 +105,6 @@ impl Lab {
 
     fn host(&self, store: Arc<dyn ThreadStore>) -> Host {
         let below = |name: &str| self.folder.path().join(name);
-        let sent = Arc::clone(&self.sent);
         Host {
             env: self.env.clone(),
             machine: Machine {
@@ -119,10 +117,6 @@ impl Lab {
             },
             pack: Arc::new(convoke_packs::convoke().unwrap()),
             store,
-            observer: Some(Arc::new(move |shown| {
-                let bytes = shown.request.body.len() as u64;
-                sent.lock().unwrap().push((bytes, shown.unchanged_bytes));
-            })),
         }
     }
 
@@ -152,7 +146,8 @@ impl Lab {
     }
 
     pub async fn lines(&self, taken: &Taken) -> Vec<String> {
-        self.store.load(&taken.thread()).await.unwrap()
+        let lines = self.store.thread_lines(&taken.thread()).await.unwrap();
+        lines.into_iter().map(|line| line.text).collect()
     }
 
     pub async fn log(&self, taken: &Taken) -> Log {
@@ -171,6 +166,15 @@ pub async fn take(mut turn: AgentTurn) -> Taken {
 impl Taken {
     pub fn thread(&self) -> ThreadId {
         ThreadId::parse(&self.outcome.resume.as_ref().unwrap().session).unwrap()
+    }
+
+    /// Returns for each request its bytes and those that equal its predecessor's.
+    pub fn sent(&self) -> Vec<(u64, u64)> {
+        let sent = self.events.iter().filter_map(|event| match event.kind {
+            EventKind::Request { bytes, unchanged_bytes, .. } => Some((bytes, unchanged_bytes)),
+            _ => None,
+        });
+        sent.collect()
     }
 
     /// Returns the reply of a turn that must have been done.

@@ -10,6 +10,5 @@ mod member;
 mod odd_servers;
 mod raw_server;
 mod retried;
-mod stored;
 mod team;
 mod tools;

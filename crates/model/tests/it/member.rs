@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_agent::config::ApiWire;
+use convoke_agent::id::ThreadId;
+use convoke_agent::thread::{
+    MemoryThreadStore, RequestOutcome, RequestRecord, RequestTexts, Stored, ThreadAppend,
+    ThreadLine, ThreadStore,
+};
 use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, Verdict};
-use convoke_model::store::{KeptRequest, NewRequest, StoreError, Stored};
-use convoke_model::{MemoryStore, ThreadId, ThreadStore};
 use convoke_rehearsal::{Answer, End, Reply, Script};
 use tokio::sync::Semaphore;
 
@@ -67,7 +70,7 @@ async fn a_thread_goes_on_after_a_restart_and_what_was_sent_stays_as_it_was() {
         let counts: Vec<usize> = (0..3).map(|number| lab.items(number).len()).collect();
         assert_eq!(counts[1] - counts[0], 2);
         assert_eq!(counts[2] - counts[1], 2);
-        let sent = lab.sent.lock().unwrap().clone();
+        let sent = [&first, &second, &third].map(|taken| taken.sent()[0]);
         assert_eq!(sent[0].1, 0);
         let end = bodies[1].find("],\"tools\":").or(bodies[1].find("],\"stream\":")).unwrap();
         assert_eq!(sent[2], (bodies[2].len() as u64, end as u64));
@@ -245,7 +248,7 @@ async fn an_answer_of_nothing_is_no_answer() {
 async fn a_thread_that_is_gone_is_begun_anew_and_said_so() {
     let lab = Lab::new(ApiWire::Chat, Script::default()).await;
     let first = lab.say("One", None).await;
-    let agent = lab.agent_with(Arc::<MemoryStore>::default());
+    let agent = lab.agent_with(Arc::<MemoryThreadStore>::default());
     let anew = take(agent.start(lab.turn_input("Two", Some(&first)))).await;
     assert_eq!(anew.story()[0], "warning agent.session-anew");
     assert_ne!(anew.thread(), first.thread());
@@ -348,8 +351,8 @@ async fn the_key_is_in_no_event_whatever_its_variable_is_called() {
     lab.env.push(("PLAIN_NAME".into(), "s3cr3t".into()));
     lab.api.key_env = Some("PLAIN_NAME".to_owned());
     let taken = lab.say("Is s3cr3t my key?", None).await;
-    let kept = lab.store.requests(&taken.thread());
-    assert!(kept[0].about.contains("\"redacted\":false"), "it was not even sent");
+    let kept = lab.store.records(&taken.thread());
+    assert!(!kept[0].meta.redacted, "it was not even sent");
     let all = format!("{:?} {kept:?} {:?}", lab.bodies(), lab.lines(&taken).await);
     assert!(!all.contains("s3cr3t") && all.contains("Is [redacted] my key?"), "{all}");
 }
@@ -365,90 +368,71 @@ async fn not_even_a_directory_that_is_called_like_the_key_brings_it_into_a_reque
         std::fs::create_dir_all(&turn_input.cwd).unwrap();
         last = Some(take(lab.agent().start(turn_input)).await);
     }
-    let kept = lab.store.requests(&last.unwrap().thread());
-    let kept: Vec<_> = kept.into_iter().map(|request| request.kept.body).collect();
+    let kept = lab.store.records(&last.unwrap().thread());
+    let kept: Vec<_> = kept.into_iter().map(|request| request.texts.body).collect();
     assert_eq!(kept, lab.bodies());
     assert!(!kept.concat().contains(KEY));
 }
 
-/// A disk that is full.
-struct FullStore;
+/// A store in memory whose lines are appended as a test wants it.
+struct TestStore {
+    store: Arc<MemoryThreadStore>,
+    /// Nothing is appended without a permit; appending fails once it is closed.
+    leave: Semaphore,
+}
 
-impl ThreadStore for FullStore {
-    fn load<'s>(&'s self, _: &'s ThreadId) -> Stored<'s, Vec<String>> {
-        Box::pin(std::future::ready(Ok(Vec::new())))
+impl ThreadStore for TestStore {
+    fn thread_lines<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Vec<ThreadLine>> {
+        self.store.thread_lines(thread)
     }
 
-    fn append<'s>(&'s self, _: &'s ThreadId, _: usize, _: Vec<String>) -> Stored<'s, ()> {
-        Box::pin(std::future::ready(Err(StoreError::Failed("no space left".to_owned()))))
+    fn append_lines<'s>(&'s self, append: &'s ThreadAppend) -> Stored<'s, ()> {
+        Box::pin(async move {
+            let _leave = self.leave.acquire().await.map_err(|_| Box::from("no space left"))?;
+            self.store.append_lines(append).await
+        })
     }
 
-    fn last_request<'s>(&'s self, _: &'s ThreadId) -> Stored<'s, Option<KeptRequest>> {
-        Box::pin(std::future::ready(Ok(None)))
+    fn add_request<'s>(
+        &'s self,
+        record: &'s RequestRecord,
+        before: Option<&'s RequestTexts>,
+    ) -> Stored<'s, u64> {
+        self.store.add_request(record, before)
     }
 
-    fn keep_request<'s>(&'s self, _: &'s ThreadId, _: NewRequest<'s>) -> Stored<'s, u64> {
-        Box::pin(std::future::ready(Ok(1)))
+    fn set_outcome<'s>(
+        &'s self,
+        thread: &'s ThreadId,
+        number: u64,
+        outcome: &'s RequestOutcome,
+    ) -> Stored<'s, ()> {
+        self.store.set_outcome(thread, number, outcome)
     }
 
-    fn note_request<'s>(&'s self, _: &'s ThreadId, _: u64, _: String) -> Stored<'s, ()> {
-        Box::pin(std::future::ready(Ok(())))
+    fn requests<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Vec<RequestRecord<()>>> {
+        self.store.requests(thread)
+    }
+
+    fn request_texts<'s>(&'s self, thread: &'s ThreadId, number: u64) -> Stored<'s, RequestTexts> {
+        self.store.request_texts(thread, number)
+    }
+
+    fn last_request<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Option<RequestRecord>> {
+        self.store.last_request(thread)
     }
 }
 
 #[tokio::test]
 async fn a_turn_that_cannot_be_stored_is_not_done() {
     let lab = Lab::new(ApiWire::Chat, Script::default()).await;
-    let agent = lab.agent_with(Arc::new(FullStore));
+    let full = TestStore { store: Arc::default(), leave: Semaphore::new(0) };
+    full.leave.close();
+    let agent = lab.agent_with(Arc::new(full));
     let taken = take(agent.start(lab.turn_input("Hello", None))).await;
     let told = taken.outcome.verdict.to_string();
     assert!(told.contains("no space left"), "{told}");
     assert_eq!(taken.outcome.reply, Script::DEFAULT_TEXT);
-}
-
-/// A store that adds nothing before somebody lets it.
-struct SlowStore {
-    store: Arc<MemoryStore>,
-    leave: Semaphore,
-}
-
-impl ThreadStore for SlowStore {
-    fn load<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Vec<String>> {
-        self.store.load(thread)
-    }
-
-    fn append<'s>(
-        &'s self,
-        thread: &'s ThreadId,
-        known: usize,
-        lines: Vec<String>,
-    ) -> Stored<'s, ()> {
-        Box::pin(async move {
-            let _leave = self.leave.acquire().await.unwrap();
-            self.store.append(thread, known, lines).await
-        })
-    }
-
-    fn last_request<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Option<KeptRequest>> {
-        self.store.last_request(thread)
-    }
-
-    fn keep_request<'s>(
-        &'s self,
-        thread: &'s ThreadId,
-        request: NewRequest<'s>,
-    ) -> Stored<'s, u64> {
-        self.store.keep_request(thread, request)
-    }
-
-    fn note_request<'s>(
-        &'s self,
-        thread: &'s ThreadId,
-        number: u64,
-        outcome: String,
-    ) -> Stored<'s, ()> {
-        self.store.note_request(thread, number, outcome)
-    }
 }
 
 #[tokio::test]
@@ -457,7 +441,7 @@ async fn two_turns_at_once_on_one_thread_cannot_mix() {
     let lab = Lab::new(ApiWire::Chat, script).await;
     let first = lab.say("First", None).await;
     let slow_store =
-        Arc::new(SlowStore { store: Arc::clone(&lab.store), leave: Semaphore::new(0) });
+        Arc::new(TestStore { store: Arc::clone(&lab.store), leave: Semaphore::new(0) });
     let slow = lab.agent_with(slow_store.clone()).start(lab.turn_input("Slow", Some(&first)));
     assert!(lab.server.has_model_calls(2, PATIENCE).await);
     let quick = lab.say("Quick", Some(&first)).await;

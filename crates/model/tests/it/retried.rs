@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use convoke_agent::Agent;
 use convoke_agent::config::ApiWire;
-use convoke_agent::turn::ThreadAppend;
+use convoke_agent::id::{SessionId, ThreadId};
+use convoke_agent::thread::{ThreadAppend, ThreadStore};
 use convoke_agent::turn_input::ThreadWriter;
 use convoke_agent::{TurnInput, Verdict};
-use convoke_model::{Log, ThreadId, ThreadStore, undo_compaction};
+use convoke_model::{Log, undo_compaction};
 use convoke_rehearsal::{Answer, End, Reply, Script, Usage};
 
 use crate::lab::{Lab, Taken, take};
@@ -19,7 +20,8 @@ async fn lab(script: impl IntoIterator<Item = Answer>) -> Lab {
 }
 
 fn thread() -> ThreadId {
-    ThreadId::of_member("session", "max")
+    let session: SessionId = "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b".parse().unwrap();
+    ThreadId::of_member(session, "max")
 }
 
 fn turn_input(lab: &Lab, turn: &str, prompt: &str) -> TurnInput {
@@ -36,8 +38,8 @@ async fn say(lab: &Lab, turn: &str, prompt: &str) -> Taken {
 }
 
 async fn keep(lab: &Lab, memory: Option<ThreadAppend>) {
-    if let Some(ThreadAppend { thread, known, lines }) = memory {
-        lab.store.append(&ThreadId::parse(&thread).unwrap(), known, lines).await.unwrap();
+    if let Some(append) = memory {
+        lab.store.append_lines(&append).await.unwrap();
     }
 }
 
@@ -58,7 +60,8 @@ fn hang() -> Answer {
 }
 
 async fn lines(lab: &Lab) -> Vec<String> {
-    lab.store.load(&thread()).await.unwrap()
+    let lines = lab.store.thread_lines(&thread()).await.unwrap();
+    lines.into_iter().map(|line| line.text).collect()
 }
 
 async fn log(lab: &Lab) -> Log {
@@ -224,7 +227,7 @@ async fn lines_that_no_thread_has_are_refused() {
             format!("{last}: it takes back line 18446744073709551615"),
         ),
         (
-            refused(&|lines| lines[1] = lines[1].replace("session-max", "x\\r\\ny: z")),
+            refused(&|lines| lines[1] = lines[1].replace(thread().as_str(), "x\\r\\ny: z")),
             "0: its own name is none".into(),
         ),
     ];

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use convoke_agent::config::{ApiWire, Definition, Kind};
+use convoke_agent::id::ThreadId;
+use convoke_agent::thread::ThreadStore;
 use convoke_agent::turn_input::Trust;
-use convoke_model::{Log, Settings, ThreadId, ThreadStore};
+use convoke_model::{Log, Settings};
 use convoke_rehearsal::{Answer, Script};
 use convoke_session::{
     Coordinator, MemberAgent, MemberName, NewSession, PersonMessage, SessionId, SqliteStore,
@@ -14,7 +16,6 @@ use convoke_session::{
 use convoke_team::Team;
 
 use crate::lab::Lab;
-use crate::stored::StoredThreads;
 
 const TEAM: &str = r#"
 task = "Agree on a name"
@@ -52,12 +53,12 @@ async fn three_models_talk_to_each_other_and_each_remembers_its_own_part() {
     let lab = Lab::new(ApiWire::Responses, script).await;
     let team = Team::parse(TEAM).unwrap();
     let session = SessionId::generate();
-    let thread = |member: &str| ThreadId::of_member(&session.to_string(), member);
+    let thread = |member: &str| ThreadId::of_member(session, member);
     let mut configured = Definition::built_in(Kind::Api);
     configured.api = lab.api.clone();
     configured.model = Some("m".to_owned());
     let store = SqliteStore::open(&lab.folder.path().join("state")).await.unwrap();
-    let threads: Arc<dyn ThreadStore> = Arc::new(StoredThreads(store.clone()));
+    let threads: Arc<dyn ThreadStore> = Arc::new(store.clone());
     let mut seats = HashMap::new();
     for member in &team.members {
         let Some(agent) = member.agent() else { continue };

@@ -46,7 +46,7 @@ async fn calls_are_run_and_shown_and_their_results_go_back() {
         };
         assert_eq!([outputs(0), outputs(1), outputs(2)], [0, 2, 3], "{wire:?}");
         // Each request of the turn begins with the one before.
-        assert!(lab.sent.lock().unwrap().iter().skip(1).all(|(_, unchanged)| *unchanged > 1000));
+        assert!(taken.sent().iter().skip(1).all(|(_, unchanged)| *unchanged > 1000));
     }
 }
 
@@ -111,13 +111,14 @@ async fn a_key_in_an_instruction_file_is_never_sent_and_nothing_is_told_twice() 
         let told = |number: usize| bodies[number].matches("Use [redacted] for").count();
         assert_eq!([told(0), told(1), told(2)], [1, 1, 1], "{wire:?}");
         // What is kept is what was sent, and so the figures are true.
-        let kept = lab.store.requests(&last.unwrap().thread());
+        let last = last.unwrap();
+        let kept = lab.store.records(&last.thread());
         for (request, body) in kept.iter().zip(&bodies) {
-            assert_eq!(request.kept.body, *body);
-            assert!(request.about.contains("\"redacted\":false"), "{}", request.about);
+            assert_eq!(request.texts.body, *body);
+            assert!(!request.meta.redacted);
         }
         let alike = bodies[1].bytes().zip(bodies[2].bytes()).take_while(|(one, two)| one == two);
-        assert_eq!(lab.sent.lock().unwrap()[2].1, alike.count() as u64);
+        assert_eq!(last.sent()[0].1, alike.count() as u64);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::content::Content;
 use crate::id::{Head, MemberName, MessageNumber, SessionId, TurnId};
 use crate::session::{NewSession, NumberedMessage, Rehearsal, State};
 use crate::store::Commit;
-use crate::turn::{Attempt, Ended, Turn, TurnState};
+use crate::turn::{Attempt, AttemptResult, Turn, TurnState};
 
 /// Creates a session that nobody has.
 pub fn new_session() -> NewSession {
@@ -73,7 +73,6 @@ pub fn commit(on: Head) -> Commit {
         attempts: Vec::new(),
         progress: Vec::new(),
         threads: Vec::new(),
-        requests: Vec::new(),
         state: State { next_message_id: 9, ..State::default() },
     }
 }
@@ -90,7 +89,7 @@ pub(super) fn attempt(turn: u64, number: u32, of: &[Content; 3], has_ended: bool
         input,
         ledger,
         diagnostics: json!([{"code": "context.dropped"}]),
-        ended: has_ended.then(|| Ended {
+        ended: has_ended.then(|| AttemptResult {
             at: 8,
             verdict: Verdict::TimedOut,
             partial: Some(prompt),

@@ -3,11 +3,11 @@
 
 mod batch;
 mod controls;
-mod drive;
 mod prepare;
-mod redacted;
 mod team_agents;
+mod turn_runner;
 
+use convoke_agent::thread::ThreadStoreError;
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, MessageId};
 use tokio::sync::mpsc;
@@ -16,8 +16,8 @@ pub use self::controls::Controls;
 use self::controls::StopRequest;
 pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
 use crate::diagnostics;
-use crate::event::{Event, StopReason};
-use crate::id::{Head, MemberName, SessionId, TurnId};
+use crate::event::{SessionEvent, SessionEventKind, StopReason};
+use crate::id::{Head, MemberName, Millis, SessionId, TurnId};
 use crate::progress::interrupt;
 use crate::routing::conversation::{Conversation, IncomingMessage, MessageEffects};
 use crate::routing::guard::Guard;
@@ -28,7 +28,7 @@ use crate::store::{Commit, Holder, Store, StoreError};
 use crate::turn::{Turn, TurnState};
 
 /// Sees what happens, as it happens. It is called between two steps and should return at once.
-pub type Observer = Box<dyn FnMut(Event) + Send>;
+pub type Observer = Box<dyn FnMut(SessionEvent) + Send>;
 
 /// What a person says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,21 +67,21 @@ impl PersonMessage {
 ///
 /// use convoke_agent::adapter::{Script, StandIn};
 /// use convoke_session::conformance::new_session;
-/// use convoke_session::{Coordinator, TeamAgents, Saying, MemberAgent, SqliteStore, Stop};
+/// use convoke_session::{Coordinator, MemberAgent, PersonMessage, SqliteStore, StopReason, TeamAgents};
 /// use convoke_team::Team;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// # let directory = tempfile::tempdir()?;
 /// let team = Team::parse("[[member]]\nname = \"max\"\nagent = \"claude\"\n")?;
 /// let max = StandIn::new(Script::replies(["Looks good to me."]));
-/// let seats = HashMap::from([("max".into(), MemberAgent::new(Arc::new(max), directory.path()))]);
+/// let agents = HashMap::from([("max".into(), MemberAgent::new(Arc::new(max), directory.path()))]);
 /// let store = SqliteStore::open(directory.path()).await?;
 ///
-/// let crew = TeamAgents::new(team, seats);
+/// let team_agents = TeamAgents::new(team, agents);
 /// let observer = Box::new(|event| println!("{event:?}"));
-/// let mut coordinator = Coordinator::create(store, new_session(), crew, observer).await?;
-/// coordinator.accept(Saying::new("user", "What do you think? [NEXT: max]")).await?;
-/// assert_eq!(coordinator.run().await?, Stop::Idle { person: "user".into() });
+/// let mut coordinator = Coordinator::create(store, new_session(), team_agents, observer).await?;
+/// coordinator.accept(PersonMessage::new("user", "What do you think? [NEXT: max]")).await?;
+/// assert_eq!(coordinator.run().await?, StopReason::Idle { person: "user".into() });
 /// # Ok(())
 /// # }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(example())?;
@@ -177,12 +177,10 @@ impl<S: Store> Coordinator<S> {
             _hold: hold,
         };
         let interrupted = coordinator.refresh().await?;
-        coordinator.emit(Event::Opened {
-            session: id,
-            messages: coordinator.conversation.last_message().0,
-            waiting: coordinator.waiting().len() as u64,
-            interrupted,
-        });
+        let messages = coordinator.conversation.last_message().0;
+        let waiting = coordinator.waiting().len() as u64;
+        let at = coordinator.team_agents.now();
+        coordinator.emit(at, SessionEventKind::Opened { messages, waiting, interrupted });
         Ok(coordinator)
     }
 
@@ -296,17 +294,17 @@ impl<S: Store> Coordinator<S> {
             answers,
             at,
         };
-        let consequences = next.say(said, self.team_agents.team().limits.queue);
+        let effects = next.say(said, self.team_agents.team().limits.queue);
         let mut commit = self.commit_of(&next);
         commit.at = at;
         commit.turns.extend(answered.map(|turn| Turn {
             state: TurnState::Done,
-            reply: Some(consequences.message.number),
+            reply: Some(effects.message.number),
             ended_at: Some(at),
             ..turn
         }));
-        let id = consequences.message.message.id.clone();
-        self.write(next, commit, &routed, consequences).await?;
+        let id = effects.message.message.id.clone();
+        self.write(next, commit, &routed, effects).await?;
         self.guard.reset();
         Ok(id)
     }
@@ -333,7 +331,7 @@ impl<S: Store> Coordinator<S> {
                 break stop;
             }
         };
-        self.emit(Event::Stopped(stop.clone()));
+        self.emit(self.team_agents.now(), SessionEventKind::Stopped(stop.clone()));
         Ok(stop)
     }
 
@@ -364,7 +362,7 @@ impl<S: Store> Coordinator<S> {
 
     /// Says why nothing can run now.
     fn pause(&mut self) -> Option<StopReason> {
-        match self.controls.wish() {
+        match self.controls.stop_request() {
             StopRequest::Leave => return Some(StopReason::Left),
             StopRequest::CancelTurn => return Some(StopReason::Cancelled { person: self.asker() }),
             StopRequest::GoOn => {}
@@ -407,48 +405,52 @@ impl<S: Store> Coordinator<S> {
         next: Conversation,
         mut commit: Commit,
         routed: &Routed,
-        consequences: MessageEffects,
+        effects: MessageEffects,
     ) -> Result<(), CoordinatorError> {
-        let MessageEffects { message, dropped, queued, left_out } = consequences;
+        let MessageEffects { message, dropped, queued, left_out } = effects;
         let said = &message.message;
-        let shown = Event::Message {
+        let shown = SessionEventKind::Message {
             id: said.id.clone(),
             number: message.number,
             from: routed.speaker.clone(),
             to: routed.calls.iter().map(|call| call.member.clone()).collect(),
             in_reply_to: said.said.in_reply_to.clone(),
             text: routed.text.clone(),
-            at: commit.at,
         };
+        let at = commit.at;
         commit.messages.push(message);
         commit.turns.extend(dropped.iter().chain(&queued).cloned());
         self.commit(commit).await?;
         self.conversation = next;
-        self.emit(shown);
+        self.emit(at, shown);
         for diagnostic in &routed.diagnostics {
-            self.emit(Event::Diagnostic { turn: None, diagnostic: diagnostic.clone() });
+            let diagnostic = diagnostic.clone();
+            self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
         }
         for turn in dropped {
-            self.emit(Event::TurnDropped { turn: turn.id, member: turn.member });
+            self.emit(at, SessionEventKind::TurnDropped { turn: turn.id, member: turn.member });
         }
         if let Some(task) = &routed.task {
-            self.emit(Event::Task { task: task.clone(), by: routed.speaker.clone() });
+            self.emit(
+                at,
+                SessionEventKind::Task { task: task.clone(), by: routed.speaker.clone() },
+            );
         }
         for Turn { id: turn, member, answers, intent, .. } in queued {
-            self.emit(Event::TurnQueued { turn, member, answers, intent });
+            self.emit(at, SessionEventKind::TurnQueued { turn, member, answers, intent });
         }
         if left_out > 0 {
-            self.note_overflow(left_out);
+            self.note_overflow(at, left_out);
         }
         Ok(())
     }
 
-    fn note_overflow(&mut self, left_out: u64) {
+    fn note_overflow(&mut self, at: Millis, left_out: u64) {
         let limit = self.team_agents.team().limits.queue;
         let message =
             format!("{left_out} more turns were called for than the {limit} that may wait");
         let diagnostic = Diagnostic::new(diagnostics::QUEUE_FULL, message).with_count(left_out);
-        self.emit(Event::Diagnostic { turn: None, diagnostic });
+        self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
         self.stop = Some(StopReason::QueueFull { person: self.asker(), limit, left_out });
     }
 
@@ -463,7 +465,6 @@ impl<S: Store> Coordinator<S> {
             attempts: Vec::new(),
             progress: Vec::new(),
             threads: Vec::new(),
-            requests: Vec::new(),
             state: conversation.state(),
         }
     }
@@ -473,15 +474,15 @@ impl<S: Store> Coordinator<S> {
         let was_stale = std::mem::replace(&mut self.is_stale, true);
         let committed = self.store.commit(self.session, commit).await;
         // A thread that was changed is not the session: that is as it was.
-        if matches!(committed, Ok(_) | Err(StoreError::ThreadChanged(_))) {
+        if matches!(committed, Ok(_) | Err(StoreError::Thread(ThreadStoreError::Changed(_)))) {
             self.is_stale = was_stale;
         }
         self.head = committed?;
         Ok(())
     }
 
-    fn emit(&mut self, event: Event) {
-        (self.observer)(event);
+    fn emit(&mut self, at: Millis, kind: SessionEventKind) {
+        (self.observer)(SessionEvent { kind, session: self.session, at });
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use convoke_agent::Agent;
-use convoke_agent::redact::Redactor;
 use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
+use convoke_redact::Redactor;
 use convoke_team::Team;
 
 use crate::id::{MemberName, Millis};

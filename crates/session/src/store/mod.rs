@@ -1,8 +1,9 @@
-//! The store: everything that was said and everything that was sent, safe as soon as a commit returns.
+//! The store: sessions, threads and requests, durable as soon as a commit returns.
 //!
-//! A store is small on purpose: rows in, rows out, and one way to write. What the rows mean is decided
-//! elsewhere, so that another database can stand behind it. Whatever implements [`Store`] must pass
-//! [`crate::conformance`].
+//! A store is small on purpose: rows in, rows out. A running session is written by [`Store::commit`], its
+//! requests and lone threads through [`ThreadStore`], and a whole session by [`Store::import`]. What the
+//! rows mean is decided elsewhere, so that another database can stand behind it. Every implementation of
+//! [`Store`] must pass [`crate::conformance`].
 
 pub mod failpoint;
 pub mod sqlite;
@@ -10,23 +11,28 @@ pub mod sqlite;
 use std::future::Future;
 use std::path::PathBuf;
 
+use convoke_agent::thread::{
+    RequestRecord, ThreadAppend, ThreadLine, ThreadStore, ThreadStoreError,
+};
 use convoke_core::name::NameKey;
 
 use crate::clock::utc;
 use crate::content::{Content, ContentHash};
-use crate::id::{Head, MessageNumber, Millis, SessionId, TurnId};
+use crate::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 use crate::progress::Progress;
-use crate::request::{NewRequest, RequestRow, RequestTexts, SentRequest};
+use crate::request::RequestDelta;
 use crate::session::{NewSession, NumberedMessage, Session, State, Summary};
-use crate::thread::{Addition, LoneThread, ThreadLine, ThreadOwner};
+use crate::thread::{LoneThread, ThreadOwner};
 use crate::turn::{Attempt, Turn};
 
-/// Keeps sessions.
-pub trait Store: Send + Sync + 'static {
-    /// Keeps a session for one process; dropping it lets go.
+/// A store of sessions.
+pub trait Store: ThreadStore + Sized + 'static {
+    /// The lock of a session for one process; dropping it releases the session.
     type Hold: Send + Sync + 'static;
+    /// A session that is being written whole.
+    type Import: SessionImport;
 
-    /// Takes hold of a session, or says who holds it. A holder that died holds nothing.
+    /// Locks a session for this process. Fails with the current holder if a live process has it.
     fn hold(
         &self,
         session: SessionId,
@@ -42,6 +48,17 @@ pub trait Store: Send + Sync + 'static {
         session: SessionId,
         commit: Commit,
     ) -> impl Future<Output = Result<Head, StoreError>> + Send;
+
+    /// Begins to write a whole session. Nothing of it exists for others before
+    /// [`SessionImport::finish`] returns, and nothing is left of it if that is never called. Other writers
+    /// wait meanwhile.
+    fn import(
+        &self,
+        session: NewSession,
+    ) -> impl Future<Output = Result<Self::Import, StoreError>> + Send;
+
+    /// Returns the store as it is now, for reading: it does not change when others commit.
+    fn snapshot(&self) -> impl Future<Output = Result<Self, StoreError>> + Send;
 
     /// Returns a session.
     fn session(
@@ -108,85 +125,67 @@ pub trait Store: Send + Sync + 'static {
     fn content(&self, hash: ContentHash)
     -> impl Future<Output = Result<String, StoreError>> + Send;
 
-    /// Returns the lines of a thread, oldest first; none when there is no such thread.
-    fn thread(
-        &self,
-        thread: &str,
-    ) -> impl Future<Output = Result<Vec<ThreadLine>, StoreError>> + Send;
-
-    /// Returns the names of the threads that commits or requests of a session have begun, in order.
+    /// Returns the threads of a session, in the order of their ids.
     fn threads(
         &self,
         session: SessionId,
-    ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<ThreadId>, StoreError>> + Send;
 
-    /// Returns whose a thread is; `None` when there is no such thread.
+    /// Returns the owner of a thread; `None` when there is no such thread.
     fn thread_owner(
         &self,
-        thread: &str,
+        thread: &ThreadId,
     ) -> impl Future<Output = Result<Option<ThreadOwner>, StoreError>> + Send;
 
-    /// Returns the threads of no session, in the order of their names. Costs what they hold.
+    /// Returns the threads of no session, in the order of their ids. O(bytes of their lines and requests).
     fn lone_threads(&self) -> impl Future<Output = Result<Vec<LoneThread>, StoreError>> + Send;
 
     /// Removes a thread of no session with its requests. Returns whether there was one.
     fn remove_lone_thread(
         &self,
-        thread: &str,
+        thread: &ThreadId,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// Adds lines to a thread outside of any turn, all of them or none. `known` is the number of lines
-    /// that the caller has read. They tell of no more than the line before them.
-    fn extend_thread(
+    /// Returns at most `limit` requests of a thread after one, each against its predecessor.
+    fn request_deltas(
         &self,
-        thread: &str,
-        known: usize,
-        lines: &[String],
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
-
-    /// Keeps a request that is about to be sent, for good when it returns. Returns its number in the
-    /// thread, from 1. A thread that is not there yet is of the session whose turn sends it.
-    fn add_request(
-        &self,
-        thread: &str,
-        request: NewRequest<'_>,
-    ) -> impl Future<Output = Result<u64, StoreError>> + Send;
-
-    /// Notes what came of a request, in place of what was noted before.
-    fn note_request(
-        &self,
-        thread: &str,
-        number: u64,
-        outcome: &str,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
-
-    /// Returns the requests of a thread, oldest first, without their texts.
-    fn requests(
-        &self,
-        thread: &str,
-    ) -> impl Future<Output = Result<Vec<RequestRow>, StoreError>> + Send;
-
-    /// Returns the texts of a request, after a check of their hashes.
-    fn request_texts(
-        &self,
-        thread: &str,
-        number: u64,
-    ) -> impl Future<Output = Result<RequestTexts, StoreError>> + Send;
-
-    /// Returns the number of a thread's last request, and its texts.
-    fn last_request(
-        &self,
-        thread: &str,
-    ) -> impl Future<Output = Result<Option<(u64, RequestTexts)>, StoreError>> + Send;
-
-    /// Returns the requests of a thread with their texts, oldest first, as they are at one moment.
-    fn sent_requests(
-        &self,
-        thread: &str,
-    ) -> impl Future<Output = Result<Vec<SentRequest>, StoreError>> + Send;
+        thread: &ThreadId,
+        after: u64,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<RequestRecord<RequestDelta>>, StoreError>> + Send;
 
     /// Removes a session with its threads and their requests, and the contents that no other session has.
     fn remove(&self, session: SessionId) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// A session that is being written whole: pages of its rows in order, then the end. Dropping it leaves
+/// nothing behind.
+pub trait SessionImport: Send {
+    /// Writes a page. Rows that do not follow those written before are refused.
+    fn write(&mut self, page: Page) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Ends the session in this state, durably.
+    fn finish(self, state: State) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// Some rows of a whole session. Over all pages the rows of each kind are in order, a turn comes with all
+/// its attempts, and the rows of a thread stand together.
+#[derive(Debug, Default)]
+pub struct Page {
+    /// New contents.
+    pub contents: Vec<Content>,
+    /// Contents of other sessions of the store that this one has too.
+    pub shared: Vec<ContentHash>,
+    /// Messages.
+    pub messages: Vec<NumberedMessage>,
+    /// Turns.
+    pub turns: Vec<Turn>,
+    /// Attempts.
+    pub attempts: Vec<Attempt>,
+    /// Lines of threads.
+    pub lines: Vec<(ThreadId, ThreadLine)>,
+    /// Requests.
+    pub requests: Vec<RequestRecord<RequestDelta>>,
 }
 
 /// What is written together.
@@ -206,11 +205,9 @@ pub struct Commit {
     pub attempts: Vec<Attempt>,
     /// What has come of attempts that are under way. It goes when the attempt ends.
     pub progress: Vec<Progress>,
-    /// What members remember. A thread that somebody else has gone on with refuses the whole commit.
-    pub threads: Vec<Addition>,
-    /// What models were sent, the requests of each thread together. One that does not follow the last
-    /// one of its thread is refused.
-    pub requests: Vec<SentRequest>,
+    /// Lines for the threads of members, as of the last message of the state. A thread that has other
+    /// lines than expected refuses the whole commit.
+    pub threads: Vec<ThreadAppend>,
     /// Where the conversation stands after it.
     pub state: State,
 }
@@ -290,9 +287,9 @@ pub enum StoreError {
         /// What.
         what: String,
     },
-    /// A thread has other lines than those that were read.
-    #[error("the thread {0} was changed by another program; nothing was added to it")]
-    ThreadChanged(String),
+    /// A thread could not be read or written.
+    #[error(transparent)]
+    Thread(#[from] ThreadStoreError),
     /// The file is no store of Convoke.
     #[error("{} is not a store of Convoke and was left as it is", path.display())]
     Foreign {
@@ -328,4 +325,13 @@ pub enum StoreError {
     /// The database failed.
     #[error("the database failed: {0}")]
     Database(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl From<StoreError> for ThreadStoreError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Thread(error) => error,
+            other => Self::Failed(Box::new(other)),
+        }
+    }
 }

@@ -6,8 +6,7 @@ use std::io::Write;
 use convoke_core::{ContextManager, Diagnostic, MessageId};
 use serde_json::Value;
 
-use super::TransferError;
-use super::archive::{Archive, ArchiveProblem};
+use super::{ArchiveProblem, TransferError};
 use crate::id::{MessageNumber, Millis, SessionId};
 use crate::session::{NewSession, NumberedMessage, State};
 use crate::store::Store;
@@ -21,6 +20,7 @@ pub(super) async fn write(
     at: Millis,
     out: &mut (impl Write + Send),
 ) -> Result<(), TransferError> {
+    let store = store.snapshot().await?;
     let stored = store.session(session).await?;
     out.write_all(b"{\"messages\":[")?;
     let mut after = MessageNumber::default();
@@ -42,11 +42,16 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// Reads a snapshot into a session that is still to be stored.
-pub(super) fn read(
-    text: &str,
-    new: NewSession,
-) -> Result<(Archive, Vec<Diagnostic>), TransferError> {
+/// A snapshot as a session that is still to be stored.
+pub(super) struct Snapshot {
+    pub(super) session: NewSession,
+    pub(super) state: State,
+    pub(super) messages: Vec<NumberedMessage>,
+    pub(super) diagnostics: Vec<Diagnostic>,
+}
+
+/// Reads a snapshot.
+pub(super) fn read(text: &str, new: NewSession) -> Result<Snapshot, TransferError> {
     let snapshot: Value = serde_json::from_str(text).map_err(|error| TransferError::Invalid {
         line: error.line(),
         problem: ArchiveProblem::Json(error.to_string()),
@@ -71,7 +76,6 @@ pub(super) fn read(
         next_message_id,
         ..State::default()
     };
-    let mut archive = Archive::begin(NewSession { task: state.task.clone(), ..new }, state);
-    archive.messages = messages;
-    Ok((archive, diagnostics))
+    let session = NewSession { task: state.task.clone(), ..new };
+    Ok(Snapshot { session, state, messages, diagnostics })
 }

@@ -1,10 +1,9 @@
 //! What members remember: stored with their turns, copied, cut, exported and imported with their session.
 
-use convoke_agent::turn::ThreadAppend;
-use convoke_session::thread::{Addition, ThreadLine};
-use convoke_session::transfer::{BadThread, Checks, TransferError, export, import};
+use convoke_agent::thread::{ThreadAppend, ThreadLine, ThreadStore as _, ThreadStoreError};
+use convoke_session::transfer::{BadThread, TransferError, export, import};
 use convoke_session::{
-    MessageNumber, PersonMessage, SessionId, StopReason, Store, StoreError, TurnId,
+    MessageNumber, PersonMessage, SessionId, StopReason, Store, StoreError, ThreadId, TurnId,
 };
 
 use crate::room::{Room, new_session, thread};
@@ -80,7 +79,7 @@ async fn a_copy_as_it_was_earlier_remembers_no_more_than_it_holds() {
     let room = Room::talked().await;
     // By hand, between bob's turn and ada's second.
     let hers = thread(room.session, "ada");
-    let summary = ["a summary".to_owned()];
+    let summary = ThreadAppend { thread: hers, known: 2, lines: vec!["a summary".to_owned()] };
     for (after, ada, bob) in [
         (6, vec![line(2, "1/1"), line(6, "3/5")], vec![line(4, "2/3")]),
         (5, vec![line(2, "1/1")], vec![line(4, "2/3")]),
@@ -92,7 +91,7 @@ async fn a_copy_as_it_was_earlier_remembers_no_more_than_it_holds() {
         assert_eq!(room.lines(copy, "ada").await, ada, "after {after}");
         assert_eq!(room.lines(copy, "bob b").await, bob, "after {after}");
     }
-    room.store.extend_thread(&hers, 2, &summary).await.unwrap();
+    room.store.append_lines(&summary).await.unwrap();
     let (copy, _) = room.fork(Some(5)).await;
     assert_eq!(room.lines(copy, "ada").await, [line(2, "1/1")]);
     let (copy, _) = room.fork(Some(6)).await;
@@ -109,7 +108,9 @@ async fn a_thread_of_which_nobody_knows_what_belongs_to_the_copy_begins_anew_and
     // A session whose threads an earlier version stored comes with lines of which nothing is known.
     let old = room.exported().await.replace("\"asOf\":2", "\"asOf\":null");
     room.store.remove(room.session).await.unwrap();
-    import(&room.store, &old, new_session(SessionId::generate()), unchecked()).await.unwrap();
+    import(&room.store, old.as_bytes(), new_session(SessionId::generate()), unchecked())
+        .await
+        .unwrap();
     let unknown = (None, "1/1".to_owned());
     assert_eq!(room.lines(room.session, "bob b").await, std::slice::from_ref(&unknown));
 
@@ -139,13 +140,12 @@ async fn a_thread_that_is_not_named_after_its_session_is_copied_too() {
     let head = room.store.session(room.session).await.unwrap().head;
     let mut commit = convoke_session::conformance::commit(head);
     commit.state = room.store.session(room.session).await.unwrap().state;
-    let memory =
-        ThreadAppend { thread: "a-b_c".to_owned(), known: 0, lines: vec!["odd".to_owned()] };
-    commit.threads = vec![Addition::of_turn(memory, MessageNumber(6))];
+    let thread = ThreadId::parse("a-b_c").unwrap();
+    commit.threads = vec![ThreadAppend { thread, known: 0, lines: vec!["odd".to_owned()] }];
     room.store.commit(room.session, commit).await.unwrap();
     let (copy, _) = room.fork(None).await;
     let threads = room.store.threads(copy).await.unwrap();
-    assert!(threads.contains(&format!("{copy}-a-b_c")), "{threads:?}");
+    assert!(threads.contains(&ThreadId::with_suffix(copy, "a-b_c").unwrap()), "{threads:?}");
 }
 
 #[tokio::test]
@@ -153,7 +153,8 @@ async fn everything_is_exported_and_comes_back_to_the_byte() {
     let room = Room::talked().await;
     let hers = thread(room.session, "ada");
     let odd = "{\"odd\": \"\u{FEFF}\0 \r\n\u{2028}é漢🦀 \\\"\"}".to_owned();
-    room.store.extend_thread(&hers, 2, std::slice::from_ref(&odd)).await.unwrap();
+    let append = ThreadAppend { thread: hers, known: 2, lines: vec![odd.clone()] };
+    room.store.append_lines(&append).await.unwrap();
     let text = room.exported().await;
     let other = Room::new().await;
     let seen = std::sync::Mutex::new(Vec::new());
@@ -162,10 +163,7 @@ async fn everything_is_exported_and_comes_back_to_the_byte() {
         Ok(())
     };
     let mut new = new_session(SessionId::generate());
-    let imported =
-        import(&other.store, &text, new.clone(), Checks { thread: &check, ..unchecked() })
-            .await
-            .unwrap();
+    let imported = import(&other.store, text.as_bytes(), new.clone(), &check).await.unwrap();
     assert_eq!(imported.session, room.session);
     assert_eq!(seen.into_inner().unwrap(), [format!("1/1|3/5|{odd}"), "2/3".to_owned()]);
     let mut out = Vec::new();
@@ -173,7 +171,7 @@ async fn everything_is_exported_and_comes_back_to_the_byte() {
     assert_eq!(String::from_utf8(out).unwrap(), text);
     // Where the id is taken, the threads go with the new one.
     new.id = SessionId::generate();
-    let again = import(&room.store, &text, new.clone(), unchecked()).await.unwrap();
+    let again = import(&room.store, text.as_bytes(), new.clone(), unchecked()).await.unwrap();
     assert_eq!(again.session, new.id);
     for member in ["ada", "bob b"] {
         assert_eq!(room.lines(new.id, member).await, room.lines(room.session, member).await);
@@ -193,7 +191,7 @@ async fn threads_that_do_not_fit_are_refused_with_their_line_and_nothing_is_left
         (changed("\"thread\":\"ada\"", "\"thread\":\"\""), at(0, "`` is no name")),
         (changed("\"line\":\"1/1\"", "\"line\":7"), at(0, "invalid type")),
         (changed("\"asOf\":2", "\"asOf\":-2"), at(0, "invalid value")),
-        (changed("\"asOf\":2", "\"asOf\":7"), at(1, "a line of the thread `ada` is out of order")),
+        (changed("\"asOf\":6", "\"asOf\":1"), at(1, "a line of the thread `ada` is out of order")),
         (changed("\"asOf\":4", "\"asOf\":9"), at(2, "the thread `bob_20b`: it tells of a message")),
         (format!("{text}{of_ada}\n"), at(3, "the lines of the thread `ada` do not stand together")),
         (format!("{text}\n{of_bob}\n"), at(4, "the thread `bob_20b`: said twice")),
@@ -205,8 +203,7 @@ async fn threads_that_do_not_fit_are_refused_with_their_line_and_nothing_is_left
     let room = Room::new().await;
     for (text, why) in cases {
         let new = new_session(SessionId::generate());
-        let checks = Checks { thread: &check, ..unchecked() };
-        let refused = import(&room.store, &text, new, checks).await;
+        let refused = import(&room.store, text.as_bytes(), new, &check).await;
         let Err(error @ TransferError::Invalid { .. }) = refused else { panic!("{why}") };
         assert!(error.to_string().contains(&why), "{error} is not {why}");
         assert_eq!(room.store.sessions().await.unwrap(), []);
@@ -220,12 +217,15 @@ async fn an_import_that_the_store_refuses_leaves_nothing_behind() {
     let header: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
     let id = header["id"].as_str().unwrap();
     // Somebody has a thread of that name already.
-    let taken = format!("{id}-ada");
-    room.store.extend_thread(&taken, 0, &["mine".to_owned()]).await.unwrap();
+    let taken = ThreadId::of_member(id.parse().unwrap(), "ada");
+    let mine = ThreadAppend { thread: taken.clone(), known: 0, lines: vec!["mine".to_owned()] };
+    room.store.append_lines(&mine).await.unwrap();
     let new = new_session(SessionId::generate());
-    let refused = import(&room.store, &text, new, unchecked()).await.unwrap_err();
-    assert!(matches!(refused, TransferError::Store(StoreError::ThreadChanged(_))), "{refused}");
+    let refused = import(&room.store, text.as_bytes(), new, unchecked()).await.unwrap_err();
+    let is_taken =
+        matches!(refused, TransferError::Store(StoreError::Thread(ThreadStoreError::Changed(_))));
+    assert!(is_taken, "{refused}");
     assert_eq!(room.store.sessions().await.unwrap(), []);
     let mine = ThreadLine { as_of: None, text: "mine".to_owned() };
-    assert_eq!(room.store.thread(&taken).await.unwrap(), [mine]);
+    assert_eq!(room.store.thread_lines(&taken).await.unwrap(), [mine]);
 }

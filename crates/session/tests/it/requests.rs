@@ -1,7 +1,8 @@
 //! What models were sent, in the SQLite store.
 
-use convoke_session::request::{NewRequest, Predecessor, RequestTexts, RequestTurn};
-use convoke_session::{SessionId, SqliteStore, Store as _, TurnId};
+use convoke_agent::thread::{RequestEnd, RequestOutcome, RequestTexts, ThreadStore as _};
+use convoke_session::conformance::request;
+use convoke_session::{AttemptRef, SessionId, SqliteStore, ThreadId, TurnId};
 use sqlx::{ConnectOptions, Connection};
 
 fn texts(items: &[String]) -> RequestTexts {
@@ -13,16 +14,21 @@ fn texts(items: &[String]) -> RequestTexts {
     }
 }
 
+fn thread() -> ThreadId {
+    ThreadId::parse("t").unwrap()
+}
+
+/// Adds a request whose sender knows the one before it.
 async fn add(
     store: &SqliteStore,
-    thread: &str,
     texts: &RequestTexts,
     before: Option<(u64, &RequestTexts)>,
 ) -> u64 {
-    let before = before.map(|(number, texts)| Predecessor { number, texts: texts.borrowed() });
-    let turn = RequestTurn { session: SessionId::generate(), turn: TurnId(7), attempt: 1 };
-    let request = NewRequest { turn: Some(turn), about: "about", texts: texts.borrowed(), before };
-    store.add_request(thread, request).await.unwrap()
+    let session = SessionId::generate();
+    let attempt = Some(AttemptRef { session, turn: TurnId(7), attempt: 1 });
+    let number = before.map_or(0, |(number, _)| number) + 1;
+    let record = request(&thread(), number, attempt, texts.clone());
+    store.add_request(&record, before.map(|(_, texts)| texts)).await.unwrap()
 }
 
 /// Returns items that are as hard to pack as prose is.
@@ -52,16 +58,21 @@ async fn a_growing_thread_is_read_back_to_the_byte_and_costs_little_more_than_it
         items.push(item(number));
         let now = texts(&items);
         let before = all.last().map(|last| (all.len() as u64, last));
-        assert_eq!(add(&store, "t", &now, before).await, all.len() as u64 + 1);
+        assert_eq!(add(&store, &now, before).await, all.len() as u64 + 1);
         all.push(now);
     }
     store.close().await;
     let store = SqliteStore::open(directory.path()).await.unwrap();
     for (index, sent) in all.iter().enumerate() {
         let number = index as u64 + 1;
-        assert_eq!(store.request_texts("t", number).await.unwrap(), *sent, "request {number}");
+        assert_eq!(
+            store.request_texts(&thread(), number).await.unwrap(),
+            *sent,
+            "request {number}"
+        );
     }
-    assert_eq!(store.last_request("t").await.unwrap().unwrap(), (150, all[149].clone()));
+    let last = store.last_request(&thread()).await.unwrap().unwrap();
+    assert_eq!((last.number, &last.texts), (150, &all[149]));
     let mut raw = connect(directory.path()).await;
     let (packed,): (i64,) = sqlx::query_as("SELECT SUM(LENGTH(packed)) FROM request_text")
         .fetch_one(&mut raw)
@@ -79,17 +90,19 @@ async fn a_request_that_does_not_follow_the_last_one_stands_for_itself() {
     let store = SqliteStore::open(directory.path()).await.unwrap();
     let first = texts(&[item(1)]);
     let (second, third) = (texts(&[item(1), item(2)]), texts(&[item(1), item(3)]));
-    add(&store, "t", &first, None).await;
+    add(&store, &first, None).await;
     // Both programs have seen the first request alone.
-    add(&store, "t", &second, Some((1, &first))).await;
-    assert_eq!(add(&store, "t", &third, Some((1, &first))).await, 3);
-    assert_eq!(store.request_texts("t", 3).await.unwrap(), third);
-    assert_eq!(store.last_request("other").await.unwrap(), None);
-    store.note_request("t", 2, "answered").await.unwrap();
-    let rows = store.requests("t").await.unwrap();
-    let noted: Vec<_> = rows.iter().map(|row| (row.number, row.outcome.as_deref())).collect();
-    assert_eq!(noted, [(1, None), (2, Some("answered")), (3, None)]);
-    assert_eq!((rows[0].turn, rows[0].attempt), (Some(7), Some(1)));
+    add(&store, &second, Some((1, &first))).await;
+    assert_eq!(add(&store, &third, Some((1, &first))).await, 3);
+    assert_eq!(store.request_texts(&thread(), 3).await.unwrap(), third);
+    assert_eq!(store.last_request(&ThreadId::generate()).await.unwrap(), None);
+    let end = Some(RequestEnd::Answered);
+    let answered = RequestOutcome { end, ..RequestOutcome::default() };
+    store.set_outcome(&thread(), 2, &answered).await.unwrap();
+    let records = store.requests(&thread()).await.unwrap();
+    let ends: Vec<_> = records.iter().map(|it| (it.number, it.outcome.end)).collect();
+    assert_eq!(ends, [(1, None), (2, end), (3, None)]);
+    assert_eq!(records[0].attempt.map(|it| (it.turn, it.attempt)), Some((TurnId(7), 1)));
 }
 
 #[tokio::test]
@@ -97,8 +110,8 @@ async fn a_damaged_request_is_refused_and_not_shown() {
     let directory = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(directory.path()).await.unwrap();
     let first = texts(&[item(1), item(2)]);
-    add(&store, "t", &first, None).await;
-    add(&store, "t", &texts(&[item(1), item(2), item(3)]), Some((1, &first))).await;
+    add(&store, &first, None).await;
+    add(&store, &texts(&[item(1), item(2), item(3)]), Some((1, &first))).await;
     let mut raw = connect(directory.path()).await;
     for damage in ["packed = x'00'", "from_start = 1", "bytes = 1", "from_end = 1000000"] {
         let mut change = raw.begin().await.unwrap();
@@ -106,10 +119,10 @@ async fn a_damaged_request_is_refused_and_not_shown() {
             format!("UPDATE request_text SET {damage} WHERE number = 2 AND text = 'body'");
         sqlx::raw_sql(sqlx::AssertSqlSafe(change_it)).execute(&mut *change).await.unwrap();
         change.commit().await.unwrap();
-        let told = store.request_texts("t", 2).await.unwrap_err().to_string();
+        let told = store.request_texts(&thread(), 2).await.unwrap_err().to_string();
         assert!(told.contains("request"), "{damage}: {told}");
     }
-    assert_eq!(store.request_texts("t", 1).await.unwrap(), first);
+    assert_eq!(store.request_texts(&thread(), 1).await.unwrap(), first);
 }
 
 async fn connect(directory: &std::path::Path) -> sqlx::SqliteConnection {

@@ -3,18 +3,21 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use convoke_agent::redact::Redactor;
-use convoke_agent::turn::ThreadAppend;
+use convoke_agent::thread::{
+    RequestEnd, RequestOutcome, RequestTexts, ThreadAppend, ThreadStore as _,
+};
 use convoke_agent::turn_input::ThreadWriter;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
-use convoke_session::request::{NewRequest, Predecessor, RequestRow, RequestTexts, RequestTurn};
+use convoke_redact::Redactor;
+use convoke_session::conformance::request;
 use convoke_session::transfer::{export, fork};
 use convoke_session::{
-    Coordinator, MemberAgent, MemberName, MessageNumber, NewSession, PersonMessage, SessionId,
-    SqliteStore, Store, TeamAgents, TurnId,
+    AttemptRef, Coordinator, MemberAgent, MemberName, MessageNumber, NewSession, PersonMessage,
+    SessionId, SqliteStore, TeamAgents, ThreadId,
 };
 use convoke_team::Team;
+use serde_json::json;
 use tempfile::TempDir;
 
 const TEAM: &str = "[[member]]\nname = \"kim\"\nhuman = true\n\n\
@@ -24,7 +27,7 @@ const TEAM: &str = "[[member]]\nname = \"kim\"\nhuman = true\n\n\
 /// remembers; sends a request and fails when told to.
 struct Rememberer {
     store: SqliteStore,
-    thread: String,
+    thread: ThreadId,
 }
 
 impl Agent for Rememberer {
@@ -32,7 +35,7 @@ impl Agent for Rememberer {
         let (turn, side) = AgentTurn::open(Redactor::default());
         let (store, thread) = (self.store.clone(), self.thread.clone());
         tokio::spawn(async move {
-            let lines = store.thread(&thread).await.unwrap();
+            let lines = store.thread_lines(&thread).await.unwrap();
             let known = lines.len();
             let ThreadWriter::Caller { turn } = &turn_input.keeper else { panic!("who keeps it?") };
             let mut outcome = TurnResult::failed(Failure::new(Reason::OutputFull, "too much"));
@@ -43,19 +46,12 @@ impl Agent for Rememberer {
             // Once, although later prompts tell of it too.
             let is_meddled_with = lines.iter().any(|line| line.text == "by somebody else");
             if turn_input.prompt.contains("meddle") && !is_meddled_with {
-                store
-                    .extend_thread(&thread, known, &["by somebody else".to_owned()])
-                    .await
-                    .unwrap();
+                let lines = vec!["by somebody else".to_owned()];
+                let append = ThreadAppend { thread: thread.clone(), known, lines };
+                store.append_lines(&append).await.unwrap();
             }
             if turn_input.prompt.contains("send") {
-                let name = turn_input.turn.as_ref().unwrap();
-                let of = RequestTurn {
-                    session: name.session.parse().unwrap(),
-                    turn: TurnId(name.number),
-                    attempt: name.attempt,
-                };
-                send(&store, &thread, Some(of), turn).await;
+                send(&store, &thread, turn_input.attempt, turn).await;
             }
             if !turn_input.prompt.contains("forget") {
                 outcome.thread_append =
@@ -67,25 +63,32 @@ impl Agent for Rememberer {
     }
 }
 
-/// Keeps a request that has all of the one before and a little more.
-pub async fn send(store: &SqliteStore, thread: &str, turn: Option<RequestTurn>, what: &str) {
+/// Stores a request that has all of the one before and a little more, with a ledger that adds up.
+pub async fn send(store: &SqliteStore, thread: &ThreadId, attempt: Option<AttemptRef>, what: &str) {
     let last = store.last_request(thread).await.unwrap();
-    let (body, ledger) =
-        last.as_ref().map_or(("", ""), |(_, texts)| (&*texts.body, &*texts.ledger));
-    let body = format!("{}{what} \u{FEFF}\0\r\n\u{2028}é漢🦀\\\"]", body.trim_end_matches(']'));
-    let ledger = format!("{ledger}{what}\n");
-    let before = last
-        .as_ref()
-        .map(|(number, texts)| Predecessor { number: *number, texts: texts.borrowed() });
-    let texts = RequestTexts { body: &*body, ledger: &*ledger };
-    let about = format!("about {what}");
-    let number =
-        store.add_request(thread, NewRequest { turn, about: &about, texts, before }).await.unwrap();
-    store.note_request(thread, number, &format!("end of {what}")).await.unwrap();
+    let before = last.as_ref().map(|last| &last.texts);
+    let (body, ledger) = before.map_or(("[\"\"]", ""), |it| (&*it.body, &*it.ledger));
+    let body = body.trim_end_matches("\"]");
+    let body = format!("{body}{what} \u{FEFF}\u{2028}é漢🦀\"]");
+    let entry = |bytes: usize| {
+        json!({
+            "target": "prompt", "section": "user", "source": {"kind": "setting", "name": what},
+            "state": "kept", "keptBytes": bytes, "cutBytes": 0, "tokensEstimate": 1, "rule": "fits",
+        })
+    };
+    let accounted = before.map_or(0, |before| before.body.len());
+    let ledger = format!("{ledger}{}\n", entry(body.len() - accounted));
+    let number = last.as_ref().map_or(0, |last| last.number) + 1;
+    let mut record = request(thread, number, attempt, RequestTexts { body, ledger });
+    record.meta.path = format!("/{what}");
+    store.add_request(&record, before).await.unwrap();
+    let end = Some(RequestEnd::Answered);
+    let outcome = RequestOutcome { end, ..RequestOutcome::default() };
+    store.set_outcome(thread, number, &outcome).await.unwrap();
 }
 
-/// A request with its whole texts.
-pub type Whole = (RequestRow, RequestTexts);
+/// The number of a request, the turn and attempt that sent it, its path and its texts.
+pub type Whole = (u64, Option<(u64, u32)>, String, RequestTexts);
 
 pub struct Room {
     _directory: TempDir,
@@ -132,14 +135,17 @@ impl Room {
         room
     }
 
-    /// Returns what a member was sent, without the name of its thread.
+    /// Returns what a member was sent.
     pub async fn requests(&self, session: SessionId, member: &str) -> Vec<Whole> {
         let thread = thread(session, member);
         let mut whole = Vec::new();
-        for mut row in self.store.requests(&thread).await.unwrap() {
-            let texts = self.store.request_texts(&thread, row.number).await.unwrap();
-            row.thread.clear();
-            whole.push((row, texts));
+        for record in self.store.requests(&thread).await.unwrap() {
+            let texts = self.store.request_texts(&thread, record.number).await.unwrap();
+            let attempt = record.attempt.map(|attempt| {
+                assert_eq!(attempt.session, session);
+                (attempt.turn.0, attempt.attempt)
+            });
+            whole.push((record.number, attempt, record.meta.path, texts));
         }
         whole
     }
@@ -165,7 +171,7 @@ impl Room {
     }
 
     pub async fn lines(&self, session: SessionId, member: &str) -> Vec<(Option<u64>, String)> {
-        let lines = self.store.thread(&thread(session, member)).await.unwrap();
+        let lines = self.store.thread_lines(&thread(session, member)).await.unwrap();
         lines.into_iter().map(|line| (line.as_of.map(|number| number.0), line.text)).collect()
     }
 
@@ -183,8 +189,8 @@ impl Room {
     }
 }
 
-pub fn thread(session: SessionId, member: &str) -> String {
-    format!("{session}-{}", member.replace(' ', "_20"))
+pub fn thread(session: SessionId, member: &str) -> ThreadId {
+    ThreadId::of_member(session, member)
 }
 
 pub fn new_session(id: SessionId) -> NewSession {

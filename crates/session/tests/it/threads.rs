@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use convoke_agent::thread::{ThreadAppend, ThreadLine, ThreadStore as _};
 use convoke_session::conformance::new_session;
-use convoke_session::thread::ThreadLine;
-use convoke_session::{NewSession, SqliteStore, Store};
+use convoke_session::{NewSession, SqliteStore, Store, ThreadId};
 use sqlx::{ConnectOptions, Connection};
 
 const TO_FORMAT_3: &str = "
@@ -46,9 +46,12 @@ async fn a_file_of_any_earlier_format_is_brought_to_this_one() {
         let (one, other) =
             tokio::join!(SqliteStore::open(directory.path()), SqliteStore::open(directory.path()));
         let (one, other) = (one.unwrap(), other.unwrap());
-        one.extend_thread("a", 0, &["1".to_owned()]).await.unwrap();
-        assert_eq!(other.thread("a").await.unwrap()[0].text, "1");
-        assert_eq!(other.last_request("a").await.unwrap(), None);
+        let thread = ThreadId::parse("a").unwrap();
+        let lines = vec!["1".to_owned()];
+        let append = ThreadAppend { thread: thread.clone(), known: 0, lines };
+        one.append_lines(&append).await.unwrap();
+        assert_eq!(other.thread_lines(&thread).await.unwrap()[0].text, "1");
+        assert_eq!(other.last_request(&thread).await.unwrap(), None);
         let began = NewSession { rehearsal: None, ..new.clone() };
         assert_eq!(other.session(new.id).await.unwrap().began, began);
     }
@@ -75,12 +78,13 @@ async fn threads_of_the_second_format_come_to_their_sessions() {
 
     let store = SqliteStore::open(directory.path()).await.unwrap();
     let threads = store.threads(new.id).await.unwrap();
-    assert_eq!(threads, [format!("{}-max", new.id)]);
-    let lines = store.thread(&threads[0]).await.unwrap();
+    assert_eq!(threads, [ThreadId::of_member(new.id, "max")]);
+    let lines = store.thread_lines(&threads[0]).await.unwrap();
     let line = |text: &str| ThreadLine { as_of: None, text: text.to_owned() };
     assert_eq!(lines, [line("one"), line("two")]);
     store.remove(new.id).await.unwrap();
-    assert_eq!(store.thread(&threads[0]).await.unwrap(), []);
-    let own = store.thread("0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5d").await.unwrap();
+    assert_eq!(store.thread_lines(&threads[0]).await.unwrap(), []);
+    let own = ThreadId::parse("0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5d").unwrap();
+    let own = store.thread_lines(&own).await.unwrap();
     assert_eq!(own, [line("of no session")]);
 }

@@ -89,13 +89,13 @@ async fn a_whole_session_comes_back_the_same() {
     let text = text_of(&stage.store, stage.session).await;
     let elsewhere = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(elsewhere.path()).await.unwrap();
-    let imported = import(&store, &text, new_session(), unchecked()).await.unwrap();
+    let imported = import(&store, text.as_bytes(), new_session(), unchecked()).await.unwrap();
     assert_eq!(imported.session, stage.session, "it keeps its id where that is free");
     // It comes to where it is imported: a file must not choose where agents work.
     let moved = text.replacen("\"directory\":\"/work\"", "\"directory\":\"/elsewhere\"", 1);
     assert_eq!(text_of(&store, imported.session).await, moved);
     assert_replays(&store, imported.session, 3).await;
-    let again = import(&store, &text, new_session(), unchecked()).await.unwrap();
+    let again = import(&store, text.as_bytes(), new_session(), unchecked()).await.unwrap();
     assert_ne!(again.session, stage.session);
     assert_replays(&store, again.session, 3).await;
 }
@@ -111,12 +111,13 @@ async fn a_snapshot_comes_back_as_a_conversation() {
     assert_eq!(snapshot["teamTask"], "Fix");
     assert_eq!(snapshot["messages"][2]["inReplyTo"], "msg-2");
     let text = String::from_utf8(out.clone()).unwrap();
-    let imported = import(&stage.store, &text, new_session(), unchecked()).await.unwrap();
+    let imported = import(&stage.store, text.as_bytes(), new_session(), unchecked()).await.unwrap();
     let mut again = Vec::new();
     export_snapshot(&stage.store, imported.session, 99, &mut again).await.unwrap();
     assert_eq!(again, out);
-    let refused =
-        import(&stage.store, "{\"version\": 2}", new_session(), unchecked()).await.unwrap_err();
+    let refused = import(&stage.store, &b"{\"version\": 2}"[..], new_session(), unchecked())
+        .await
+        .unwrap_err();
     assert!(refused.to_string().contains("`version` must be the number 1"), "{refused}");
 }
 
@@ -160,7 +161,7 @@ async fn a_session_that_is_under_way_is_taken_out_as_it_was_at_one_moment() {
                 exported => exported.unwrap(),
             }
             let text = String::from_utf8(text).unwrap();
-            import(&stage.store, &text, new_session(), unchecked()).await.unwrap();
+            import(&stage.store, text.as_bytes(), new_session(), unchecked()).await.unwrap();
             match fork(&stage.store, stage.session, None, SessionId::generate(), 7).await {
                 Ok(_) | Err(TransferError::Store(StoreError::Conflict { .. })) => taken += 1,
                 Err(error) => panic!("{error}"),
@@ -231,8 +232,10 @@ async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
         ),
     ];
     for (text, why) in cases {
-        let refused =
-            import(&stage.store, &text, new_session(), unchecked()).await.unwrap_err().to_string();
+        let refused = import(&stage.store, text.as_bytes(), new_session(), unchecked())
+            .await
+            .unwrap_err()
+            .to_string();
         assert!(refused.contains(why), "{refused}");
     }
 }

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, value_parser};
 use convoke_agent::config::{Api, ApiDeveloperRole, ApiTools, ApiWire, Kind};
+use convoke_agent::id::ThreadId;
 use convoke_core::Diagnostic;
 use convoke_core::name::nearest;
-use convoke_model::{Endpoint, ThreadId};
+use convoke_model::Endpoint;
 
 use crate::conversation::home::Home;
 use crate::diagnostics::Deny;

@@ -7,23 +7,22 @@ mod threads;
 
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::Context as _;
+use convoke_agent::event::EventKind;
+use convoke_agent::id::ThreadId;
 use convoke_agent::turn_input::Trust;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, TurnInput, Verdict};
 use convoke_core::Diagnostic;
 use convoke_files::Disk;
-use convoke_model::member::Observer;
-use convoke_model::{
-    Host, ModelAgent, Sent, Settings, ThreadId, ThreadStore, root_of, undo_compaction,
-};
+use convoke_model::{Host, ModelAgent, Settings, root_of, undo_compaction};
 use convoke_session::SqliteStore;
 use convoke_thread::pack::Pack;
 
 pub use self::arguments::Arguments;
-use self::output::{Account, AskedThread, Printer, SentRequest, Streams, Watched};
+use self::output::{Account, AskedThread, Printer, Streams, Watched};
 use crate::commands::sessions::sent::{Showing, show_thread};
 use crate::conversation::home::Home;
 use crate::conversation::trust::TrustedDirectories;
@@ -32,7 +31,7 @@ use crate::host_environment;
 use crate::machine;
 use crate::outcome::{Outcome, UsageError};
 use crate::requests::Wanted;
-use crate::threads::{BroughtBack, StoredThreads};
+use crate::threads::BroughtBack;
 
 /// Asks, and shows the answer as it comes; or does what else there is to do with threads.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -89,17 +88,15 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
         }
         Task::Forget(thread) => return threads::forget(&store, &thread, arguments).await,
         Task::Undo(thread) => {
-            let undone = undo_compaction(&StoredThreads(store), &thread).await?;
+            let undone = undo_compaction(&store, &thread).await?;
             output::write_undone(&thread, &BroughtBack::from(undone), arguments)?;
             return Ok(Outcome::Done);
         }
         Task::Compact(thread) => (None, Some(thread)),
         Task::Ask(question, thread) => (Some(question), thread),
     };
-    let requests: Arc<Mutex<Vec<SentRequest>>> = Arc::default();
     let mut remarks = Vec::new();
-    let store = Arc::new(StoredThreads(store));
-    let agent = agent(arguments, &home, store, observer(&requests), &mut remarks)?;
+    let agent = agent(arguments, &home, store.clone(), &mut remarks)?;
     let turn = match question {
         Some(question) => agent.start(turn_input(question, thread.as_ref(), &home)?),
         None => agent.start_compaction(turn_input(String::new(), thread.as_ref(), &home)?),
@@ -110,25 +107,35 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
         _ => Watched::Answer,
     };
     let mut printer = Printer::new(Streams::of_process(), watched, agent.redactor());
-    let mut followed = follow(turn, |event| printer.event(event)).await;
+    let mut requests = Vec::new();
+    let mut followed = follow(turn, |event| {
+        if let EventKind::Request { number, .. } = event.kind {
+            requests.push(number);
+        }
+        printer.event(event)
+    })
+    .await;
     followed.ended.diagnostics.splice(..0, remarks);
     followed.shown = followed.shown.and_then(|()| printer.finish());
-    let requests = std::mem::take(&mut *requests.lock().unwrap_or_else(PoisonError::into_inner));
-    conclude(followed, &requests, arguments)
+    conclude(followed, &requests, arguments, &store).await
 }
 
 /// Writes the account of a turn that has ended, and says how the command does.
-fn conclude(
+async fn conclude(
     followed: Followed,
-    requests: &[SentRequest],
+    requests: &[u64],
     arguments: &Arguments,
+    store: &SqliteStore,
 ) -> anyhow::Result<Outcome> {
     let Followed { ended, thread, shown } = followed;
     let thread = match &ended.resume {
         Some(resume) => Some(AskedThread::GoesOn(resume.session.clone())),
         None => thread.filter(|_| !requests.is_empty()).map(AskedThread::OnlySent),
     };
-    output::write(&Account { ended: &ended, thread, requests }, arguments)?;
+    let is_shown = arguments.json || arguments.explain;
+    let requests = if is_shown { requests } else { &[] };
+    let account = Account::read(&ended, thread, requests, store).await?;
+    output::write(&account, arguments)?;
     let is_unread = matches!(&shown, Err(error) if error.kind() == ErrorKind::BrokenPipe);
     match ended.verdict {
         Verdict::Cancelled if is_unread => {
@@ -154,8 +161,7 @@ fn conclude(
 fn agent(
     arguments: &Arguments,
     home: &Home,
-    store: Arc<dyn ThreadStore>,
-    observer: Observer,
+    store: SqliteStore,
     remarks: &mut Vec<Diagnostic>,
 ) -> anyhow::Result<ModelAgent> {
     let (api, model) = arguments.settings(home, remarks)?;
@@ -172,8 +178,7 @@ fn agent(
         env,
         machine: machine::of_process(home.configuration.clone(), None)?,
         pack: Arc::new(pack),
-        store,
-        observer: Some(observer),
+        store: Arc::new(store),
     };
     Ok(ModelAgent::new(Settings { api, model, thread: None }, host))
 }
@@ -198,12 +203,4 @@ fn turn_input(
         used: None,
     });
     Ok(turn_input)
-}
-
-fn observer(requests: &Arc<Mutex<Vec<SentRequest>>>) -> Observer {
-    let requests = Arc::clone(requests);
-    Arc::new(move |sent: &Sent<'_>| {
-        let mut requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
-        requests.push(SentRequest::from(sent));
-    })
 }

@@ -6,47 +6,47 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 
 use convoke_agent::event::{Event, EventKind, Part};
-use convoke_agent::redact::{Redactor, StreamRedactor};
+use convoke_agent::id::ThreadId;
+use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
 use convoke_agent::{TurnResult, Verdict};
-use convoke_core::ledger::{Ledger, Style, Table};
-use convoke_model::{Sent, ThreadId};
+use convoke_redact::{Redactor, StreamRedactor};
+use convoke_session::SqliteStore;
 use serde_json::json;
 
 use super::Arguments;
 use super::shown::{Fresh, Shown};
 use crate::diagnostics;
 use crate::program;
-use crate::requests::{retry, tokens};
+use crate::requests::{retry, tokens, write_ledger};
 use crate::terminal::{Paint, printable, shown_on};
 use crate::threads::{BroughtBack, compacted};
-
-/// What was sent, without its bytes.
-#[derive(Debug)]
-pub(super) struct SentRequest {
-    path: &'static str,
-    bytes: usize,
-    unchanged_bytes: u64,
-    ledger: Ledger<'static>,
-}
-
-impl From<&Sent<'_>> for SentRequest {
-    fn from(sent: &Sent<'_>) -> Self {
-        let mut ledger = sent.request.ledger.clone();
-        ledger.unchanged_bytes = Some(sent.unchanged_bytes);
-        Self {
-            path: sent.request.path,
-            bytes: sent.request.body.len(),
-            unchanged_bytes: sent.unchanged_bytes,
-            ledger,
-        }
-    }
-}
 
 /// Everything about an answer but its text.
 pub(super) struct Account<'a> {
     pub ended: &'a TurnResult,
     pub thread: Option<AskedThread>,
-    pub requests: &'a [SentRequest],
+    /// The requests of the turn, with their ledgers.
+    requests: Vec<(RequestRecord<()>, RequestTexts)>,
+}
+
+impl<'a> Account<'a> {
+    /// Reads the requests of these numbers from the store.
+    pub async fn read(
+        ended: &'a TurnResult,
+        thread: Option<AskedThread>,
+        numbers: &[u64],
+        store: &SqliteStore,
+    ) -> anyhow::Result<Self> {
+        let mut requests = Vec::new();
+        if let Some(id) = thread.as_ref().and_then(|thread| ThreadId::parse(thread.name())) {
+            let records = store.requests(&id).await?.into_iter();
+            for record in records.filter(|record| numbers.contains(&record.number)) {
+                let texts = store.request_texts(&id, record.number).await?;
+                requests.push((record, texts));
+            }
+        }
+        Ok(Self { ended, thread, requests })
+    }
 }
 
 /// The thread of a question.
@@ -117,7 +117,7 @@ impl<O: Write, E: Write> Printer<O, E> {
         Self {
             streams,
             watched,
-            pieces: redactor.pieces(),
+            pieces: redactor.stream(),
             redactor,
             shown: Shown::default(),
             is_first: true,
@@ -135,7 +135,7 @@ impl<O: Write, E: Write> Printer<O, E> {
             }
             (EventKind::Text { text, part: Part::Whole }, _) => {
                 // What was held back is a part of it.
-                self.pieces = self.redactor.pieces();
+                self.pieces = self.redactor.stream();
                 let text = self.redactor.redact(text).into_owned();
                 let is_begun = !self.shown.is_empty();
                 let fresh = self.shown.whole(&text);
@@ -217,13 +217,9 @@ pub(super) fn write(account: &Account<'_>, arguments: &Arguments) -> io::Result<
     let mut err = stderr().lock();
     let paint = Paint::for_stream(&err);
     if arguments.explain {
-        let style = match paint {
-            Paint::Plain => Style::Plain,
-            Paint::Coloured => Style::Coloured,
-        };
-        for request in account.requests {
-            writeln!(err, "POST {}", request.path)?;
-            write!(err, "{}", Table { ledger: &request.ledger, style })?;
+        for (request, texts) in &account.requests {
+            writeln!(err, "POST {}", request.meta.path)?;
+            write_ledger(&mut err, texts, &request.meta, paint)?;
         }
         if let Some(usage) = account.ended.usage {
             writeln!(err, "the provider counted {}", tokens(&usage))?;
@@ -257,13 +253,13 @@ pub(super) fn write_undone(
 
 fn write_json(account: &Account<'_>) -> io::Result<()> {
     let Account { ended, thread, requests } = account;
-    let requests = requests.iter().map(|request| {
-        json!({
-            "path": request.path,
-            "bytes": request.bytes,
-            "unchangedPrefixBytes": request.unchanged_bytes,
-            "ledger": request.ledger,
-        })
+    let requests = requests.iter().map(|(RequestRecord { meta, .. }, texts)| {
+        Ok(json!({
+            "path": meta.path,
+            "bytes": meta.bytes,
+            "unchangedPrefixBytes": meta.unchanged_bytes,
+            "ledger": texts.parse_ledger(meta)?,
+        }))
     });
     let value = json!({
         "version": 1,
@@ -273,7 +269,7 @@ fn write_json(account: &Account<'_>) -> io::Result<()> {
         "reply": ended.reply,
         "outcome": ended.verdict,
         "usage": ended.usage,
-        "requests": requests.collect::<Vec<_>>(),
+        "requests": requests.collect::<serde_json::Result<Vec<_>>>()?,
         "diagnostics": ended.diagnostics,
     });
     let mut out = stdout().lock();

@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::io::{Write as _, stdout};
 
 use convoke_agent::event::Purpose;
-use convoke_model::{Log, ThreadId};
+use convoke_agent::id::ThreadId;
+use convoke_agent::thread::ThreadStore as _;
+use convoke_model::Log;
 use convoke_session::thread::{LoneThread, ThreadOwner};
 use convoke_session::{Millis, SqliteStore, Store as _};
 use serde::Serialize;
@@ -17,9 +19,7 @@ use crate::conversation::now;
 use crate::figures::count;
 use crate::outcome::{Outcome, UsageError};
 use crate::program;
-use crate::requests::StoredRequest;
 use crate::terminal::Paint;
-use crate::threads::StoredThreads;
 
 /// Refuses to change a thread of a session, which only who holds the session does, and one that is not
 /// there or in which nothing was said.
@@ -32,25 +32,23 @@ pub(super) async fn expect_own(store: &SqliteStore, task: &Task) -> anyhow::Resu
         Task::Forget(thread) => (thread, "sessions rm ID"),
     };
     let refused = |why: String| Err(UsageError(format!("--thread: {why}")).into());
-    match store.thread_owner(thread.as_str()).await? {
+    match store.thread_owner(thread).await? {
         None => refused(format!("there is no thread {thread}")),
         Some(ThreadOwner::Session(session)) => {
             let (program, id) = (program::name(), short(session));
-            let member = thread.member_of(&session.to_string());
+            let member = thread.member_of(session);
             let member = member.map_or("MEMBER".to_owned(), |member| quoted(&member));
             let command = command.replace("ID", &id).replace("MEMBER", &member);
             let whose = format!("{thread} is a thread of session {id}, and changes with it");
             refused(format!("{whose}; use `{program} {command}`"))
         }
         Some(ThreadOwner::Nobody) if matches!(task, Task::Forget(_)) => Ok(()),
-        Some(ThreadOwner::Nobody) => {
-            match Log::load(&StoredThreads(store.clone()), thread).await? {
-                Some(_) => Ok(()),
-                None => refused(format!(
-                    "{thread}: there is nothing to go on with: its first turn was not done; ask anew"
-                )),
-            }
-        }
+        Some(ThreadOwner::Nobody) => match Log::load(store, thread).await? {
+            Some(_) => Ok(()),
+            None => refused(format!(
+                "{thread}: there is nothing to go on with: its first turn was not done; ask anew"
+            )),
+        },
     }
 }
 
@@ -68,7 +66,7 @@ fn quoted(name: &str) -> String {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Listed {
-    thread: String,
+    thread: ThreadId,
     /// Nobody knows it of a thread whose requests an earlier version did not keep.
     first_question: Option<String>,
     requests: u64,
@@ -103,19 +101,19 @@ pub(super) async fn list(store: &SqliteStore, arguments: &Arguments) -> anyhow::
 
 impl Listed {
     async fn read(store: &SqliteStore, thread: LoneThread) -> anyhow::Result<Self> {
-        let LoneThread { name, bytes } = thread;
-        let requests = StoredRequest::of_thread(store, &name).await?;
-        let first = requests.iter().find(|it| it.about.purpose == Purpose::Answer);
+        let LoneThread { id, bytes } = thread;
+        let requests = store.requests(&id).await?;
+        let first = requests.iter().find(|it| it.meta.purpose == Purpose::Answer);
         let first_question = match first {
-            Some(first) => question_in(&first.texts(store).await?.body),
+            Some(first) => question_in(&store.request_texts(&id, first.number).await?.body),
             None => None,
         };
         Ok(Self {
-            thread: name,
+            thread: id,
             first_question,
             requests: requests.len() as u64,
             bytes,
-            last_request_at: requests.last().and_then(|it| Millis::try_from(it.about.at).ok()),
+            last_request_at: requests.last().map(|it| it.meta.at),
         })
     }
 
@@ -123,8 +121,8 @@ impl Listed {
         let (requests, bytes) = (count(self.requests, "request"), count(self.bytes, "byte"));
         format!(
             "{}  {:>10}  {}  {}",
-            paint.strong(&self.thread),
-            self.last_request_at.map_or_else(|| "-".to_owned(), |at| age(now - at)),
+            paint.strong(self.thread.as_str()),
+            self.last_request_at.map_or_else(|| "-".to_owned(), |at| age(now.saturating_sub(at))),
             paint.faint(&format!("{requests}, {bytes}")),
             self.first_question.as_deref().map_or_else(|| "-".to_owned(), beginning_of)
         )
@@ -152,7 +150,7 @@ pub(super) async fn forget(
     thread: &ThreadId,
     arguments: &Arguments,
 ) -> anyhow::Result<Outcome> {
-    if !store.remove_lone_thread(thread.as_str()).await? {
+    if !store.remove_lone_thread(thread).await? {
         return Err(UsageError(format!("--thread: there is no thread {thread}")).into());
     }
     if arguments.json {

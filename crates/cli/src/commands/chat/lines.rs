@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use convoke_chat::{PromptView, SentPrompt, UserAction, help, printable, read_sheet};
 use convoke_session::event::StopReason;
-use convoke_session::{Event, MemberName, PersonMessage, Store as _, TurnId};
+use convoke_session::{MemberName, PersonMessage, SessionEvent, Store as _, TurnId};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -23,7 +23,7 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
     let host_environment = host_environment::of_process()?;
     let began = Instant::now();
     let (sender, events) = unbounded_channel();
-    let observer = Box::new(move |event: Event| {
+    let observer = Box::new(move |event: SessionEvent| {
         // Nobody listens any more once the chat has ended.
         let _ = sender.send(event);
     });
@@ -82,7 +82,7 @@ enum Form {
 struct LineChat {
     conversation: Conversation,
     show: Show,
-    events: UnboundedReceiver<Event>,
+    events: UnboundedReceiver<SessionEvent>,
     speaker: MemberName,
     to: Vec<String>,
     reached: Vec<Reached>,

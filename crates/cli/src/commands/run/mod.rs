@@ -12,8 +12,11 @@ use std::io::{self, IsTerminal, Stdout, stdout};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use convoke_core::Diagnostic;
 use convoke_session::event::StopReason;
-use convoke_session::{Controls, Event, Rehearsal, Store as _, TurnId, TurnState};
+use convoke_session::{
+    Controls, Rehearsal, SessionEvent, SessionEventKind, SessionId, Store as _, TurnId, TurnState,
+};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -23,7 +26,7 @@ pub(in crate::commands) use self::reached::Reached;
 use self::summary::End;
 use self::tally::Tally;
 use self::view::{Screen, View};
-use crate::conversation::{self, Conversation, ConversationOptions};
+use crate::conversation::{self, Conversation, ConversationOptions, now};
 use crate::diagnostics::Deny;
 use crate::host_environment;
 use crate::outcome::Outcome;
@@ -68,7 +71,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let began = Instant::now();
     let (sender, mut events) = unbounded_channel();
-    let observer = Box::new(move |event: Event| {
+    let observer = Box::new(move |event: SessionEvent| {
         // Nobody listens any more once the run has ended.
         let _ = sender.send(event);
     });
@@ -153,7 +156,7 @@ async fn undone(conversation: &Conversation) -> anyhow::Result<Option<TurnId>> {
 /// Runs the conversation until it stops, and shows what happens meanwhile.
 pub(in crate::commands) async fn drive(
     conversation: &mut Conversation,
-    events: &mut UnboundedReceiver<Event>,
+    events: &mut UnboundedReceiver<SessionEvent>,
     show: &mut Show,
     reached: &mut Vec<Reached>,
 ) -> anyhow::Result<StopReason> {
@@ -163,8 +166,8 @@ pub(in crate::commands) async fn drive(
     let mut clock = tokio::time::interval(Duration::from_millis(100));
     let stage = &mut conversation.stage;
     let mut reader = Reader { controls: controls.clone(), gone: None };
-    let mut see = |event: &Event, show: &mut Show, reader: &mut Reader| {
-        if let Event::TurnEnded { turn, member, .. } = event
+    let mut see = |event: &SessionEvent, show: &mut Show, reader: &mut Reader| {
+        if let SessionEventKind::TurnEnded { turn, member, .. } = &event.kind
             && let Some(received) = stage.received(member)
         {
             reached.push(Reached::new(*turn, member.clone(), received));
@@ -213,6 +216,7 @@ impl Reader {
 pub(in crate::commands) struct Show {
     audience: Audience,
     tally: Tally,
+    session: SessionId,
     /// How it is rehearsed.
     rehearsal: Option<Rehearsal>,
 }
@@ -239,7 +243,8 @@ impl Show {
             Audience::Person(View::new(out, screen))
         };
         let rehearsal = conversation.players.rehearsal();
-        Self { audience, tally: Tally::default(), rehearsal }
+        let session = conversation.coordinator.session();
+        Self { audience, tally: Tally::default(), session, rehearsal }
     }
 
     pub(in crate::commands) async fn opening(
@@ -258,8 +263,7 @@ impl Show {
             }
         }
         for diagnostic in &conversation.diagnostics {
-            let event = Event::Diagnostic { turn: None, diagnostic: diagnostic.clone() };
-            self.event(&event)?;
+            self.diagnostic(None, diagnostic.clone())?;
         }
         Ok(())
     }
@@ -269,15 +273,20 @@ impl Show {
         deny.outcome(self.tally.given())
     }
 
-    fn event(&mut self, event: &Event) -> io::Result<()> {
+    fn diagnostic(&mut self, turn: Option<TurnId>, diagnostic: Diagnostic) -> io::Result<()> {
+        let kind = SessionEventKind::Diagnostic { turn, diagnostic };
+        self.event(&SessionEvent { kind, session: self.session, at: now() })
+    }
+
+    fn event(&mut self, event: &SessionEvent) -> io::Result<()> {
         match &mut self.audience {
             Audience::Person(view) => {
-                self.tally.note(event);
-                view.show(event)
+                self.tally.note(&event.kind);
+                view.show(&event.kind)
             }
             Audience::Program => {
                 let event = json::as_counted(event, self.rehearsal);
-                self.tally.note(&event);
+                self.tally.note(&event.kind);
                 json::event(&event, self.rehearsal)
             }
         }
@@ -299,7 +308,7 @@ impl Show {
 
     fn reached(&mut self, reached: &Reached) -> io::Result<()> {
         for diagnostic in reached.diagnostics() {
-            self.event(&Event::Diagnostic { turn: Some(reached.turn()), diagnostic })?;
+            self.diagnostic(Some(reached.turn()), diagnostic)?;
         }
         match &mut self.audience {
             Audience::Person(_) => Ok(()),

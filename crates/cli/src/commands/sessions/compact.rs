@@ -4,9 +4,10 @@ use std::io::{self, Write as _, stderr, stdout};
 
 use clap::Args;
 use convoke_agent::event::Event;
+use convoke_agent::id::ThreadId;
 use convoke_agent::{TurnInput, Verdict};
 use convoke_core::Diagnostic;
-use convoke_model::{ThreadId, undo_compaction};
+use convoke_model::undo_compaction;
 use convoke_session::store::Holder;
 use convoke_session::{SqliteStore, Store as _};
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::requests::retry;
 use crate::terminal::{Paint, shown_on};
-use crate::threads::{BroughtBack, StoredThreads, compacted};
+use crate::threads::{BroughtBack, compacted};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -48,7 +49,7 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
         model_member(store, &session, &arguments.member, &host_environment)?;
     let member = &arguments.member;
     let (value, text) = if arguments.undo {
-        let undone = undo_compaction(&StoredThreads(store.clone()), &thread).await?;
+        let undone = undo_compaction(store, &thread).await?;
         let undone = BroughtBack::from(undone);
         (json!({"summary": null, "undone": undone}), undone.line(member))
     } else {

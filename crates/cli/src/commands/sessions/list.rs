@@ -51,7 +51,7 @@ fn line(session: &Summary, now: Millis, paint: Paint) -> String {
     format!(
         "{}  {:>10}  {}  {}  {}",
         paint.strong(&short(*id)),
-        age(now - session.updated_at),
+        age(now.saturating_sub(session.updated_at)),
         printable(name.as_deref().unwrap_or("-")),
         paint.faint(&format!(
             "{}, {}{waiting}{rehearsal}",

@@ -2,15 +2,15 @@
 
 use std::io::{Write, stderr, stdout};
 
-use convoke_core::ledger::Style;
-use convoke_model::ThreadId;
+use convoke_agent::id::{AttemptRef, ThreadId};
+use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
 use convoke_session::{SessionId, SqliteStore, Store as _, Turn};
 use convoke_team::Team;
 
 use super::show::{heading, turns, write_exactly};
 use super::write_json;
 use crate::outcome::UsageError;
-use crate::requests::{StoredRequest, Wanted};
+use crate::requests::{self, Wanted};
 use crate::terminal::Paint;
 
 /// How requests are shown.
@@ -26,13 +26,13 @@ pub(super) async fn of_turn(
     session: SessionId,
     turn: &Turn,
     attempt: Option<u32>,
-) -> anyhow::Result<Vec<StoredRequest>> {
-    let thread = ThreadId::of_member(&session.to_string(), turn.member.as_str());
-    let mut found = StoredRequest::of_thread(store, thread.as_str()).await?;
-    found.retain(|request| request.turn().is_some_and(|(number, _)| number == turn.id.0));
-    let last = found.iter().filter_map(StoredRequest::turn).map(|(_, attempt)| attempt).max();
+) -> anyhow::Result<Vec<RequestRecord<()>>> {
+    let thread = ThreadId::of_member(session, turn.member.as_str());
+    let mut found = store.requests(&thread).await?;
+    found.retain(|record| record.attempt.is_some_and(|it| it.turn == turn.id));
+    let last = found.iter().filter_map(|record| record.attempt).map(|it| it.attempt).max();
     let attempt = attempt.or(last);
-    found.retain(|request| request.turn().map(|(_, attempt)| attempt) == attempt);
+    found.retain(|record| record.attempt.map(|it| it.attempt) == attempt);
     Ok(found)
 }
 
@@ -66,7 +66,7 @@ pub(in crate::commands) async fn show_thread(
     wanted: Wanted,
     showing: Showing,
 ) -> anyhow::Result<()> {
-    let mut requests = StoredRequest::of_thread(store, thread.as_str()).await?;
+    let mut requests = store.requests(thread).await?;
     if requests.is_empty() {
         return Err(UsageError(format!("no request of a thread {thread} is stored")).into());
     }
@@ -76,10 +76,14 @@ pub(in crate::commands) async fn show_thread(
 }
 
 /// Leaves the request of a number, when one is asked for.
-fn choose(requests: &mut Vec<StoredRequest>, wanted: Wanted, of: &str) -> Result<(), UsageError> {
+fn choose(
+    requests: &mut Vec<RequestRecord<()>>,
+    wanted: Wanted,
+    of: &str,
+) -> Result<(), UsageError> {
     let Wanted::One(number) = wanted else { return Ok(()) };
-    let there: Vec<String> = requests.iter().map(|it| it.number().to_string()).collect();
-    requests.retain(|request| request.number() == number);
+    let there: Vec<String> = requests.iter().map(|it| it.number.to_string()).collect();
+    requests.retain(|request| request.number == number);
     if requests.is_empty() {
         let there = there.join(", ");
         return Err(UsageError(format!("{of} has no request {number}; it has {there}")));
@@ -100,15 +104,16 @@ pub(super) async fn show_all(
     let members: std::collections::BTreeSet<String> = named.chain(spoke).collect();
     let mut all = Vec::new();
     for member in members {
-        let thread = ThreadId::of_member(&session.to_string(), &member);
-        let requests = StoredRequest::of_thread(store, thread.as_str()).await?;
+        let requests = store.requests(&ThreadId::of_member(session, &member)).await?;
         all.extend(requests.into_iter().map(|request| (member.clone(), request)));
     }
-    all.sort_by_key(|(_, request)| (request.about.at, request.number()));
+    all.sort_by_key(|(_, request)| (request.meta.at, request.number));
     let named = all.into_iter().map(|(member, request)| {
-        let whose = match request.turn() {
-            Some((turn, 1)) => format!("turn {turn}, {member}"),
-            Some((turn, attempt)) => format!("turn {turn}, attempt {attempt}, {member}"),
+        let whose = match request.attempt {
+            Some(AttemptRef { turn, attempt: 1, .. }) => format!("turn {turn}, {member}"),
+            Some(AttemptRef { turn, attempt, .. }) => {
+                format!("turn {turn}, attempt {attempt}, {member}")
+            }
             None => format!("by hand, {member}"),
         };
         (whose, request)
@@ -122,11 +127,11 @@ pub(super) async fn show_all(
 /// Shows requests: exactly its bytes when it is one, each under its heading otherwise.
 async fn show(
     store: &SqliteStore,
-    requests: &[(String, StoredRequest)],
+    requests: &[(String, RequestRecord<()>)],
     showing: Showing,
 ) -> anyhow::Result<()> {
     if let ([(_, request)], false) = (requests, showing.json) {
-        let texts = request.texts(store).await?;
+        let texts = store.request_texts(&request.thread, request.number).await?;
         write_exactly(&texts.body)?;
         if showing.explain {
             explain(request, &texts)?;
@@ -144,20 +149,20 @@ async fn show(
 /// Shows a request under a heading of its own.
 async fn show_one(
     store: &SqliteStore,
-    request: &StoredRequest,
+    request: &RequestRecord<()>,
     whose: &str,
     showing: Showing,
 ) -> anyhow::Result<()> {
-    let texts = request.texts(store).await?;
+    let texts = store.request_texts(&request.thread, request.number).await?;
     if showing.json {
-        write_json(&request.json(&texts))?;
+        write_json(&requests::json(request, &texts)?)?;
         return Ok(());
     }
     let mut out = stdout().lock();
     let paint = Paint::for_stream(&out);
-    let title = format!("──── {whose}: {}", request.title());
+    let title = format!("──── {whose}: {}", requests::title(request));
     writeln!(out, "{}", paint.strong(&heading(&title)))?;
-    for remark in request.remarks() {
+    for remark in requests::remarks(request) {
         writeln!(out, "{}", paint.faint(&format!("     {remark}")))?;
     }
     writeln!(out, "{}\n", texts.body)?;
@@ -168,19 +173,16 @@ async fn show_one(
     Ok(())
 }
 
-fn explain(request: &StoredRequest, texts: &crate::requests::RequestTexts) -> std::io::Result<()> {
+fn explain(request: &RequestRecord<()>, texts: &RequestTexts) -> std::io::Result<()> {
     let mut err = stderr().lock();
-    let style = match Paint::for_stream(&err) {
-        Paint::Plain => Style::Plain,
-        Paint::Coloured => Style::Coloured,
-    };
-    writeln!(err, "POST {}: {}", request.about.path, request.title())?;
-    write!(err, "{}", texts.table(style))?;
+    let paint = Paint::for_stream(&err);
+    writeln!(err, "POST {}: {}", request.meta.path, requests::title(request))?;
+    requests::write_ledger(&mut err, texts, &request.meta, paint)?;
     remark(request, &mut err)
 }
 
-fn remark(request: &StoredRequest, err: &mut impl Write) -> std::io::Result<()> {
-    for remark in request.remarks() {
+fn remark(request: &RequestRecord<()>, err: &mut impl Write) -> std::io::Result<()> {
+    for remark in requests::remarks(request) {
         writeln!(err, "{remark}")?;
     }
     Ok(())

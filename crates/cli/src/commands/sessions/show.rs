@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write, stderr, stdout};
 
 use clap::Args;
+use convoke_agent::thread::RequestRecord;
 use convoke_core::ledger::Style;
 use convoke_core::marker::strip_all_markers;
 use convoke_session::progress::SoFar;
@@ -21,7 +22,7 @@ use super::{Which, parse_turn, short, write_json};
 use crate::figures::number;
 use crate::outcome::{Outcome, UsageError};
 use crate::program;
-use crate::requests::{StoredRequest, Wanted, tokens};
+use crate::requests::{Wanted, remarks, title, tokens};
 use crate::terminal::{Paint, printable};
 
 /// How many rows are read at once.
@@ -155,7 +156,7 @@ fn describe(sent: &SentTurn, paint: Paint) -> String {
     let mut text = format!(
         "{}: {member} answers message {answers}: {}\n",
         paint.strong(&format!("turn {id}")),
-        state.word()
+        state.as_str()
     );
     if let Some(problem) = problem {
         let _ = writeln!(text, "  {}", paint.bad(&printable(problem)));
@@ -188,11 +189,11 @@ fn describe(sent: &SentTurn, paint: Paint) -> String {
 }
 
 /// Says what a model was sent in the attempt that is shown.
-fn describe_requests(requests: &[StoredRequest]) -> String {
+fn describe_requests(requests: &[RequestRecord<()>]) -> String {
     let mut text = String::new();
     for request in requests {
-        let _ = writeln!(text, "  {}", request.title());
-        for remark in request.remarks() {
+        let _ = writeln!(text, "  {}", title(request));
+        for remark in remarks(request) {
             let _ = writeln!(text, "    {remark}");
         }
     }
@@ -284,7 +285,7 @@ async fn show_conversation(
         if index == 0 {
             writeln!(out)?;
         }
-        let state = turn_state.word();
+        let state = turn_state.as_str();
         let became = match problem.as_deref().map(printable) {
             None => state.to_owned(),
             Some(problem) if problem.starts_with(state) => problem.into_owned(),

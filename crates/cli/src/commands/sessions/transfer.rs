@@ -1,13 +1,13 @@
 //! `convoke sessions export`, `import` and `fork`.
 
 use std::fs;
-use std::io::{BufWriter, Read as _, Write as _, stdin, stdout};
+use std::io::{BufRead, BufReader, BufWriter, Read, Write, stdin, stdout};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use convoke_session::transfer::{self, TransferError};
+use convoke_session::transfer::{self, ArchiveSource, ImportLimits, TransferError};
 use convoke_session::{MessageNumber, NewSession, SessionId, SqliteStore};
 use serde_json::json;
 
@@ -70,28 +70,42 @@ pub(super) struct Export {
 
 pub(super) async fn export(arguments: &Export, store: &SqliteStore) -> anyhow::Result<Outcome> {
     let session = arguments.which.find(store).await?;
-    let mut text = Vec::new();
-    if arguments.all {
-        transfer::export(store, session, &mut text).await?;
-    } else {
-        transfer::export_snapshot(store, session, now(), &mut text).await?;
-    }
-    match &arguments.output {
-        None => stdout().lock().write_all(&text)?,
-        Some(path) => write_private(path, &text)?,
-    }
-    Ok(Outcome::Done)
+    let written = match &arguments.output {
+        None => write(arguments, store, session, stdout()).await,
+        Some(path) => {
+            let file = create_private(path)?;
+            let written = write(arguments, store, session, file).await;
+            if written.is_err() {
+                // Half a session is of no use.
+                let _ = fs::remove_file(path);
+            }
+            written.with_context(|| format!("cannot write {}", path.display()))
+        }
+    };
+    written.map(|()| Outcome::Done)
 }
 
-/// Writes a new file for this user alone.
-fn write_private(path: &Path, text: &[u8]) -> anyhow::Result<()> {
+async fn write(
+    arguments: &Export,
+    store: &SqliteStore,
+    session: SessionId,
+    out: impl Write + Send,
+) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(out);
+    if arguments.all {
+        transfer::export(store, session, &mut out).await?;
+    } else {
+        transfer::export_snapshot(store, session, now(), &mut out).await?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Creates a new file for this user alone.
+fn create_private(path: &Path) -> Result<fs::File, UsageError> {
     let mut options = fs::OpenOptions::new();
-    let file = options.write(true).create_new(true).mode(0o600).open(path).map_err(|error| {
+    options.write(true).create_new(true).mode(0o600).open(path).map_err(|error| {
         UsageError(format!("cannot write {}: {error}; name a new file", path.display()))
-    })?;
-    let mut file = BufWriter::new(file);
-    let written = file.write_all(text).and_then(|()| file.flush());
-    written.with_context(|| format!("cannot write {}", path.display()))
+    })
 }
 
 #[derive(Debug, Args)]
@@ -102,6 +116,9 @@ pub(super) struct Import {
     /// The team of a snapshot, which names none; by default convoke.toml here, or above
     #[arg(long, value_name = "FILE")]
     team: Option<PathBuf>,
+    /// The most bytes that all its texts may have, each request in full
+    #[arg(long, value_name = "BYTES")]
+    max_bytes: Option<u64>,
     /// Write JSON
     #[arg(long)]
     json: bool,
@@ -111,16 +128,20 @@ pub(super) struct Import {
 
 pub(super) async fn import(arguments: &Import, store: &SqliteStore) -> anyhow::Result<Outcome> {
     let shown = arguments.file.display();
-    let text = if arguments.file == Path::new("-") {
-        let mut text = String::new();
-        stdin().read_to_string(&mut text).map(|_| text)
+    let file: Box<dyn Read + Send> = if arguments.file == Path::new("-") {
+        Box::new(stdin())
     } else {
-        fs::read_to_string(&arguments.file)
+        let file = fs::File::open(&arguments.file);
+        Box::new(file.map_err(|error| UsageError(format!("cannot read {shown}: {error}")))?)
     };
-    let text = text.map_err(|error| UsageError(format!("cannot read {shown}: {error}")))?;
     let explain = |error| explain_file(&arguments.file, error);
-    let new = new_session(arguments, &text)?;
-    let imported = transfer::import(store, &text, new, threads::CHECKS).await.map_err(explain)?;
+    let limits = ImportLimits {
+        bytes: arguments.max_bytes.unwrap_or(ImportLimits::default().bytes),
+        ..ImportLimits::default()
+    };
+    let source = ArchiveSource::open(BufReader::new(file), limits).map_err(explain)?;
+    let new = new_session(arguments, &source)?;
+    let imported = source.import(store, new, &threads::check).await.map_err(explain)?;
     if arguments.json {
         write_json(&json!({"session": imported.session, "diagnostics": imported.diagnostics}))?;
     } else {
@@ -132,7 +153,10 @@ pub(super) async fn import(arguments: &Import, store: &SqliteStore) -> anyhow::R
 }
 
 /// Returns what a snapshot, which knows no team, begins with.
-fn new_session(arguments: &Import, text: &str) -> anyhow::Result<NewSession> {
+fn new_session<R: BufRead + Send>(
+    arguments: &Import,
+    source: &ArchiveSource<R>,
+) -> anyhow::Result<NewSession> {
     let host_environment = host_environment::of_process()?;
     let trusted = TrustedDirectories::load(&Home::of(&host_environment))?;
     let path = arguments.team.clone().or_else(|| find_team_file(&host_environment.cwd));
@@ -152,11 +176,10 @@ fn new_session(arguments: &Import, text: &str) -> anyhow::Result<NewSession> {
             new.directory = project.directory.display().to_string();
             new.team = without_secrets(&project.text);
         }
-        None if transfer::brings_its_team(text) => {}
+        None if source.has_team() => {}
         None => {
             // What is wrong with the file comes first: a team would not make it right.
-            transfer::check_snapshot(text, new)
-                .map_err(|error| explain_file(&arguments.file, error))?;
+            source.check_snapshot(new).map_err(|error| explain_file(&arguments.file, error))?;
             let problem = "a snapshot names no team, and there is no convoke.toml here; name one with --team FILE";
             return Err(UsageError(problem.to_owned()).into());
         }
@@ -167,7 +190,7 @@ fn new_session(arguments: &Import, text: &str) -> anyhow::Result<NewSession> {
 /// Tells bad input from what failed.
 fn explain(error: TransferError) -> anyhow::Error {
     match error {
-        TransferError::Store(_) | TransferError::Io(_) => error.into(),
+        TransferError::Store(_) | TransferError::Io(_) | TransferError::Read(_) => error.into(),
         wrong => UsageError(wrong.to_string()).into(),
     }
 }

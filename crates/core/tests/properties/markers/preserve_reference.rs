@@ -182,7 +182,7 @@ fn without_tabs(line: &str) -> String {
         match character {
             '\t' if spaced.is_ascii() => {
                 spaced.push(' ');
-                while spaced.len() % 4 > 0 {
+                while !spaced.len().is_multiple_of(4) {
                     spaced.push(' ');
                 }
             }

@@ -1,7 +1,7 @@
 //! A store in one SQLite file, in a directory of the user's own.
 
-mod difference;
 mod file;
+mod import;
 mod lock;
 mod packed;
 mod read;
@@ -12,18 +12,22 @@ mod write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use convoke_agent::thread::{
+    RequestOutcome, RequestRecord, RequestTexts, Stored, ThreadAppend, ThreadLine, ThreadStore,
+};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
 
+pub use self::import::SqliteImport;
 pub use self::lock::SessionLock;
 use super::failpoint::Failpoint;
 use super::{Commit, Holder, Store, StoreError, Window};
 use crate::content::ContentHash;
-use crate::id::{Head, MessageNumber, SessionId, TurnId};
-use crate::request::{NewRequest, RequestRow, RequestTexts, SentRequest};
+use crate::id::{Head, MessageNumber, SessionId, ThreadId, TurnId};
+use crate::request::RequestDelta;
 use crate::session::{NewSession, NumberedMessage, Session, Summary};
-use crate::thread::{LoneThread, ThreadLine, ThreadOwner};
+use crate::thread::{LoneThread, ThreadOwner};
 use crate::turn::{Attempt, Turn};
 
 /// Sessions in one SQLite file. Clones share it.
@@ -69,14 +73,7 @@ impl SqliteStore {
             })
             // Another process writes for moments only, but its disk may be slow.
             .busy_timeout(Duration::from_mins(1));
-        let pool = SqlitePoolOptions::new()
-            .max_connections(2)
-            .acquire_timeout(Duration::from_mins(2))
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .test_before_acquire(false)
-            .connect_with(options)
-            .await?;
+        let pool = pool(2).connect_with(options).await?;
         let version = file::version(&pool).await?;
         file::check_version(&path, version)?;
         file::migrate(&pool, version).await?;
@@ -102,6 +99,7 @@ impl From<sqlx::Error> for StoreError {
 
 impl Store for SqliteStore {
     type Hold = SessionLock;
+    type Import = SqliteImport;
 
     async fn hold(&self, session: SessionId, holder: Holder) -> Result<SessionLock, StoreError> {
         lock::acquire(&self.directory, session, &holder)
@@ -109,13 +107,26 @@ impl Store for SqliteStore {
 
     async fn create(&self, session: NewSession) -> Result<(), StoreError> {
         self.failpoint.reach();
-        write::create(&self.pool, session).await?;
+        write::create(&mut *self.pool.acquire().await?, session).await?;
         self.failpoint.reach();
         Ok(())
     }
 
     async fn commit(&self, session: SessionId, commit: Commit) -> Result<Head, StoreError> {
         write::commit(&self.pool, &self.failpoint, session, commit).await
+    }
+
+    async fn import(&self, session: NewSession) -> Result<SqliteImport, StoreError> {
+        SqliteImport::begin(&self.pool, self.failpoint.clone(), session).await
+    }
+
+    async fn snapshot(&self) -> Result<Self, StoreError> {
+        // Everything that the one connection reads is read in one transaction, which sees the database as
+        // it is at its first statement.
+        let options = self.pool.connect_options().as_ref().clone().read_only(true);
+        let pool = pool(1).connect_with(options).await?;
+        sqlx::raw_sql("BEGIN; SELECT COUNT(*) FROM session LIMIT 1;").execute(&pool).await?;
+        Ok(Self { pool, ..self.clone() })
     }
 
     async fn session(&self, session: SessionId) -> Result<Session, StoreError> {
@@ -181,15 +192,11 @@ impl Store for SqliteStore {
         read::content(&self.pool, hash).await
     }
 
-    async fn thread(&self, thread: &str) -> Result<Vec<ThreadLine>, StoreError> {
-        threads::lines(&self.pool, thread).await
-    }
-
-    async fn threads(&self, session: SessionId) -> Result<Vec<String>, StoreError> {
+    async fn threads(&self, session: SessionId) -> Result<Vec<ThreadId>, StoreError> {
         threads::of_session(&self.pool, session).await
     }
 
-    async fn thread_owner(&self, thread: &str) -> Result<Option<ThreadOwner>, StoreError> {
+    async fn thread_owner(&self, thread: &ThreadId) -> Result<Option<ThreadOwner>, StoreError> {
         threads::owner(&self.pool, thread).await
     }
 
@@ -197,46 +204,17 @@ impl Store for SqliteStore {
         threads::of_nobody(&self.pool).await
     }
 
-    async fn remove_lone_thread(&self, thread: &str) -> Result<bool, StoreError> {
+    async fn remove_lone_thread(&self, thread: &ThreadId) -> Result<bool, StoreError> {
         threads::remove_lone(&self.pool, &self.failpoint, thread).await
     }
 
-    async fn extend_thread(
+    async fn request_deltas(
         &self,
-        thread: &str,
-        known: usize,
-        lines: &[String],
-    ) -> Result<(), StoreError> {
-        threads::extend(&self.pool, &self.failpoint, thread, known, lines).await
-    }
-
-    async fn add_request(&self, thread: &str, request: NewRequest<'_>) -> Result<u64, StoreError> {
-        requests::add(&self.pool, &self.failpoint, thread, request).await
-    }
-
-    async fn note_request(
-        &self,
-        thread: &str,
-        number: u64,
-        outcome: &str,
-    ) -> Result<(), StoreError> {
-        requests::note(&self.pool, &self.failpoint, thread, number, outcome).await
-    }
-
-    async fn requests(&self, thread: &str) -> Result<Vec<RequestRow>, StoreError> {
-        requests::rows(&self.pool, thread).await
-    }
-
-    async fn request_texts(&self, thread: &str, number: u64) -> Result<RequestTexts, StoreError> {
-        requests::texts(&mut *self.pool.acquire().await?, thread, number).await
-    }
-
-    async fn last_request(&self, thread: &str) -> Result<Option<(u64, RequestTexts)>, StoreError> {
-        requests::last(&self.pool, thread).await
-    }
-
-    async fn sent_requests(&self, thread: &str) -> Result<Vec<SentRequest>, StoreError> {
-        requests::sent(&self.pool, thread).await
+        thread: &ThreadId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<RequestRecord<RequestDelta>>, StoreError> {
+        requests::deltas_after(&mut *self.pool.acquire().await?, thread, after, limit).await
     }
 
     async fn remove(&self, session: SessionId) -> Result<(), StoreError> {
@@ -245,6 +223,68 @@ impl Store for SqliteStore {
         lock.discard();
         Ok(())
     }
+}
+
+impl ThreadStore for SqliteStore {
+    fn thread_lines<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Vec<ThreadLine>> {
+        Box::pin(async { Ok(threads::lines(&self.pool, thread).await?) })
+    }
+
+    fn append_lines<'s>(&'s self, append: &'s ThreadAppend) -> Stored<'s, ()> {
+        Box::pin(async { Ok(threads::extend(&self.pool, &self.failpoint, append).await?) })
+    }
+
+    fn add_request<'s>(
+        &'s self,
+        record: &'s RequestRecord,
+        before: Option<&'s RequestTexts>,
+    ) -> Stored<'s, u64> {
+        Box::pin(
+            async move { Ok(requests::add(&self.pool, &self.failpoint, record, before).await?) },
+        )
+    }
+
+    fn set_outcome<'s>(
+        &'s self,
+        thread: &'s ThreadId,
+        number: u64,
+        outcome: &'s RequestOutcome,
+    ) -> Stored<'s, ()> {
+        Box::pin(async move {
+            Ok(requests::set_outcome(&self.pool, &self.failpoint, thread, number, outcome).await?)
+        })
+    }
+
+    fn requests<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Vec<RequestRecord<()>>> {
+        Box::pin(async {
+            let mut connection = self.pool.acquire().await.map_err(StoreError::from)?;
+            Ok(requests::after(&mut connection, thread, 0, None).await?)
+        })
+    }
+
+    fn request_texts<'s>(&'s self, thread: &'s ThreadId, number: u64) -> Stored<'s, RequestTexts> {
+        Box::pin(async move {
+            let mut connection = self.pool.acquire().await.map_err(StoreError::from)?;
+            Ok(requests::texts(&mut connection, thread, number).await?)
+        })
+    }
+
+    fn last_request<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Option<RequestRecord>> {
+        Box::pin(async {
+            let mut connection = self.pool.acquire().await.map_err(StoreError::from)?;
+            Ok(requests::last(&mut connection, thread).await?)
+        })
+    }
+}
+
+/// Returns the options of a pool whose connections stay open.
+fn pool(connections: u32) -> SqlitePoolOptions {
+    SqlitePoolOptions::new()
+        .max_connections(connections)
+        .acquire_timeout(Duration::from_mins(2))
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .test_before_acquire(false)
 }
 
 /// Turns a count or a number into what SQL has.

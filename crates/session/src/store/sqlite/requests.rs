@@ -1,90 +1,97 @@
-//! What models were sent: the requests of each thread, in order.
-//!
-//! A request carries the whole thread, so each is kept as its difference from the one before: what was
-//! said since, and little else. A thread of many turns then costs about as much as its last request
-//! does, and not as much as all of them together.
+//! The requests of each thread, in order, as deltas.
 
+use convoke_agent::thread::{
+    RequestMeta, RequestOutcome, RequestRecord, RequestTexts, ThreadStoreError,
+};
+use miniz_oxide::inflate::decompress_to_vec_with_limit;
+use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
-use sqlx::{Row, SqliteExecutor};
 
-use super::difference::Difference;
-use super::write::BEGIN;
+use super::packed::pack;
+use super::write::{BEGIN, json};
 use super::{sql, threads};
 use crate::content::ContentHash;
-use crate::id::SessionId;
-use crate::request::{NewRequest, RequestRow, RequestTexts, SentRequest, TextChange};
+use crate::id::{AttemptRef, SessionId, ThreadId, TurnId};
+use crate::request::{self, RequestDelta, TextDelta};
 use crate::store::StoreError;
 use crate::store::failpoint::Failpoint;
 
-/// After this many differences a text is kept whole, which bounds what reading one costs.
-const MOST_STEPS: i64 = 63;
-/// Keeps a request in a transaction of its own.
+/// After this many deltas a text is stored whole, which bounds what reading one costs.
+const MAX_DEPTH: i64 = 63;
+
+/// Stores a request in a transaction of its own.
 pub(super) async fn add(
     pool: &SqlitePool,
     failpoint: &Failpoint,
-    thread: &str,
-    request: NewRequest<'_>,
+    record: &RequestRecord,
+    before: Option<&RequestTexts>,
 ) -> Result<u64, StoreError> {
     failpoint.reach();
     let mut transaction = pool.begin_with(BEGIN).await?;
+    let thread = &record.thread;
     let number = last_number(&mut transaction, thread).await? + 1;
-    // The thread of a member's first turn has no line before the turn has ended, and this may be all
-    // that is ever heard of it.
-    threads::name(&mut transaction, thread, request.turn.map(|turn| turn.session)).await?;
-    let row = RequestRow {
-        thread: thread.to_owned(),
-        number,
-        turn: request.turn.map(|turn| turn.turn.0),
-        attempt: request.turn.map(|turn| turn.attempt),
-        about: request.about.to_owned(),
-        outcome: None,
+    // The thread of a member's first turn has no line before the turn has ended: this may be the only
+    // trace of it.
+    let session = record.attempt.map(|attempt| attempt.session);
+    threads::name(&mut transaction, thread, session).await?;
+    // If another process has added one in between, this one is stored whole.
+    let before = before.filter(|_| record.number == number);
+    let RequestTexts { body, ledger } = &record.texts;
+    let (old_body, old_ledger) = before.map_or(("", ""), |it| (&it.body, &it.ledger));
+    let deltas = RequestTexts {
+        body: TextDelta::between(old_body, body),
+        ledger: TextDelta::between(old_ledger, ledger),
     };
-    // Another program may have added one in between: then this one stands for itself.
-    let before = request.before.filter(|before| before.number + 1 == number);
-    write(&mut transaction, &row, before.map(|before| before.texts), request.texts).await?;
+    let texts = RequestTexts { body: (&deltas.body, &**body), ledger: (&deltas.ledger, &**ledger) };
+    write(&mut transaction, record, number, before.is_some(), texts).await?;
     failpoint.reach();
     transaction.commit().await?;
     failpoint.reach();
     Ok(number)
 }
 
-/// Adds requests as a part of a session's commit.
-pub(super) async fn add_sent(
+/// Adds a request of a whole session. `last` is the request before it in its thread, and becomes this one.
+/// Its hashes are not checked: they are when it is read.
+pub(super) async fn import(
     connection: &mut SqliteConnection,
-    failpoint: &Failpoint,
     session: SessionId,
-    requests: Vec<SentRequest>,
+    last: &mut Option<RequestRecord>,
+    record: RequestRecord<RequestDelta>,
 ) -> Result<(), StoreError> {
-    let mut before: Option<(String, RequestTexts)> = None;
-    for request in requests {
-        failpoint.reach();
-        let RequestRow { thread, number, .. } = &request.row;
-        if last_number(connection, thread).await? + 1 != *number {
-            let what = format!("request {number} of the thread {thread}");
-            return Err(StoreError::Recorded { session, what });
-        }
-        let last = before.as_ref().filter(|(of, _)| of == thread).map(|(_, it)| it.borrowed());
-        let texts = request.texts_after(last.unwrap_or_default()).map_err(|(text, error)| {
-            StoreError::Damaged(format!("the {text} of request {number} of {thread}: {error}"))
-        })?;
-        threads::name(connection, thread, Some(session)).await?;
-        write(connection, &request.row, last, texts.borrowed()).await?;
-        before = Some((request.row.thread, texts));
+    let RequestRecord { thread, number, .. } = &record;
+    let before = last.take();
+    if before.as_ref().map_or(0, |before| before.number) + 1 != *number {
+        let what = format!("request {number} of the thread {thread}");
+        return Err(StoreError::Recorded { session, what });
     }
+    let has_predecessor = before.is_some();
+    let before = before.map(|before| before.texts).unwrap_or_default();
+    let apply = |delta: &TextDelta, before: String| {
+        let mut text = before.into_bytes();
+        request::splice(&mut text, delta.from_start, delta.from_end, delta.between.as_bytes())
+            .map_err(|error| damaged(delta.hash, &error))?;
+        String::from_utf8(text).map_err(|error| damaged(delta.hash, &error))
+    };
+    let body = apply(&record.texts.body, before.body)?;
+    let ledger = apply(&record.texts.ledger, before.ledger)?;
+    let deltas = &record.texts;
+    let texts = RequestTexts { body: (&deltas.body, &*body), ledger: (&deltas.ledger, &*ledger) };
+    write(connection, &record, *number, has_predecessor, texts).await?;
+    *last = Some(record.with_texts(RequestTexts { body, ledger }));
     Ok(())
 }
 
-pub(super) async fn note(
+pub(super) async fn set_outcome(
     pool: &SqlitePool,
     failpoint: &Failpoint,
-    thread: &str,
+    thread: &ThreadId,
     number: u64,
-    outcome: &str,
+    outcome: &RequestOutcome,
 ) -> Result<(), StoreError> {
     failpoint.reach();
     sqlx::query("UPDATE request SET outcome = $1 WHERE thread = $2 AND number = $3")
-        .bind(outcome)
-        .bind(thread)
+        .bind(json(outcome)?)
+        .bind(thread.as_str())
         .bind(sql(number))
         .execute(pool)
         .await?;
@@ -92,83 +99,72 @@ pub(super) async fn note(
     Ok(())
 }
 
-pub(super) async fn rows(
-    connection: impl SqliteExecutor<'_>,
-    thread: &str,
-) -> Result<Vec<RequestRow>, StoreError> {
+/// Returns at most `limit` requests after one, without their texts.
+pub(super) async fn after(
+    connection: &mut SqliteConnection,
+    thread: &ThreadId,
+    after: u64,
+    limit: Option<usize>,
+) -> Result<Vec<RequestRecord<()>>, StoreError> {
     let rows = sqlx::query(
-        "SELECT thread, number, turn, attempt, about, outcome FROM request WHERE thread = $1 \
-         ORDER BY number",
+        "SELECT number, turn, attempt, about, outcome, session FROM request \
+         JOIN thread ON thread.name = request.thread \
+         WHERE request.thread = $1 AND number > $2 ORDER BY number LIMIT $3",
     )
-    .bind(thread)
+    .bind(thread.as_str())
+    .bind(sql(after))
+    .bind(limit.map_or(i64::MAX, |limit| sql(limit as u64)))
     .fetch_all(connection)
     .await?;
-    rows.iter().map(row).collect()
+    rows.iter().map(|row| record(thread, row)).collect()
 }
 
-/// Returns the requests of a thread with their texts, as they are at one moment. Costs one pass over all
-/// that was sent, and holds two requests and what each of them added.
-pub(super) async fn sent(pool: &SqlitePool, thread: &str) -> Result<Vec<SentRequest>, StoreError> {
-    let mut transaction = pool.begin().await?;
-    let rows = rows(&mut *transaction, thread).await?;
-    let bodies = changes(&mut transaction, thread, Text::Body).await?;
-    let ledgers = changes(&mut transaction, thread, Text::Ledger).await?;
-    if bodies.len() != rows.len() || ledgers.len() != rows.len() {
+/// Returns at most `limit` requests after one, each against its predecessor. Costs one pass over the
+/// texts of these requests; holds one request and what each of them added.
+pub(super) async fn deltas_after(
+    connection: &mut SqliteConnection,
+    thread: &ThreadId,
+    number: u64,
+    limit: usize,
+) -> Result<Vec<RequestRecord<RequestDelta>>, StoreError> {
+    let records = after(connection, thread, number, Some(limit)).await?;
+    let before = match number {
+        0 => RequestTexts::default(),
+        number => texts(connection, thread, number).await?,
+    };
+    let body = Place { thread, text: Text::Body, number };
+    let bodies = body.deltas(connection, before.body, limit).await?;
+    let ledger = Place { thread, text: Text::Ledger, number };
+    let ledgers = ledger.deltas(connection, before.ledger, limit).await?;
+    if bodies.len() != records.len() || ledgers.len() != records.len() {
         return Err(StoreError::Damaged(format!("a request of the thread {thread} has no text")));
     }
-    let texts = bodies.into_iter().zip(ledgers);
-    let sent = rows
-        .into_iter()
-        .zip(texts)
-        .map(|(row, (body, ledger))| SentRequest { row, texts: RequestTexts { body, ledger } });
-    Ok(sent.collect())
+    let texts = bodies.into_iter().zip(ledgers).map(|(body, ledger)| RequestDelta { body, ledger });
+    Ok(records.into_iter().zip(texts).map(|(record, texts)| record.with_texts(texts)).collect())
 }
 
-async fn changes(
-    connection: &mut SqliteConnection,
-    thread: &str,
-    text: Text,
-) -> Result<Vec<TextChange>, StoreError> {
-    let rows = sqlx::query(
-        "SELECT from_start, from_end, bytes, hash, packed FROM request_text WHERE thread = $1 \
-         AND text = $2 ORDER BY number",
-    )
-    .bind(thread)
-    .bind(text.name())
-    .fetch_all(connection)
-    .await?;
-    let mut before = String::new();
-    let mut changes = Vec::with_capacity(rows.len());
-    for row in &rows {
-        let difference = difference(row)?;
-        let mut text = before.clone().into_bytes();
-        difference.apply(&mut text)?;
-        let text = difference.checked(text)?;
-        changes.push(TextChange::of(&before, &text));
-        before = text;
-    }
-    Ok(changes)
-}
-
+/// Returns the last request of a thread.
 pub(super) async fn last(
-    pool: &SqlitePool,
-    thread: &str,
-) -> Result<Option<(u64, RequestTexts)>, StoreError> {
-    let mut connection = pool.acquire().await?;
-    match last_number(&mut connection, thread).await? {
-        0 => Ok(None),
-        number => Ok(Some((number, texts(&mut connection, thread, number).await?))),
-    }
+    connection: &mut SqliteConnection,
+    thread: &ThreadId,
+) -> Result<Option<RequestRecord>, StoreError> {
+    let number = last_number(connection, thread).await?;
+    let Some(record) = after(connection, thread, number.saturating_sub(1), None).await?.pop()
+    else {
+        return Ok(None);
+    };
+    let texts = texts(connection, thread, record.number).await?;
+    Ok(Some(record.with_texts(texts)))
 }
 
-/// Returns the texts of a request. Costs at most 64 differences, of which none is more than half of its
-/// text.
+/// Returns the texts of a request. Costs at most 64 deltas, of which none but the first is more than
+/// half of its text.
 pub(super) async fn texts(
     connection: &mut SqliteConnection,
-    thread: &str,
+    thread: &ThreadId,
     number: u64,
 ) -> Result<RequestTexts, StoreError> {
-    let place = |text| Place { thread, text, number: sql(number) };
+    let place = |text| Place { thread, text, number };
     Ok(RequestTexts {
         body: place(Text::Body).read(connection).await?,
         ledger: place(Text::Ledger).read(connection).await?,
@@ -176,33 +172,39 @@ pub(super) async fn texts(
 }
 
 /// Returns the number of a thread's last request; 0 when it has none.
-async fn last_number(connection: &mut SqliteConnection, thread: &str) -> Result<u64, StoreError> {
+async fn last_number(
+    connection: &mut SqliteConnection,
+    thread: &ThreadId,
+) -> Result<u64, StoreError> {
     let last = "SELECT COALESCE(MAX(number), 0) AS number FROM request WHERE thread = $1";
-    unsigned(&sqlx::query(last).bind(thread).fetch_one(connection).await?, "number")
+    let row = sqlx::query(last).bind(thread.as_str()).fetch_one(connection).await?;
+    unsigned(&row, "number")
 }
 
-async fn write(
+async fn write<T>(
     connection: &mut SqliteConnection,
-    row: &RequestRow,
-    before: Option<RequestTexts<&str>>,
-    texts: RequestTexts<&str>,
+    record: &RequestRecord<T>,
+    number: u64,
+    has_predecessor: bool,
+    texts: RequestTexts<(&TextDelta, &str)>,
 ) -> Result<(), StoreError> {
-    let (thread, number) = (&*row.thread, sql(row.number));
+    let RequestRecord { thread, attempt, meta, outcome, .. } = record;
+    let outcome = (*outcome != RequestOutcome::default()).then(|| json(outcome)).transpose()?;
     sqlx::query(
         "INSERT INTO request (thread, number, turn, attempt, about, outcome) \
          VALUES ($1, $2, $3, $4, $5, $6)",
     )
-    .bind(thread)
-    .bind(number)
-    .bind(row.turn.map(sql))
-    .bind(row.attempt.map(i64::from))
-    .bind(&row.about)
-    .bind(&row.outcome)
+    .bind(thread.as_str())
+    .bind(sql(number))
+    .bind(attempt.map(|attempt| sql(attempt.turn.0)))
+    .bind(attempt.map(|attempt| i64::from(attempt.attempt)))
+    .bind(json(meta)?)
+    .bind(outcome)
     .execute(&mut *connection)
     .await?;
-    for text in [Text::Body, Text::Ledger] {
-        let before = before.map(|before| text.of(before));
-        Place { thread, text, number }.write(connection, before, text.of(texts)).await?;
+    for (text, delta) in [(Text::Body, texts.body), (Text::Ledger, texts.ledger)] {
+        let place = Place { thread, text, number };
+        place.write(connection, has_predecessor, delta.0, delta.1).await?;
     }
     Ok(())
 }
@@ -221,58 +223,54 @@ impl Text {
             Self::Ledger => "ledger",
         }
     }
-
-    const fn of(self, texts: RequestTexts<&str>) -> &str {
-        match self {
-            Self::Body => texts.body,
-            Self::Ledger => texts.ledger,
-        }
-    }
 }
 
-/// Where a text is kept.
+/// The place of a text in the table.
 #[derive(Debug, Clone, Copy)]
 struct Place<'p> {
-    thread: &'p str,
+    thread: &'p ThreadId,
     text: Text,
-    number: i64,
+    number: u64,
 }
 
 impl Place<'_> {
+    /// Writes a text as its delta, or whole if the delta saves less than half or the chain is long.
     async fn write(
         self,
         connection: &mut SqliteConnection,
-        before: Option<&str>,
+        has_predecessor: bool,
+        delta: &TextDelta,
         text: &str,
     ) -> Result<(), StoreError> {
-        let steps: Option<(i64,)> = sqlx::query_as(
+        let depth: Option<(i64,)> = sqlx::query_as(
             "SELECT depth FROM request_text WHERE thread = $1 AND text = $2 AND number = $3",
         )
-        .bind(self.thread)
+        .bind(self.thread.as_str())
         .bind(self.text.name())
-        .bind(self.number - 1)
+        .bind(sql(self.number) - 1)
         .fetch_optional(&mut *connection)
         .await?;
-        let mut depth = steps.map_or(0, |(steps,)| steps + 1);
-        let mut difference = Difference::between(before.unwrap_or_default(), text);
-        let same = difference.from_start + difference.from_end;
-        if depth > MOST_STEPS || same < difference.bytes.div_ceil(2) || before.is_none() {
-            depth = 0;
-            difference = Difference::between("", text);
-        }
+        let depth = depth.map_or(0, |(depth,)| depth + 1);
+        let common = delta.from_start + delta.from_end;
+        let is_delta = has_predecessor && depth <= MAX_DEPTH && common >= text.len().div_ceil(2);
+        let (depth, from_start, from_end, between) = if is_delta {
+            (depth, delta.from_start, delta.from_end, &*delta.between)
+        } else {
+            (0, 0, 0, text)
+        };
         sqlx::query(
             "INSERT INTO request_text (thread, text, number, depth, from_start, from_end, bytes, \
              hash, packed) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         )
-        .bind(self.thread)
+        .bind(self.thread.as_str())
         .bind(self.text.name())
-        .bind(self.number)
+        .bind(sql(self.number))
         .bind(depth)
-        .bind(sql(difference.from_start))
-        .bind(sql(difference.from_end))
-        .bind(sql(difference.bytes))
-        .bind(difference.hash.as_bytes().as_slice())
-        .bind(difference.packed)
+        .bind(sql(from_start as u64))
+        .bind(sql(from_end as u64))
+        .bind(sql(text.len() as u64))
+        .bind(delta.hash.as_bytes().as_slice())
+        .bind(pack(between))
         .execute(connection)
         .await?;
         Ok(())
@@ -280,53 +278,144 @@ impl Place<'_> {
 
     async fn read(self, connection: &mut SqliteConnection) -> Result<String, StoreError> {
         let rows = sqlx::query(
-            "SELECT from_start, from_end, bytes, hash, packed FROM request_text \
+            "SELECT depth, from_start, from_end, bytes, hash, packed FROM request_text \
              WHERE thread = $1 AND text = $2 AND number <= $3 AND number >= $3 - \
              (SELECT depth FROM request_text WHERE thread = $1 AND text = $2 AND number = $3) \
              ORDER BY number",
         )
-        .bind(self.thread)
+        .bind(self.thread.as_str())
         .bind(self.text.name())
-        .bind(self.number)
+        .bind(sql(self.number))
         .fetch_all(connection)
         .await?;
         let mut text = Vec::new();
         let mut last = None;
         for row in &rows {
-            let difference = difference(row)?;
-            difference.apply(&mut text)?;
-            last = Some(difference);
+            let step = Step::read(row)?;
+            step.apply(&mut text)?;
+            last = Some(step.hash);
         }
-        let (thread, number) = (self.thread, self.number);
-        let missing = || StoreError::Damaged(format!("thread {thread} has no request {number}"));
-        last.ok_or_else(missing)?.checked(text)
+        let (thread, number) = (self.thread.clone(), self.number);
+        let hash = last.ok_or(ThreadStoreError::NoRequest { thread, number })?;
+        request::checked(text, hash).map_err(|error| damaged(hash, &error))
+    }
+
+    /// Returns the deltas of at most `limit` texts after this one, which is `before`.
+    async fn deltas(
+        self,
+        connection: &mut SqliteConnection,
+        before: String,
+        limit: usize,
+    ) -> Result<Vec<TextDelta>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT depth, from_start, from_end, bytes, hash, packed FROM request_text \
+             WHERE thread = $1 AND text = $2 AND number > $3 ORDER BY number LIMIT $4",
+        )
+        .bind(self.thread.as_str())
+        .bind(self.text.name())
+        .bind(sql(self.number))
+        .bind(sql(limit as u64))
+        .fetch_all(connection)
+        .await?;
+        let mut before = before;
+        let mut deltas = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let Step { depth, from_start, from_end, between, hash, .. } = Step::read(row)?;
+            // A text that is stored whole, and one that an early version took apart within a character,
+            // are compared again.
+            let between = String::from_utf8(between).ok().filter(|_| {
+                depth > 0
+                    && before.is_char_boundary(from_start)
+                    && before
+                        .len()
+                        .checked_sub(from_end)
+                        .is_some_and(|at| before.is_char_boundary(at))
+            });
+            let delta = match between {
+                Some(between) => TextDelta { from_start, from_end, between, hash },
+                None => {
+                    let mut text =
+                        if depth == 0 { Vec::new() } else { before.clone().into_bytes() };
+                    Step::read(row)?.apply(&mut text)?;
+                    let text = String::from_utf8(text).map_err(|error| damaged(hash, &error))?;
+                    TextDelta { hash, ..TextDelta::between(&before, &text) }
+                }
+            };
+            before = delta.apply(before).map_err(|error| damaged(hash, &error))?;
+            deltas.push(delta);
+        }
+        Ok(deltas)
     }
 }
 
-fn difference(row: &SqliteRow) -> Result<Difference, StoreError> {
-    let hash: Vec<u8> = row.try_get("hash")?;
-    let hash: [u8; 32] =
-        hash.try_into().map_err(|_| StoreError::Damaged("a request has no hash".to_owned()))?;
-    Ok(Difference {
-        from_start: unsigned(row, "from_start")?,
-        from_end: unsigned(row, "from_end")?,
-        bytes: unsigned(row, "bytes")?,
-        hash: ContentHash::from(hash),
-        packed: row.try_get("packed")?,
-    })
+/// A row of a text: how it comes from the one before.
+struct Step {
+    depth: i64,
+    from_start: usize,
+    from_end: usize,
+    /// May begin or end within a character in rows of early versions.
+    between: Vec<u8>,
+    hash: ContentHash,
 }
 
-fn row(row: &SqliteRow) -> Result<RequestRow, StoreError> {
+impl Step {
+    fn read(row: &SqliteRow) -> Result<Self, StoreError> {
+        let hash: Vec<u8> = row.try_get("hash")?;
+        let hash: [u8; 32] =
+            hash.try_into().map_err(|_| StoreError::Damaged("a request has no hash".to_owned()))?;
+        let hash = ContentHash::from(hash);
+        let size = |column| {
+            let size = usize::try_from(unsigned(row, column)?);
+            size.map_err(|error| damaged(hash, &error))
+        };
+        let (from_start, from_end, bytes) =
+            (size("from_start")?, size("from_end")?, size("bytes")?);
+        let wrong = || damaged(hash, &"it cannot be unpacked");
+        let expected = bytes.checked_sub(from_start.saturating_add(from_end)).ok_or_else(wrong)?;
+        let packed: &[u8] = row.try_get("packed")?;
+        let between = decompress_to_vec_with_limit(packed, expected).map_err(|_| wrong())?;
+        if between.len() != expected {
+            return Err(wrong());
+        }
+        Ok(Self { depth: row.try_get("depth")?, from_start, from_end, between, hash })
+    }
+
+    fn apply(&self, text: &mut Vec<u8>) -> Result<(), StoreError> {
+        request::splice(text, self.from_start, self.from_end, &self.between)
+            .map_err(|error| damaged(self.hash, &error))
+    }
+}
+
+fn record(thread: &ThreadId, row: &SqliteRow) -> Result<RequestRecord<()>, StoreError> {
+    let number = unsigned(row, "number")?;
+    let unreadable = |column: &str, error: &dyn std::fmt::Display| {
+        StoreError::Damaged(format!("request {number} of the thread {thread}: {column}: {error}"))
+    };
+    let meta: &str = row.try_get("about")?;
+    let meta: RequestMeta =
+        serde_json::from_str(meta).map_err(|error| unreadable("about", &error))?;
+    let outcome: Option<&str> = row.try_get("outcome")?;
+    let outcome: Option<RequestOutcome> = outcome
+        .map(serde_json::from_str)
+        .transpose()
+        .map_err(|error| unreadable("outcome", &error))?;
+    let session: Option<&str> = row.try_get("session")?;
     let turn: Option<i64> = row.try_get("turn")?;
     let attempt: Option<i64> = row.try_get("attempt")?;
-    Ok(RequestRow {
-        thread: row.try_get("thread")?,
-        number: unsigned(row, "number")?,
-        turn: turn.and_then(|turn| u64::try_from(turn).ok()),
-        attempt: attempt.and_then(|attempt| u32::try_from(attempt).ok()),
-        about: row.try_get("about")?,
-        outcome: row.try_get("outcome")?,
-    })
+    let attempt = match (session, turn, attempt) {
+        (Some(session), Some(turn), Some(attempt)) => Some(AttemptRef {
+            session: session.parse().map_err(|error| unreadable("session", &error))?,
+            turn: TurnId(u64::try_from(turn).map_err(|error| unreadable("turn", &error))?),
+            attempt: u32::try_from(attempt).map_err(|error| unreadable("attempt", &error))?,
+        }),
+        _ => None,
+    };
+    let outcome = outcome.unwrap_or_default();
+    Ok(RequestRecord { thread: thread.clone(), number, attempt, meta, outcome, texts: () })
+}
+
+fn damaged(hash: ContentHash, error: &dyn std::fmt::Display) -> StoreError {
+    StoreError::Damaged(format!("request {hash}: {error}"))
 }
 
 fn unsigned(row: &SqliteRow, column: &str) -> Result<u64, StoreError> {

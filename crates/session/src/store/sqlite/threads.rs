@@ -1,18 +1,22 @@
 //! The threads of models: logs of lines that only grow.
 
+use convoke_agent::thread::{ThreadAppend, ThreadLine, ThreadStoreError};
 use sqlx::sqlite::{SqliteConnection, SqlitePool};
 
 use super::sql;
 use super::write::BEGIN;
-use crate::id::{MessageNumber, SessionId};
+use crate::id::{MessageNumber, SessionId, ThreadId};
 use crate::store::StoreError;
 use crate::store::failpoint::Failpoint;
-use crate::thread::{Addition, LoneThread, ThreadLine, ThreadOwner};
+use crate::thread::{LoneThread, ThreadOwner};
 
-pub(super) async fn lines(pool: &SqlitePool, thread: &str) -> Result<Vec<ThreadLine>, StoreError> {
+pub(super) async fn lines(
+    pool: &SqlitePool,
+    thread: &ThreadId,
+) -> Result<Vec<ThreadLine>, StoreError> {
     let rows: Vec<(String, Option<i64>)> =
         sqlx::query_as("SELECT line, as_of FROM thread_line WHERE thread = $1 ORDER BY number")
-            .bind(thread)
+            .bind(thread.as_str())
             .fetch_all(pool)
             .await?;
     let line = |(text, as_of): (String, Option<i64>)| {
@@ -25,22 +29,22 @@ pub(super) async fn lines(pool: &SqlitePool, thread: &str) -> Result<Vec<ThreadL
 pub(super) async fn of_session(
     pool: &SqlitePool,
     session: SessionId,
-) -> Result<Vec<String>, StoreError> {
+) -> Result<Vec<ThreadId>, StoreError> {
     let rows: Vec<(String,)> =
         sqlx::query_as("SELECT name FROM thread WHERE session = $1 ORDER BY name")
             .bind(session.to_string())
             .fetch_all(pool)
             .await?;
-    Ok(rows.into_iter().map(|(name,)| name).collect())
+    rows.into_iter().map(|(name,)| id(&name)).collect()
 }
 
 pub(super) async fn owner(
     pool: &SqlitePool,
-    thread: &str,
+    thread: &ThreadId,
 ) -> Result<Option<ThreadOwner>, StoreError> {
     let found: Option<(Option<String>,)> =
         sqlx::query_as("SELECT session FROM thread WHERE name = $1")
-            .bind(thread)
+            .bind(thread.as_str())
             .fetch_optional(pool)
             .await?;
     let Some((session,)) = found else { return Ok(None) };
@@ -60,19 +64,26 @@ pub(super) async fn of_nobody(pool: &SqlitePool) -> Result<Vec<LoneThread>, Stor
     )
     .fetch_all(pool)
     .await?;
-    let thread = |(name, bytes)| LoneThread { name, bytes: u64::try_from(bytes).unwrap_or(0) };
-    Ok(rows.into_iter().map(thread).collect())
+    let thread = |(name, bytes): (String, i64)| {
+        Ok(LoneThread { id: id(&name)?, bytes: u64::try_from(bytes).unwrap_or(0) })
+    };
+    rows.into_iter().map(thread).collect()
+}
+
+fn id(name: &str) -> Result<ThreadId, StoreError> {
+    ThreadId::parse(name)
+        .ok_or_else(|| StoreError::Damaged(format!("`{name}` cannot be the id of a thread")))
 }
 
 pub(super) async fn remove_lone(
     pool: &SqlitePool,
     failpoint: &Failpoint,
-    thread: &str,
+    thread: &ThreadId,
 ) -> Result<bool, StoreError> {
     failpoint.reach();
     let mut transaction = pool.begin_with(BEGIN).await?;
     let removed = sqlx::query("DELETE FROM thread WHERE name = $1 AND session IS NULL")
-        .bind(thread)
+        .bind(thread.as_str())
         .execute(&mut *transaction)
         .await?;
     if removed.rows_affected() == 0 {
@@ -83,7 +94,7 @@ pub(super) async fn remove_lone(
         "DELETE FROM request_text WHERE thread = $1",
         "DELETE FROM thread_line WHERE thread = $1",
     ] {
-        sqlx::query(statement).bind(thread).execute(&mut *transaction).await?;
+        sqlx::query(statement).bind(thread.as_str()).execute(&mut *transaction).await?;
     }
     failpoint.reach();
     transaction.commit().await?;
@@ -91,90 +102,84 @@ pub(super) async fn remove_lone(
     Ok(true)
 }
 
-/// Adds lines as a part of a session's commit; a thread that is not there yet is the session's.
-pub(super) async fn add(
+/// Appends lines as a part of a session's commit; a thread that does not exist yet is the session's.
+pub(super) async fn append(
     connection: &mut SqliteConnection,
     failpoint: &Failpoint,
     session: SessionId,
-    addition: Addition,
+    append: &ThreadAppend,
+    as_of: MessageNumber,
 ) -> Result<(), StoreError> {
-    let Addition { thread, known, lines } = addition;
-    expect_lines(connection, &thread, known).await?;
-    name(connection, &thread, Some(session)).await?;
+    expect_lines(connection, append).await?;
+    name(connection, &append.thread, Some(session)).await?;
     failpoint.reach();
-    for (line, number) in lines.iter().zip(known as u64..) {
-        let as_of = line.as_of.map(|number| sql(number.0));
-        insert(connection, &thread, number, as_of, &line.text).await?;
-    }
-    Ok(())
+    insert(connection, append, Some(sql(as_of.0))).await
 }
 
-/// Adds lines in a transaction of their own; a thread that is not there yet is no session's.
+/// Appends lines in a transaction of their own; a thread that does not exist yet is no session's.
 pub(super) async fn extend(
     pool: &SqlitePool,
     failpoint: &Failpoint,
-    thread: &str,
-    known: usize,
-    lines: &[String],
+    append: &ThreadAppend,
 ) -> Result<(), StoreError> {
     failpoint.reach();
     let mut transaction = pool.begin_with(BEGIN).await?;
-    expect_lines(&mut transaction, thread, known).await?;
-    name(&mut transaction, thread, None).await?;
+    expect_lines(&mut transaction, append).await?;
+    name(&mut transaction, &append.thread, None).await?;
     let last = "SELECT as_of FROM thread_line WHERE thread = $1 ORDER BY number DESC LIMIT 1";
     let last: Option<(Option<i64>,)> =
-        sqlx::query_as(last).bind(thread).fetch_optional(&mut *transaction).await?;
-    let as_of = last.and_then(|(as_of,)| as_of);
-    for (line, number) in lines.iter().zip(known as u64..) {
-        insert(&mut transaction, thread, number, as_of, line).await?;
-    }
+        sqlx::query_as(last).bind(append.thread.as_str()).fetch_optional(&mut *transaction).await?;
+    insert(&mut transaction, append, last.and_then(|(as_of,)| as_of)).await?;
     failpoint.reach();
     transaction.commit().await?;
     failpoint.reach();
     Ok(())
 }
 
-/// Refuses a thread that has another number of lines.
+/// Refuses a thread that has another number of lines than the append expects.
 async fn expect_lines(
     connection: &mut SqliteConnection,
-    thread: &str,
-    known: usize,
+    append: &ThreadAppend,
 ) -> Result<(), StoreError> {
     let last = "SELECT MAX(number) FROM thread_line WHERE thread = $1";
-    let (last,): (Option<i64>,) = sqlx::query_as(last).bind(thread).fetch_one(connection).await?;
-    if last.map_or(0, |number| number + 1) == sql(known as u64) {
+    let (last,): (Option<i64>,) =
+        sqlx::query_as(last).bind(append.thread.as_str()).fetch_one(connection).await?;
+    if last.map_or(0, |number| number + 1) == sql(append.known as u64) {
         return Ok(());
     }
-    Err(StoreError::ThreadChanged(thread.to_owned()))
+    Err(ThreadStoreError::Changed(append.thread.clone()).into())
 }
 
-/// Notes whose a thread is, if nobody has yet.
+/// Records the owner of a thread that has none yet. Returns whether it had none.
 pub(super) async fn name(
     connection: &mut SqliteConnection,
-    thread: &str,
+    thread: &ThreadId,
     session: Option<SessionId>,
-) -> Result<(), StoreError> {
-    sqlx::query("INSERT INTO thread (name, session) VALUES ($1, $2) ON CONFLICT DO NOTHING")
-        .bind(thread)
-        .bind(session.map(|session| session.to_string()))
-        .execute(connection)
-        .await?;
-    Ok(())
+) -> Result<bool, StoreError> {
+    let named =
+        sqlx::query("INSERT INTO thread (name, session) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+            .bind(thread.as_str())
+            .bind(session.map(|session| session.to_string()))
+            .execute(connection)
+            .await?;
+    Ok(named.rows_affected() == 1)
 }
 
 async fn insert(
     connection: &mut SqliteConnection,
-    thread: &str,
-    number: u64,
+    append: &ThreadAppend,
     as_of: Option<i64>,
-    line: &str,
 ) -> Result<(), StoreError> {
-    sqlx::query("INSERT INTO thread_line (thread, number, line, as_of) VALUES ($1, $2, $3, $4)")
-        .bind(thread)
-        .bind(sql(number))
-        .bind(line)
-        .bind(as_of)
-        .execute(connection)
-        .await?;
+    for (line, number) in append.lines.iter().zip(append.known as u64..) {
+        let insert =
+            "INSERT INTO thread_line (thread, number, line, as_of) VALUES ($1, $2, $3, $4)";
+        sqlx::query(insert)
+            .bind(append.thread.as_str())
+            .bind(sql(number))
+            .bind(line)
+            .bind(as_of)
+            .execute(&mut *connection)
+            .await?;
+    }
     Ok(())
 }

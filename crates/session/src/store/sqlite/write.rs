@@ -2,10 +2,11 @@
 
 use convoke_core::ConversationMessage;
 use convoke_core::name::NameKey;
+use sqlx::QueryBuilder;
 use sqlx::sqlite::{SqliteConnection, SqlitePool};
 
 use super::packed::pack;
-use super::{requests as request_rows, sql, threads as thread_rows};
+use super::{sql, threads};
 use crate::content::Content;
 use crate::id::{Head, SessionId};
 use crate::progress::Progress;
@@ -16,8 +17,13 @@ use crate::turn::{Attempt, Turn};
 
 /// Takes the write lock at once: a transaction that reads first could not get it later.
 pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
+/// The most rows of one statement: with twelve columns each, far below what databases allow.
+pub(super) const ROWS: usize = 512;
 
-pub(super) async fn create(pool: &SqlitePool, session: NewSession) -> Result<(), StoreError> {
+pub(super) async fn create(
+    connection: &mut SqliteConnection,
+    session: NewSession,
+) -> Result<(), StoreError> {
     let id = session.id;
     let state = State { task: session.task.clone(), next_message_id: 1, ..State::default() };
     let created = sqlx::query(
@@ -31,9 +37,9 @@ pub(super) async fn create(pool: &SqlitePool, session: NewSession) -> Result<(),
     .bind(session.directory)
     .bind(session.team)
     .bind(session.task)
-    .bind(session.rehearsal.map(Rehearsal::word))
+    .bind(session.rehearsal.map(Rehearsal::as_str))
     .bind(json(&state)?)
-    .execute(pool)
+    .execute(connection)
     .await?;
     if created.rows_affected() == 0 {
         return Err(StoreError::SessionExists(id));
@@ -47,7 +53,7 @@ pub(super) async fn commit(
     session: SessionId,
     commit: Commit,
 ) -> Result<Head, StoreError> {
-    let Commit { on, at, contents, messages, turns, attempts, progress, threads, requests, state } =
+    let Commit { on, at, contents, messages, turns, attempts, progress, threads: appends, state } =
         commit;
     failpoint.reach();
     let mut transaction = pool.begin_with(BEGIN).await?;
@@ -79,21 +85,24 @@ pub(super) async fn commit(
     for message in messages {
         failpoint.reach();
         let number = message.number;
-        if !write_message(&mut transaction, &id, message).await? {
+        if insert_messages(&mut transaction, &id, vec![message]).await? == 0 {
             return Err(recorded(format!("message {number}")));
         }
     }
     for turn in &turns {
         failpoint.reach();
-        if !write_turn(&mut transaction, &id, turn).await? {
+        if write_turns(&mut transaction, &id, std::slice::from_ref(turn)).await? == 0 {
             return Err(recorded(format!("the end of turn {}", turn.id)));
         }
     }
     for attempt in &attempts {
         failpoint.reach();
-        if !write_attempt(&mut transaction, &id, attempt).await? {
+        if write_attempts(&mut transaction, &id, std::slice::from_ref(attempt)).await? == 0 {
             let what = format!("the end of attempt {} of turn {}", attempt.number, attempt.turn);
             return Err(recorded(what));
+        }
+        if attempt.ended.is_some() {
+            remove_progress(&mut transaction, &id, attempt).await?;
         }
     }
     for batch in &progress {
@@ -103,17 +112,17 @@ pub(super) async fn commit(
             return Err(recorded(what));
         }
     }
-    for addition in threads {
-        thread_rows::add(&mut transaction, failpoint, session, addition).await?;
+    for append in &appends {
+        let as_of = state.last_message;
+        threads::append(&mut transaction, failpoint, session, append, as_of).await?;
     }
-    request_rows::add_sent(&mut transaction, failpoint, session, requests).await?;
     failpoint.reach();
     transaction.commit().await?;
     failpoint.reach();
     Ok(on.next())
 }
 
-async fn write_content(
+pub(super) async fn write_content(
     connection: &mut SqliteConnection,
     session: &str,
     content: &Content,
@@ -138,40 +147,35 @@ async fn write_content(
     Ok(())
 }
 
-/// Writes a message and who may read it; false when it is there already.
-async fn write_message(
+/// Inserts at most [`ROWS`] messages and their readers. Returns how many of them were not there yet.
+pub(super) async fn insert_messages(
     connection: &mut SqliteConnection,
     session: &str,
-    numbered: NumberedMessage,
-) -> Result<bool, StoreError> {
-    let NumberedMessage { number, answers, mut message } = numbered;
-    let readers = readers(&message);
-    let content = std::mem::take(&mut message.said.content);
-    let written = sqlx::query(
-        "INSERT INTO message (session, number, answers, content, rest) VALUES ($1, $2, $3, $4, $5) \
-         ON CONFLICT DO NOTHING",
-    )
-    .bind(session)
-    .bind(sql(number.0))
-    .bind(answers.map(|number| sql(number.0)))
-    .bind(content)
-    .bind(json(&message)?)
-    .execute(&mut *connection)
-    .await?;
-    if written.rows_affected() == 0 {
-        return Ok(false);
+    messages: Vec<NumberedMessage>,
+) -> Result<u64, StoreError> {
+    let (mut rows, mut mail) = (Vec::with_capacity(messages.len()), Vec::new());
+    for NumberedMessage { number, answers, mut message } in messages {
+        mail.extend(readers(&message).into_iter().map(|reader| (reader, number)));
+        let content = std::mem::take(&mut message.said.content);
+        rows.push((number, answers, content, json(&message)?));
     }
-    for reader in readers {
-        sqlx::query(
-            "INSERT INTO mail (session, reader, number) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-        )
-        .bind(session)
-        .bind(reader)
-        .bind(sql(number.0))
-        .execute(&mut *connection)
-        .await?;
+    let mut insert =
+        QueryBuilder::new("INSERT INTO message (session, number, answers, content, rest) ");
+    insert.push_values(rows, |mut row, (number, answers, content, rest)| {
+        row.push_bind(session).push_bind(sql(number.0));
+        row.push_bind(answers.map(|number| sql(number.0))).push_bind(content).push_bind(rest);
+    });
+    insert.push(" ON CONFLICT DO NOTHING");
+    let inserted = insert.build().execute(&mut *connection).await?.rows_affected();
+    for some in mail.chunks(ROWS) {
+        let mut insert = QueryBuilder::new("INSERT INTO mail (session, reader, number) ");
+        insert.push_values(some, |mut row, (reader, number)| {
+            row.push_bind(session).push_bind(reader).push_bind(sql(number.0));
+        });
+        insert.push(" ON CONFLICT DO NOTHING");
+        insert.build().execute(&mut *connection).await?;
     }
-    Ok(true)
+    Ok(inserted)
 }
 
 /// Returns the names of who sees a message when not everybody sees everything; '' is everyone.
@@ -185,63 +189,63 @@ fn readers(message: &ConversationMessage) -> Vec<String> {
     names.map(|name| NameKey::new(name).as_str().to_owned()).collect()
 }
 
-/// Writes a turn; false when it is done.
-async fn write_turn(
+/// Writes at most [`ROWS`] turns. Returns how many of them were not done yet.
+pub(super) async fn write_turns(
     connection: &mut SqliteConnection,
     session: &str,
-    turn: &Turn,
-) -> Result<bool, StoreError> {
-    let written = sqlx::query(
+    turns: &[Turn],
+) -> Result<u64, StoreError> {
+    let mut write = QueryBuilder::new(
         "INSERT INTO turn (session, number, member, answers, intent, asker, state, reply, problem, \
-         attempts, queued_at, ended_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) \
-         ON CONFLICT (session, number) DO UPDATE SET state = excluded.state, reply = excluded.reply, \
+         attempts, queued_at, ended_at) ",
+    );
+    write.push_values(turns, |mut row, turn| {
+        row.push_bind(session).push_bind(sql(turn.id.0)).push_bind(turn.member.as_str());
+        row.push_bind(sql(turn.answers.0)).push_bind(format!("{:?}", turn.intent));
+        row.push_bind(turn.asker.as_str()).push_bind(turn.state.as_str());
+        row.push_bind(turn.reply.map(|number| sql(number.0))).push_bind(turn.problem.as_deref());
+        row.push_bind(i64::from(turn.attempts)).push_bind(turn.queued_at).push_bind(turn.ended_at);
+    });
+    write.push(
+        " ON CONFLICT (session, number) DO UPDATE SET state = excluded.state, reply = excluded.reply, \
          problem = excluded.problem, attempts = excluded.attempts, ended_at = excluded.ended_at \
          WHERE turn.state <> 'done'",
-    )
-    .bind(session)
-    .bind(sql(turn.id.0))
-    .bind(turn.member.as_str())
-    .bind(sql(turn.answers.0))
-    .bind(format!("{:?}", turn.intent))
-    .bind(turn.asker.as_str())
-    .bind(turn.state.word())
-    .bind(turn.reply.map(|number| sql(number.0)))
-    .bind(turn.problem.as_deref())
-    .bind(i64::from(turn.attempts))
-    .bind(turn.queued_at)
-    .bind(turn.ended_at)
-    .execute(connection)
-    .await?;
-    Ok(written.rows_affected() == 1)
+    );
+    Ok(write.build().execute(connection).await?.rows_affected())
 }
 
-/// Writes an attempt; false when it has ended.
-async fn write_attempt(
+/// Writes at most [`ROWS`] attempts. Returns how many of them had not ended before.
+pub(super) async fn write_attempts(
+    connection: &mut SqliteConnection,
+    session: &str,
+    attempts: &[Attempt],
+) -> Result<u64, StoreError> {
+    let records = attempts.iter().map(json).collect::<Result<Vec<_>, _>>()?;
+    let mut write =
+        QueryBuilder::new("INSERT INTO attempt (session, turn, number, has_ended, record) ");
+    write.push_values(attempts.iter().zip(records), |mut row, (attempt, record)| {
+        row.push_bind(session).push_bind(sql(attempt.turn.0)).push_bind(i64::from(attempt.number));
+        row.push_bind(i64::from(attempt.ended.is_some())).push_bind(record);
+    });
+    write.push(
+        " ON CONFLICT (session, turn, number) DO UPDATE SET has_ended = excluded.has_ended, \
+         record = excluded.record WHERE attempt.has_ended = 0",
+    );
+    Ok(write.build().execute(connection).await?.rows_affected())
+}
+
+async fn remove_progress(
     connection: &mut SqliteConnection,
     session: &str,
     attempt: &Attempt,
-) -> Result<bool, StoreError> {
-    let written = sqlx::query(
-        "INSERT INTO attempt (session, turn, number, has_ended, record) VALUES ($1, $2, $3, $4, $5) \
-         ON CONFLICT (session, turn, number) DO UPDATE SET has_ended = excluded.has_ended, \
-         record = excluded.record WHERE attempt.has_ended = 0",
-    )
-    .bind(session)
-    .bind(sql(attempt.turn.0))
-    .bind(i64::from(attempt.number))
-    .bind(i64::from(attempt.ended.is_some()))
-    .bind(json(attempt)?)
-    .execute(&mut *connection)
-    .await?;
-    if attempt.ended.is_some() {
-        sqlx::query("DELETE FROM progress WHERE session = $1 AND turn = $2 AND attempt = $3")
-            .bind(session)
-            .bind(sql(attempt.turn.0))
-            .bind(i64::from(attempt.number))
-            .execute(connection)
-            .await?;
-    }
-    Ok(written.rows_affected() == 1)
+) -> Result<(), StoreError> {
+    sqlx::query("DELETE FROM progress WHERE session = $1 AND turn = $2 AND attempt = $3")
+        .bind(session)
+        .bind(sql(attempt.turn.0))
+        .bind(i64::from(attempt.number))
+        .execute(connection)
+        .await?;
+    Ok(())
 }
 
 /// Adds a batch of what has come of an attempt; false when there is no such attempt under way.
@@ -295,6 +299,6 @@ pub(super) async fn remove(pool: &SqlitePool, session: SessionId) -> Result<(), 
     Ok(())
 }
 
-fn json(value: &impl serde::Serialize) -> Result<String, StoreError> {
+pub(super) fn json(value: &impl serde::Serialize) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|error| StoreError::Database(Box::new(error)))
 }

@@ -1,0 +1,261 @@
+//! Removes secrets from events and results, before they are shown or stored.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use convoke_redact::{Redactor, StreamRedactor};
+
+use crate::event::{Event, EventKind, Part};
+use crate::turn::TurnResult;
+use crate::verdict::Verdict;
+
+/// Texts of more bytes are redacted on a thread that may block: nothing else of the runtime waits for them.
+const LARGE: usize = 256 << 10;
+
+/// Removes the secrets from the events of one turn. A secret may be cut over several pieces of a text, so what could be
+/// its beginning waits for the next piece.
+#[derive(Debug)]
+pub struct EventRedactor {
+    redactor: Redactor,
+    /// The texts of which pieces have come.
+    texts: BTreeMap<TextOrigin, StreamRedactor>,
+}
+
+/// The source of a text whose pieces follow each other.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct TextOrigin {
+    sub_agent: Option<Cow<'static, str>>,
+    is_thought: bool,
+}
+
+impl TextOrigin {
+    fn of(event: &Event<'static>) -> Option<(Self, Part)> {
+        let (is_thought, part) = match &event.kind {
+            EventKind::Text { part, .. } => (false, *part),
+            EventKind::Thinking { part, .. } => (true, *part),
+            _ => return None,
+        };
+        Some((Self { sub_agent: event.sub_agent.clone(), is_thought }, part))
+    }
+
+    /// Creates an event of what was held back of a text.
+    fn rest(self, mut stream: StreamRedactor) -> Option<Event<'static>> {
+        let text = Some(stream.finish()).filter(|text| !text.is_empty())?;
+        let (text, part) = (Cow::Owned(text), Part::Delta);
+        let kind = if self.is_thought {
+            EventKind::Thinking { text, part }
+        } else {
+            EventKind::Text { text, part }
+        };
+        Some(Event { sub_agent: self.sub_agent, kind })
+    }
+}
+
+impl EventRedactor {
+    /// Creates a redactor for the events of one turn.
+    pub fn new(redactor: Redactor) -> Self {
+        Self { redactor, texts: BTreeMap::new() }
+    }
+
+    /// Takes an event, and returns those that can be shown and stored now.
+    pub async fn take(&mut self, mut event: Event<'static>) -> Vec<Event<'static>> {
+        match TextOrigin::of(&event) {
+            Some((origin, Part::Delta)) => {
+                let stream = self.texts.entry(origin).or_insert_with(|| self.redactor.stream());
+                let has_text = push(stream, &mut event).await;
+                if let Some(sub_agent) = &mut event.sub_agent {
+                    self.redactor.redact_in_place(sub_agent.to_mut());
+                }
+                if has_text { vec![event] } else { Vec::new() }
+            }
+            Some((origin, Part::Whole)) => {
+                let rest = self.texts.remove(&origin).and_then(|stream| origin.rest(stream));
+                rest.into_iter().chain(redacted(event, &self.redactor).await).collect()
+            }
+            None => redacted(event, &self.redactor).await.into_iter().collect(),
+        }
+    }
+
+    /// Returns what was held back of texts whose end never came.
+    pub fn finish(&mut self) -> Vec<Event<'static>> {
+        let texts = std::mem::take(&mut self.texts).into_iter();
+        texts.filter_map(|(origin, stream)| origin.rest(stream)).collect()
+    }
+}
+
+/// Replaces the piece of text in an event by what can be shown of it, and returns whether there is any. Yields to the
+/// runtime between large parts.
+async fn push(stream: &mut StreamRedactor, event: &mut Event<'static>) -> bool {
+    let (EventKind::Text { text, .. } | EventKind::Thinking { text, .. }) = &mut event.kind else {
+        return false;
+    };
+    if text.len() <= LARGE {
+        match stream.push(text) {
+            Cow::Borrowed(all) if all.len() == text.len() => {}
+            shown => *text = Cow::Owned(shown.into_owned()),
+        }
+        return !text.is_empty();
+    }
+    let mut shown = String::new();
+    let mut rest = &**text;
+    while !rest.is_empty() {
+        let (piece, left) = rest.split_at(rest.floor_char_boundary(LARGE));
+        shown.push_str(&stream.push(piece));
+        rest = left;
+        tokio::task::yield_now().await;
+    }
+    *text = Cow::Owned(shown);
+    !text.is_empty()
+}
+
+/// Returns an event without secrets; none if the runtime is shutting down.
+async fn redacted(mut event: Event<'static>, redactor: &Redactor) -> Option<Event<'static>> {
+    let mut bytes = 0;
+    each_text(&mut event, &mut |text| bytes += text.len());
+    if bytes <= LARGE {
+        redact_event(&mut event, redactor);
+        return Some(event);
+    }
+    let redactor = redactor.clone();
+    let redacted = tokio::task::spawn_blocking(move || {
+        redact_event(&mut event, &redactor);
+        event
+    });
+    redacted.await.ok()
+}
+
+/// Removes the secrets from every text of an event.
+pub fn redact_event(event: &mut Event<'static>, redactor: &Redactor) {
+    each_text(event, &mut |text| {
+        redactor.redact_in_place(text);
+    });
+}
+
+/// Removes the secrets from a warning or a retry, which may quote one. All other events stay as they are.
+pub(crate) fn redact_notice(mut event: Event<'static>, redactor: &Redactor) -> Event<'static> {
+    if matches!(event.kind, EventKind::Warning(_) | EventKind::Retry { .. }) {
+        redact_event(&mut event, redactor);
+    }
+    event
+}
+
+/// Removes the secrets from a result, and returns in how many places of the reply there were any.
+pub async fn redact_result(result: &mut TurnResult, redactor: &Redactor) -> u64 {
+    redact_verdict(&mut result.verdict, redactor);
+    for diagnostic in &mut result.diagnostics {
+        redactor.redact_in_place(&mut diagnostic.message);
+    }
+    if let Some(model) = &mut result.model {
+        redactor.redact_in_place(model);
+    }
+    let mut reply = std::mem::take(&mut result.reply);
+    let bytes = reply.len();
+    let redactor = redactor.clone();
+    let redact = move || {
+        let places = redactor.redact_in_place(&mut reply);
+        (reply, places)
+    };
+    let redacted = match bytes {
+        ..=LARGE => Ok(redact()),
+        _ => tokio::task::spawn_blocking(redact).await,
+    };
+    // Without a runtime that goes on there is no reply that could be shown.
+    let (reply, places) = redacted.unwrap_or_default();
+    result.reply = reply;
+    places
+}
+
+/// Removes the secrets from the message of a failure.
+pub(crate) fn redact_verdict(verdict: &mut Verdict, redactor: &Redactor) {
+    if let Verdict::Failed(failure) = verdict {
+        redactor.redact_in_place(&mut failure.message);
+    }
+}
+
+/// Shows every text of an event that came from an agent or a server.
+fn each_text(event: &mut Event<'static>, visit: &mut dyn FnMut(&mut String)) {
+    let mut show = |text: &mut Cow<'static, str>| visit(text.to_mut());
+    event.sub_agent.iter_mut().for_each(&mut show);
+    match &mut event.kind {
+        EventKind::Started { session, model } => {
+            [session, model].into_iter().flatten().for_each(show);
+        }
+        EventKind::Text { text, .. }
+        | EventKind::Thinking { text, .. }
+        | EventKind::Retry { reason: text, .. } => show(text),
+        EventKind::ToolStarted { id, name, input } => [id, name, input].into_iter().for_each(show),
+        EventKind::ToolFinished { id, output, .. } => [id, output].into_iter().for_each(show),
+        EventKind::Unknown { name, json } => [name, json].into_iter().for_each(show),
+        EventKind::FileChange { changes } => {
+            changes.iter_mut().flat_map(|it| [&mut it.path, &mut it.change]).for_each(show);
+        }
+        EventKind::Todo { items } => items.iter_mut().map(|item| &mut item.text).for_each(show),
+        EventKind::Warning(diagnostic) => visit(&mut diagnostic.message),
+        EventKind::Finished { verdict: Verdict::Failed(failure) } => visit(&mut failure.message),
+        EventKind::Finished { .. } | EventKind::Request { .. } | EventKind::Usage(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use convoke_core::Diagnostic;
+
+    use super::*;
+    use crate::diagnostics;
+    use crate::event::{FileChange, TodoItem, TodoState};
+    use crate::verdict::{Failure, Reason};
+
+    fn redactor() -> Redactor {
+        Redactor::default().and_key("correct-horse")
+    }
+
+    #[tokio::test]
+    async fn every_text_of_an_event_is_redacted() {
+        let secret = || Cow::Borrowed("a correct-horse");
+        let failure = Failure::new(Reason::Auth, "a correct-horse");
+        let item = TodoItem { text: secret(), state: TodoState::Pending };
+        let notice = Diagnostic::new(diagnostics::AGENT_NOTICE, "a correct-horse");
+        let reason = secret();
+        for kind in [
+            EventKind::Started { session: Some(secret()), model: Some(secret()) },
+            EventKind::Text { text: secret(), part: Part::Whole },
+            EventKind::Thinking { text: secret(), part: Part::Delta },
+            EventKind::ToolStarted { id: secret(), name: secret(), input: secret() },
+            EventKind::ToolFinished { id: secret(), ok: true, output: secret() },
+            EventKind::FileChange {
+                changes: vec![FileChange { path: secret(), change: secret() }],
+            },
+            EventKind::Todo { items: vec![item] },
+            EventKind::Unknown { name: secret(), json: secret() },
+            EventKind::Retry { attempt: 1, max: None, status: None, wait_ms: None, reason },
+            EventKind::Warning(notice),
+            EventKind::Finished { verdict: Verdict::Failed(failure) },
+        ] {
+            let event = Event::of(Some(secret()), kind);
+            let text = format!("{:?}", EventRedactor::new(redactor()).take(event).await);
+            assert!(text.contains("a [redacted]") && !text.contains("horse"), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_large_text_is_redacted_like_a_small_one() {
+        let text = format!("{} correct-horse é", "x ".repeat(LARGE));
+        let clean = redactor().redact(&text).into_owned();
+        for part in [Part::Whole, Part::Delta] {
+            let mut events = EventRedactor::new(redactor());
+            let event = Event::own(EventKind::Text { text: text.clone().into(), part });
+            let mut shown = events.take(event).await;
+            shown.extend(events.finish());
+            let shown = shown.into_iter().map(|event| match event.kind {
+                EventKind::Text { text, .. } => text,
+                other => panic!("{other:?}"),
+            });
+            assert!(shown.collect::<String>() == clean, "{part:?}");
+        }
+        let failed = Failure::new(Reason::Auth, "a correct-horse");
+        let mut result = TurnResult { reply: text, ..TurnResult::failed(failed) };
+        result.model = Some("correct-horse".to_owned());
+        assert_eq!(redact_result(&mut result, &redactor()).await, 1);
+        assert!(result.reply == clean && !format!("{result:?}").contains("horse"));
+    }
+}

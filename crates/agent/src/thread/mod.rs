@@ -1,0 +1,98 @@
+//! Threads: the stored history that a model's requests are built from.
+//!
+//! A thread is a log of lines that only grows, and the requests that were sent in it. [`ThreadStore`] is
+//! the one interface to both: agents without a memory of their own write through it, and a store of
+//! sessions implements it beside its sessions. A store does not know what the lines mean.
+
+mod memory;
+mod request;
+
+use std::error::Error;
+use std::pin::Pin;
+
+pub use self::memory::MemoryThreadStore;
+pub use self::request::{RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
+use crate::id::{MessageNumber, ThreadId};
+
+/// The result of a call to a [`ThreadStore`], some time later.
+pub type Stored<'s, T> = Pin<Box<dyn Future<Output = Result<T, ThreadStoreError>> + Send + 's>>;
+
+/// A store of threads and their requests.
+pub trait ThreadStore: Send + Sync {
+    /// Returns the lines of a thread, oldest first; none when there is no such thread.
+    fn thread_lines<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Vec<ThreadLine>>;
+
+    /// Appends lines to a thread outside of a session's commit: all of them or none, durably. They are
+    /// as of the line before them. A thread that does not exist yet belongs to no session.
+    fn append_lines<'s>(&'s self, append: &'s ThreadAppend) -> Stored<'s, ()>;
+
+    /// Stores a request before it is sent, durably, and returns its number: the one after the thread's
+    /// last request, which is the record's unless another process has sent one since. A thread that does
+    /// not exist yet belongs to the session of the record's attempt.
+    ///
+    /// `before` are the texts of the request before the record's number, if the sender has them: the
+    /// request is then stored as its difference from them.
+    fn add_request<'s>(
+        &'s self,
+        record: &'s RequestRecord,
+        before: Option<&'s RequestTexts>,
+    ) -> Stored<'s, u64>;
+
+    /// Replaces the outcome of a request.
+    fn set_outcome<'s>(
+        &'s self,
+        thread: &'s ThreadId,
+        number: u64,
+        outcome: &'s RequestOutcome,
+    ) -> Stored<'s, ()>;
+
+    /// Returns the requests of a thread without their texts, oldest first.
+    fn requests<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Vec<RequestRecord<()>>>;
+
+    /// Returns the texts of a request.
+    fn request_texts<'s>(&'s self, thread: &'s ThreadId, number: u64) -> Stored<'s, RequestTexts>;
+
+    /// Returns the last request of a thread.
+    fn last_request<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Option<RequestRecord>>;
+}
+
+/// A line of a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadLine {
+    /// The newest message of the session when the line was added: the line tells of none that came
+    /// later. `None` in a thread of no session, and in lines that early versions stored.
+    pub as_of: Option<MessageNumber>,
+    /// The text.
+    pub text: String,
+}
+
+/// Lines for the end of a thread, to be stored all together or not at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadAppend {
+    /// The thread.
+    pub thread: ThreadId,
+    /// The number of lines that the thread had when it was read; with any other number the append is
+    /// refused.
+    pub known: usize,
+    /// The lines.
+    pub lines: Vec<String>,
+}
+
+/// A failure of a [`ThreadStore`].
+#[derive(Debug, thiserror::Error)]
+pub enum ThreadStoreError {
+    /// The thread has other lines than those that the caller has read.
+    #[error("the thread {0} was changed by another program; nothing was added to it")]
+    Changed(ThreadId),
+    /// The thread has no such request.
+    #[error("the thread {thread} has no request {number}")]
+    NoRequest {
+        /// The thread.
+        thread: ThreadId,
+        /// The number.
+        number: u64,
+    },
+    /// The store behind it failed.
+    #[error(transparent)]
+    Failed(#[from] Box<dyn Error + Send + Sync>),
+}

@@ -1,0 +1,108 @@
+//! Requests as they are stored.
+
+use convoke_core::ledger::Ledger;
+use serde::{Deserialize, Serialize};
+
+use crate::event::Purpose;
+use crate::id::{AttemptRef, Millis, ThreadId};
+use crate::usage::Usage;
+
+/// A stored request. `T` is where its texts are: here ([`RequestTexts`]), left in the store (`()`), or
+/// given as a difference from those of the request before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestRecord<T = RequestTexts> {
+    /// The thread that it was sent in.
+    pub thread: ThreadId,
+    /// Its number in the thread, from 1.
+    pub number: u64,
+    /// The attempt that sent it; `None` if it was sent outside of a session's turns.
+    pub attempt: Option<AttemptRef>,
+    /// The facts known when it was sent.
+    pub meta: RequestMeta,
+    /// The outcome, as far as it is known.
+    pub outcome: RequestOutcome,
+    /// The texts.
+    pub texts: T,
+}
+
+impl<T> RequestRecord<T> {
+    /// Returns the record with other texts.
+    pub fn with_texts<U>(self, texts: U) -> RequestRecord<U> {
+        let Self { thread, number, attempt, meta, outcome, texts: _ } = self;
+        RequestRecord { thread, number, attempt, meta, outcome, texts }
+    }
+}
+
+/// The texts of a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RequestTexts<T = String> {
+    /// The body, as it was sent.
+    pub body: T,
+    /// The ledger of the body, one entry a line as JSON, so that the ledgers of two requests of a thread
+    /// begin alike.
+    pub ledger: T,
+}
+
+impl RequestTexts {
+    /// Creates the texts of a request from its body and the body's ledger.
+    pub fn new(body: String, ledger: &Ledger<'_>) -> serde_json::Result<Self> {
+        let lines = ledger.entries().map(|entry| serde_json::to_string(&entry));
+        Ok(Self { body, ledger: lines.collect::<Result<Vec<_>, _>>()?.join("\n") })
+    }
+
+    /// Parses the ledger.
+    pub fn parse_ledger(&self, meta: &RequestMeta) -> serde_json::Result<Ledger<'static>> {
+        let entries = self.ledger.lines().collect::<Vec<_>>().join(",");
+        let mut ledger: Ledger<'static> =
+            serde_json::from_str(&format!("{{\"maxBytes\":null,\"entries\":[{entries}]}}"))?;
+        ledger.unchanged_bytes = Some(meta.unchanged_bytes);
+        Ok(ledger)
+    }
+}
+
+/// The facts known of a request when it is sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestMeta {
+    /// The time of sending.
+    pub at: Millis,
+    /// The path below the endpoint's base URL.
+    pub path: String,
+    /// The purpose.
+    pub purpose: Purpose,
+    /// The bytes of the body.
+    pub bytes: u64,
+    /// How many of them, from the beginning, equal those of the request before.
+    pub unchanged_bytes: u64,
+    /// Whether the stored body lacks the key, which an early version sent in it.
+    pub redacted: bool,
+}
+
+/// The outcome of a request, as far as it is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestOutcome {
+    /// The reason of each failed attempt at sending it. The same bytes were sent each time.
+    pub failed: Vec<String>,
+    /// How it ended; `None` while it runs, and for good if the process was killed.
+    #[serde(rename = "how")]
+    pub end: Option<RequestEnd>,
+    /// The tokens that the provider counted.
+    pub usage: Option<Usage>,
+    /// The model that answered, as the provider names it.
+    pub model: Option<String>,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RequestEnd {
+    /// With a response.
+    Answered,
+    /// With the failure of its last attempt.
+    Failed,
+    /// By cancellation of the turn.
+    Cancelled,
+    /// By the time limit of the turn.
+    TimedOut,
+}

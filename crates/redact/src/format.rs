@@ -1,0 +1,412 @@
+//! Formats of keys: a beginning that only keys have, and a body of known characters and length.
+//!
+//! A body of fixed length without separators needs no further look. Where words could follow the beginning (`sk-`, `glpat-`),
+//! the body must look random, too.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use aho_corasick::automaton::{Automaton, StateID};
+use aho_corasick::dfa::DFA;
+use aho_corasick::{Anchored, MatchKind};
+
+use crate::boundary::Boundary;
+use crate::mask::Span;
+use crate::randomness::Randomness;
+
+/// A key that has not shown itself within so many bytes is none.
+const MOST_OPEN: usize = 8 << 10;
+/// The most characters between the name of a key and its value.
+const MOST_GLUE: usize = 8;
+
+const ALNUM: u8 = UPPER | LOWER | DIGIT;
+const UPPER: u8 = 1;
+const LOWER: u8 = 1 << 1;
+const DIGIT: u8 = 1 << 2;
+const UNDERSCORE: u8 = 1 << 3;
+const DASH: u8 = 1 << 4;
+const DOT: u8 = 1 << 5;
+/// `+`, `/` and `=`.
+const BASE64: u8 = 1 << 6;
+/// `-` and `_`.
+const URL: u8 = DASH | UNDERSCORE;
+
+/// A format of keys.
+struct Format {
+    beginnings: &'static [&'static str],
+    /// Whether the beginning names the key, which follows after white space, `=`, `:` or quotation marks.
+    is_name: bool,
+    /// The characters of the body.
+    alphabet: u8,
+    /// The fewest characters of the body.
+    length: usize,
+    test: Test,
+}
+
+/// What a body must be, beside long enough.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Test {
+    Nothing,
+    /// No longer than that, and the end of a word.
+    Exact,
+    Random,
+    /// Of parts that are joined by dots.
+    Dotted,
+}
+
+const fn format(
+    beginnings: &'static [&'static str],
+    alphabet: u8,
+    length: usize,
+    test: Test,
+) -> Format {
+    Format { beginnings, is_name: false, alphabet, length, test }
+}
+
+const fn named(
+    beginnings: &'static [&'static str],
+    alphabet: u8,
+    length: usize,
+    test: Test,
+) -> Format {
+    Format { beginnings, is_name: true, alphabet, length, test }
+}
+
+static FORMATS: &[Format] = &[
+    // OpenAI, Anthropic, OpenRouter, DeepSeek, Langfuse and others.
+    format(&["sk-"], ALNUM | URL, 20, Test::Random),
+    format(&["xai-"], ALNUM | UNDERSCORE, 32, Test::Random),
+    format(&["gsk_", "pplx-"], ALNUM, 32, Test::Nothing),
+    format(&["hf_", "api_org_"], ALNUM, 30, Test::Nothing),
+    format(&["nvapi-"], ALNUM | URL, 40, Test::Random),
+    format(&["r8_"], ALNUM, 34, Test::Nothing),
+    // Stripe and webhooks.
+    format(&["sk_live_", "sk_test_", "rk_live_", "rk_test_"], ALNUM, 16, Test::Random),
+    format(&["whsec_"], ALNUM | BASE64, 24, Test::Random),
+    // Forges and registries.
+    format(&["ghp_", "gho_", "ghu_", "ghs_", "ghr_"], ALNUM, 30, Test::Nothing),
+    format(&["github_pat_"], ALNUM | UNDERSCORE, 40, Test::Random),
+    format(
+        &["glpat-", "gldt-", "glrt-", "glptt-", "glft-", "glsoat-", "glcbt-", "glagent-"],
+        ALNUM | URL | DOT,
+        18,
+        Test::Random,
+    ),
+    format(&["npm_"], ALNUM, 34, Test::Nothing),
+    format(&["pypi-"], ALNUM | URL, 40, Test::Random),
+    format(&["rubygems_", "pul-"], ALNUM, 40, Test::Nothing),
+    format(&["dckr_pat_"], ALNUM | URL, 24, Test::Random),
+    format(&["ATATT3"], ALNUM | URL | BASE64, 60, Test::Random),
+    // Slack.
+    format(
+        &["xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-", "xoxo-", "xoxe-", "xoxe.", "xapp-"],
+        ALNUM | DASH | DOT,
+        20,
+        Test::Random,
+    ),
+    // Clouds.
+    format(&["AKIA", "ASIA", "ABIA", "ACCA"], UPPER | DIGIT, 16, Test::Exact),
+    named(
+        &[
+            "secret_access_key",
+            "SECRET_ACCESS_KEY",
+            "SecretAccessKey",
+            "secretAccessKey",
+            "awsSecretAccessKey",
+        ],
+        ALNUM | BASE64,
+        40,
+        Test::Exact,
+    ),
+    named(&["AccountKey", "SharedAccessKey"], ALNUM | BASE64, 40, Test::Nothing),
+    format(&["AIza"], ALNUM | URL, 33, Test::Nothing),
+    format(&["ya29."], ALNUM | URL | DOT, 20, Test::Random),
+    format(&["GOCSPX-"], ALNUM | URL, 24, Test::Random),
+    format(&["dop_v1_", "doo_v1_", "dor_v1_"], ALNUM, 60, Test::Nothing),
+    format(&["dapi"], ALNUM, 32, Test::Nothing),
+    format(&["hvs.", "hvb."], ALNUM | URL, 24, Test::Random),
+    // Other services.
+    format(&["SG."], ALNUM | URL | DOT, 50, Test::Random),
+    format(&["shpat_", "shpss_", "shppa_", "shpca_"], ALNUM, 32, Test::Nothing),
+    format(&["sntrys_", "sntryu_"], ALNUM | URL | BASE64, 40, Test::Random),
+    format(&["glsa_", "glc_"], ALNUM | UNDERSCORE | BASE64, 30, Test::Random),
+    format(&["lin_api_", "ntn_"], ALNUM, 32, Test::Nothing),
+    format(&["figd_", "PMAK-"], ALNUM | URL, 36, Test::Random),
+    format(&["AGE-SECRET-KEY-1"], UPPER | DIGIT, 50, Test::Nothing),
+    // Tokens of any service.
+    format(&["eyJ"], ALNUM | URL | DOT, 40, Test::Dotted),
+    named(&["Bearer", "bearer"], ALNUM | URL | DOT | BASE64, 20, Test::Random),
+];
+
+/// A beginning that was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lead {
+    /// Of a format, by its place in the table.
+    Format(usize),
+    /// Of the title of a private key.
+    Pem,
+    /// Of a URL's authority.
+    Url,
+}
+
+impl Lead {
+    /// Returns whether it counts only where a word begins.
+    fn begins_word(self) -> bool {
+        matches!(self, Self::Format(_))
+    }
+}
+
+/// Finds the beginnings of all formats.
+struct Leads {
+    automaton: DFA,
+    start: StateID,
+    kinds: Vec<Lead>,
+    /// The lengths of the ends of what was read that are the beginning, and not all, of a beginning, longest first; and
+    /// whether they count only where a word begins.
+    open: HashMap<StateID, Vec<(usize, bool)>>,
+}
+
+static LEADS: LazyLock<Option<Leads>> = LazyLock::new(Leads::new);
+
+impl Leads {
+    /// Builds the automaton. It cannot fail for a table of this size.
+    fn new() -> Option<Self> {
+        let formats = FORMATS.iter().enumerate().flat_map(|(index, format)| {
+            format.beginnings.iter().map(move |beginning| (*beginning, Lead::Format(index)))
+        });
+        let others = [(crate::pem::BEGINS, Lead::Pem), ("://", Lead::Url), (":\\/\\/", Lead::Url)];
+        let (texts, kinds): (Vec<&str>, Vec<Lead>) = formats.chain(others).unzip();
+        let automaton = DFA::builder().match_kind(MatchKind::Standard).build(&texts).ok()?;
+        let start = automaton.start_state(Anchored::No).ok()?;
+        let beginning = |end: &str| {
+            let longer = texts.iter().zip(&kinds);
+            let mut longer = longer.filter(|(text, _)| text.len() > end.len());
+            let mut found = longer.by_ref().filter(|(text, _)| text.starts_with(end)).peekable();
+            found.peek()?;
+            Some((end.len(), found.all(|(_, lead)| lead.begins_word())))
+        };
+        let mut open = HashMap::new();
+        for text in &texts {
+            let mut state = start;
+            for (before, byte) in text.bytes().enumerate() {
+                state = automaton.next_state(Anchored::No, state, byte);
+                let ends = (0..=before).map(|from| &text[from..=before]);
+                open.insert(state, ends.filter_map(beginning).collect());
+            }
+        }
+        Some(Self { automaton, start, kinds, open })
+    }
+
+    fn found(&self, state: StateID) -> impl Iterator<Item = (Lead, usize)> {
+        let count =
+            if self.automaton.is_match(state) { self.automaton.match_len(state) } else { 0 };
+        (0..count).map(move |index| {
+            let pattern = self.automaton.match_pattern(state, index);
+            (self.kinds[pattern.as_usize()], self.automaton.pattern_len(pattern))
+        })
+    }
+}
+
+/// Finds keys by their formats.
+#[derive(Debug, Clone)]
+pub(crate) struct FormatScan {
+    state: StateID,
+    candidates: Vec<Candidate>,
+    randomness: Randomness,
+}
+
+/// What may be a key.
+#[derive(Debug, Clone)]
+struct Candidate {
+    format: usize,
+    /// Where it begins, and where its body does.
+    start: usize,
+    body: usize,
+    /// How many characters may still come between a name and its value.
+    glue: usize,
+    is_random: bool,
+    has_dot: bool,
+    /// The last byte is a dot: it ends the sentence, unless more follows.
+    ends_with_dot: bool,
+    /// It is a key, whatever follows.
+    is_sure: bool,
+}
+
+impl FormatScan {
+    /// Begins a text.
+    pub fn new() -> Self {
+        let state = LEADS.as_ref().map(|leads| leads.start).unwrap_or_default();
+        Self { state, candidates: Vec::new(), randomness: Randomness::default() }
+    }
+
+    /// Takes the byte at a position; adds the keys that end before it, and returns what else begins after it.
+    pub fn step(
+        &mut self,
+        byte: u8,
+        at: usize,
+        boundary: &Boundary,
+        spans: &mut Vec<Span>,
+    ) -> Option<(Lead, usize)> {
+        if !self.candidates.is_empty() {
+            self.step_candidates(byte, at, spans);
+        }
+        let leads = LEADS.as_ref()?;
+        self.state = leads.automaton.next_state(Anchored::No, self.state, byte);
+        let mut other = None;
+        for (lead, length) in leads.found(self.state) {
+            if lead.begins_word() && !boundary.is_start_of_last(length) {
+                continue;
+            }
+            match lead {
+                Lead::Format(format) => self.begin(format, at + 1 - length, at + 1),
+                Lead::Pem | Lead::Url => other = Some((lead, length)),
+            }
+        }
+        other
+    }
+
+    /// Ends the text: adds the keys that end with it.
+    pub fn finish(&mut self, at: usize, spans: &mut Vec<Span>) {
+        let is_random = self.randomness.end_segment();
+        for mut candidate in self.candidates.drain(..) {
+            candidate.is_random |= is_random;
+            spans.extend(candidate.ended(at, true));
+        }
+    }
+
+    /// Adds the keys that go on, as far as they are there.
+    pub fn report(&self, at: usize, spans: &mut Vec<Span>) {
+        for candidate in self.candidates.iter().filter(|candidate| candidate.is_sure) {
+            spans.push(Span { start: candidate.start, end: candidate.end(at) });
+        }
+    }
+
+    /// Returns from where on more text decides.
+    pub fn open_from(&self, at: usize, boundary: &Boundary) -> usize {
+        let candidates = self
+            .candidates
+            .iter()
+            .map(|candidate| if candidate.is_sure { candidate.end(at) } else { candidate.start });
+        let open = LEADS.as_ref().and_then(|leads| leads.open.get(&self.state));
+        let beginning = open
+            .into_iter()
+            .flatten()
+            .find(|(length, begins_word)| !begins_word || boundary.is_start_of_last(*length));
+        let beginning = beginning.map(|(length, _)| at - length);
+        candidates.chain(beginning).fold(at, usize::min)
+    }
+
+    /// Returns the number of steps that the next byte costs.
+    #[cfg(test)]
+    pub fn cost(&self) -> usize {
+        1 + self.candidates.len()
+    }
+
+    fn begin(&mut self, format: usize, start: usize, body: usize) {
+        // One that begins within another of its format ends with it.
+        if self.candidates.iter().any(|candidate| candidate.format == format) {
+            return;
+        }
+        if self.candidates.is_empty() {
+            self.randomness = Randomness::default();
+        }
+        let is_name = FORMATS[format].is_name;
+        self.candidates.push(Candidate {
+            format,
+            start: if is_name { body } else { start },
+            body,
+            glue: if is_name { MOST_GLUE } else { 0 },
+            is_random: false,
+            has_dot: false,
+            ends_with_dot: false,
+            is_sure: false,
+        });
+    }
+
+    fn step_candidates(&mut self, byte: u8, at: usize, spans: &mut Vec<Span>) {
+        let is_random = self.randomness.step(byte);
+        let kind = kind(byte);
+        self.candidates.retain_mut(|candidate| {
+            candidate.is_random |= is_random;
+            match candidate.step(byte, kind, at) {
+                Step::More => true,
+                Step::Drop => false,
+                Step::Ended => {
+                    spans.extend(candidate.ended(at, !byte.is_ascii_alphanumeric()));
+                    false
+                }
+            }
+        });
+    }
+}
+
+enum Step {
+    More,
+    Ended,
+    Drop,
+}
+
+impl Candidate {
+    fn format(&self) -> &'static Format {
+        &FORMATS[self.format]
+    }
+
+    /// Returns where it ends, when it does before a position.
+    fn end(&self, at: usize) -> usize {
+        at - usize::from(self.ends_with_dot)
+    }
+
+    fn step(&mut self, byte: u8, kind: u8, at: usize) -> Step {
+        if self.glue > 0 {
+            if matches!(byte, b' ' | b'\t' | b'=' | b':' | b'>' | b'"' | b'\'' | b'\\') {
+                self.glue -= 1;
+                (self.start, self.body) = (at + 1, at + 1);
+                return Step::More;
+            }
+            self.glue = 0;
+        }
+        if kind & self.format().alphabet == 0 || kind == DOT && self.ends_with_dot {
+            return Step::Ended;
+        }
+        if kind == DOT {
+            self.ends_with_dot = true;
+            return Step::More;
+        }
+        self.has_dot |= std::mem::take(&mut self.ends_with_dot);
+        self.is_sure |= self.format().test != Test::Exact && self.is_key(at + 1);
+        if !self.is_sure && at + 1 - self.start > MOST_OPEN { Step::Drop } else { Step::More }
+    }
+
+    /// Returns the key that ended before a position, at the end of a word or not.
+    fn ended(&self, at: usize, ends_word: bool) -> Option<Span> {
+        let end = self.end(at);
+        let is_key = match self.format().test {
+            Test::Exact => ends_word && end - self.body == self.format().length,
+            _ => self.is_sure || self.is_key(end),
+        };
+        is_key.then_some(Span { start: self.start, end })
+    }
+
+    fn is_key(&self, end: usize) -> bool {
+        let is_long = end - self.body >= self.format().length;
+        is_long
+            && match self.format().test {
+                Test::Nothing | Test::Exact => true,
+                Test::Random => self.is_random,
+                Test::Dotted => self.has_dot,
+            }
+    }
+}
+
+fn kind(byte: u8) -> u8 {
+    match byte {
+        b'A'..=b'Z' => UPPER,
+        b'a'..=b'z' => LOWER,
+        b'0'..=b'9' => DIGIT,
+        b'_' => UNDERSCORE,
+        b'-' => DASH,
+        b'.' => DOT,
+        b'+' | b'/' | b'=' => BASE64,
+        _ => 0,
+    }
+}

@@ -1,0 +1,88 @@
+//! Known values: all spellings of all of them are found in one pass.
+
+use std::collections::{BTreeMap, HashMap};
+
+use aho_corasick::automaton::{Automaton, StateID};
+use aho_corasick::nfa::contiguous::NFA;
+use aho_corasick::{Anchored, MatchKind};
+
+/// A spelling of a known value, and where it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    /// Wherever it stands.
+    Anywhere,
+    /// Where it is a word of its own.
+    Word,
+}
+
+/// Finds spellings of known values.
+#[derive(Debug)]
+pub(crate) struct Known {
+    automaton: NFA,
+    start: StateID,
+    places: Vec<Place>,
+    /// The length of the longest end of what was read that is the beginning, and not all, of a spelling.
+    open: HashMap<StateID, usize>,
+}
+
+/// A spelling that was found: its length, and where it counts.
+pub(crate) type Found = (usize, Place);
+
+impl Known {
+    /// Creates an automaton for these spellings; none when there are none.
+    pub fn new(spellings: &BTreeMap<String, Place>) -> Option<Self> {
+        if spellings.is_empty() {
+            return None;
+        }
+        // It fails for more than two thousand million states, which no environment has.
+        let automaton =
+            NFA::builder().match_kind(MatchKind::Standard).build(spellings.keys()).ok()?;
+        let start = automaton.start_state(Anchored::No).ok()?;
+        let run = |text: &str| {
+            text.bytes().fold(start, |state, byte| automaton.next_state(Anchored::No, state, byte))
+        };
+        let mut open = HashMap::new();
+        for spelling in spellings.keys() {
+            let mut state = start;
+            for (before, byte) in spelling.bytes().enumerate().take(spelling.len() - 1) {
+                state = automaton.next_state(Anchored::No, state, byte);
+                open.insert(state, before + 1);
+            }
+        }
+        // A whole spelling that begins no other may end with the beginning of one.
+        let mut by_length: Vec<&String> = spellings.keys().collect();
+        by_length.sort_by_key(|spelling| spelling.len());
+        for spelling in by_length {
+            let mut rest = spelling.chars();
+            rest.next();
+            let shorter = open.get(&run(rest.as_str())).copied().unwrap_or(0);
+            open.entry(run(spelling)).or_insert(shorter);
+        }
+        Some(Self { automaton, start, places: spellings.values().copied().collect(), open })
+    }
+
+    /// Returns the state before the first byte.
+    pub fn start(&self) -> StateID {
+        self.start
+    }
+
+    /// Returns the state after another byte.
+    pub fn step(&self, state: StateID, byte: u8) -> StateID {
+        self.automaton.next_state(Anchored::No, state, byte)
+    }
+
+    /// Returns the spellings that end with the last byte.
+    pub fn found(&self, state: StateID) -> impl Iterator<Item = Found> {
+        let count =
+            if self.automaton.is_match(state) { self.automaton.match_len(state) } else { 0 };
+        (0..count).map(move |index| {
+            let pattern = self.automaton.match_pattern(state, index);
+            (self.automaton.pattern_len(pattern), self.places[pattern.as_usize()])
+        })
+    }
+
+    /// Returns how many of the last bytes may be the beginning of a spelling.
+    pub fn open_bytes(&self, state: StateID) -> usize {
+        self.open.get(&state).copied().unwrap_or(0)
+    }
+}

@@ -1,0 +1,36 @@
+//! Redaction: removes secrets from a text before it is logged, stored or shown.
+//!
+//! Two kinds of secrets are found: *known values*, given by the caller (from an environment or a configuration), in the
+//! spellings in which programs pass them on ([`spelling`]); and *formats* that only secrets have: the keys of well-known
+//! services ([`format`]), private keys ([`pem`]) and passwords in URLs ([`url`]).
+//!
+//! A text is read once, byte by byte, with a bounded number of steps for each byte ([`scan`]). Nothing depends on where
+//! the text is cut into pieces, so a text that arrives in pieces ([`StreamRedactor`]) gives what the whole gives.
+//!
+//! ```
+//! use convoke_redact::Redactor;
+//!
+//! let redactor = Redactor::default().and_key("correct-horse-battery");
+//! assert_eq!(redactor.redact("the key is correct-horse-battery."), "the key is [redacted].");
+//!
+//! let mut stream = redactor.stream();
+//! assert_eq!(stream.push("the key is correct-ho"), "the key is ");
+//! assert_eq!(stream.push("rse-battery."), "[redacted].");
+//! assert_eq!(stream.finish(), "");
+//! ```
+
+mod boundary;
+mod format;
+mod known;
+mod mask;
+mod pem;
+mod randomness;
+mod redactor;
+mod scan;
+mod spelling;
+mod stream;
+mod url;
+
+pub use self::mask::MARK;
+pub use self::redactor::{Redactor, is_secret_name};
+pub use self::stream::StreamRedactor;

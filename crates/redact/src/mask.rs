@@ -1,0 +1,53 @@
+//! Replaces spans of a text by a mark.
+
+/// The replacement of a secret.
+pub const MARK: &str = "[redacted]";
+
+/// A range of bytes, counted from the beginning of the whole text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Span {
+    pub start: usize,
+    pub end: usize,
+}
+
+/// Writes a text with one mark for each group of spans that overlap, part by part.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Masker {
+    /// The end of the text that was written or masked so far.
+    done: usize,
+}
+
+impl Masker {
+    /// Returns whether the text from here on is written as it is, as far as earlier spans go.
+    pub fn is_clear_at(&self, position: usize) -> bool {
+        self.done <= position
+    }
+
+    /// Writes what comes before `settled` of a text that begins at `base`, and removes the spans that begin there.
+    /// Returns the number of marks.
+    pub fn write(
+        &mut self,
+        (base, text): (usize, &str),
+        settled: usize,
+        spans: &mut Vec<Span>,
+        out: &mut String,
+    ) -> u64 {
+        spans.sort_unstable();
+        let mut marks = 0;
+        let mut from = self.done.max(base);
+        let count = spans.partition_point(|span| span.start < settled);
+        for span in spans.drain(..count) {
+            if span.start >= self.done {
+                out.push_str(&text[from - base..span.start - base]);
+                out.push_str(MARK);
+                marks += 1;
+            }
+            self.done = self.done.max(span.end);
+            from = from.max(self.done);
+        }
+        if from < settled {
+            out.push_str(&text[from - base..settled - base]);
+        }
+        marks
+    }
+}

@@ -1,0 +1,152 @@
+//! The redactor: what is known of secrets, and whole texts without them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use crate::known::{Known, Place};
+use crate::mask::{MARK, Masker};
+use crate::scan::Scan;
+use crate::spelling;
+use crate::stream::StreamRedactor;
+
+/// A value of fewer bytes is a word: of a variable it is not looked for, and a key only where it stands alone.
+const SHORTEST: usize = 8;
+/// A key of fewer bytes stands in too many texts to be looked for.
+const SHORTEST_KEY: usize = 4;
+/// Values that are given where no key is needed. People write of them.
+const PLACEHOLDERS: [&str; 16] = [
+    "anything",
+    "apikey",
+    "api-key",
+    "default",
+    "dummy",
+    "empty",
+    "fake",
+    "key",
+    "lm-studio",
+    "local",
+    "no-key",
+    "none",
+    "null",
+    "ollama",
+    "test",
+    "unused",
+];
+
+/// Words in a variable's name that say its value is a secret.
+const SECRET_NAMES: &[&str] =
+    &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "COOKIE"];
+
+/// Removes secrets from texts. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    values: Arc<[String]>,
+    known: Option<Arc<Known>>,
+}
+
+impl std::fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Redactor({} known secrets)", self.values.len())
+    }
+}
+
+impl Redactor {
+    /// Creates a redactor that knows the secrets of an environment: the values, of eight bytes and more, of variables
+    /// whose names say that they are secrets.
+    pub fn for_env(env: &[(OsString, OsString)]) -> Self {
+        let secrets = env.iter().filter_map(|(name, value)| {
+            let value = value.to_str()?;
+            let is_secret = is_secret_name(name.to_str()?) && value.len() >= SHORTEST;
+            is_secret.then(|| value.to_owned())
+        });
+        Self::knowing(secrets.collect())
+    }
+
+    /// Returns a redactor that knows a key, too.
+    ///
+    /// A key of fewer than eight bytes is removed where it stands as a word of its own. One of fewer than four, and a
+    /// placeholder (`none`, `ollama`), is left alone.
+    #[must_use]
+    pub fn and_key(&self, key: &str) -> Self {
+        if key.len() < SHORTEST_KEY || self.values.iter().any(|value| value == key) {
+            return self.clone();
+        }
+        let mut values = self.values.to_vec();
+        values.push(key.to_owned());
+        Self::knowing(values)
+    }
+
+    fn knowing(mut values: Vec<String>) -> Self {
+        values.retain(|value| !is_placeholder(value));
+        let mut spellings = BTreeMap::new();
+        for value in &values {
+            let place = if value.len() < SHORTEST { Place::Word } else { Place::Anywhere };
+            let mut all = spelling::in_json(value);
+            if place == Place::Anywhere {
+                all.extend(spelling::encoded(value));
+            }
+            for spelling in all {
+                let known = spellings.entry(spelling).or_insert(place);
+                *known = place.min(*known);
+            }
+        }
+        Self { values: values.into(), known: Known::new(&spellings).map(Arc::new) }
+    }
+
+    /// Returns the text without secrets; the same text when it has none. O(bytes).
+    pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        masked(text, self.scan()).0
+    }
+
+    /// Removes the secrets from a text, and returns in how many places there were any. O(bytes).
+    pub fn redact_in_place(&self, text: &mut String) -> u64 {
+        let (clean, places) = masked(text, self.scan());
+        if let Cow::Owned(clean) = clean {
+            *text = clean;
+        }
+        places
+    }
+
+    /// Returns the text without the secrets that are known; what only has the format of one stays. O(bytes).
+    pub fn redact_known<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match &self.known {
+            Some(known) => masked(text, Scan::new(Some(known), false)).0,
+            None => Cow::Borrowed(text),
+        }
+    }
+
+    /// Begins a text that arrives in pieces.
+    pub fn stream(&self) -> StreamRedactor {
+        StreamRedactor::new(self)
+    }
+
+    pub(crate) fn scan(&self) -> Scan {
+        Scan::new(self.known.as_ref(), true)
+    }
+}
+
+/// Returns whether the name of a variable says that its value is a secret.
+pub fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    SECRET_NAMES.iter().any(|word| name.contains(word))
+}
+
+/// Returns whether a value is given in place of a secret, or was redacted before.
+fn is_placeholder(value: &str) -> bool {
+    let lower = value.to_ascii_lowercase();
+    PLACEHOLDERS.contains(&&*lower) || value.contains(MARK) || MARK.contains(value)
+}
+
+fn masked(text: &str, mut scan: Scan) -> (Cow<'_, str>, u64) {
+    scan.read(text);
+    scan.finish();
+    let mut spans = scan.into_spans();
+    if spans.is_empty() {
+        return (Cow::Borrowed(text), 0);
+    }
+    let mut clean = String::with_capacity(text.len());
+    let places = Masker::default().write((0, text), text.len(), &mut spans, &mut clean);
+    (Cow::Owned(clean), places)
+}

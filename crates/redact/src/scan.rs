@@ -1,0 +1,220 @@
+//! One pass over a text that finds all secrets.
+//!
+//! Each byte is shown once to each detector: the automaton of known values, the automaton of formats with the candidates
+//! that it opened, and the private key and the URL that are being read, if any. A detector keeps what it needs of the past
+//! in its state, so that no byte is looked at again.
+
+use std::sync::Arc;
+
+use aho_corasick::automaton::StateID;
+
+use crate::boundary::Boundary;
+use crate::format::{FormatScan, Lead};
+use crate::known::{Known, Place};
+use crate::mask::Span;
+use crate::pem::PrivateKey;
+use crate::url::Authority;
+
+/// Finds the secrets of one text, given in any pieces.
+#[derive(Debug, Clone)]
+pub(crate) struct Scan {
+    /// The bytes that were read.
+    at: usize,
+    boundary: Boundary,
+    known: Option<(Arc<Known>, StateID)>,
+    /// A known value that counts if the word ends here.
+    word: Option<Span>,
+    formats: Option<FormatScan>,
+    private_key: Option<PrivateKey>,
+    authority: Option<Authority>,
+    spans: Vec<Span>,
+    #[cfg(test)]
+    pub steps: u64,
+}
+
+impl Scan {
+    /// Begins a text in which known values are looked for, and formats if wanted.
+    pub fn new(known: Option<&Arc<Known>>, formats: bool) -> Self {
+        Self {
+            at: 0,
+            boundary: Boundary::default(),
+            known: known.map(|known| (Arc::clone(known), known.start())),
+            word: None,
+            formats: formats.then(FormatScan::new),
+            private_key: None,
+            authority: None,
+            spans: Vec::new(),
+            #[cfg(test)]
+            steps: 0,
+        }
+    }
+
+    /// Returns how many bytes were read.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Reads a piece of the text.
+    pub fn read(&mut self, piece: &str) {
+        for byte in piece.bytes() {
+            #[cfg(test)]
+            self.count_steps();
+            self.boundary.step(byte);
+            self.step_known(byte);
+            if self.formats.is_some() {
+                self.step_formats(byte);
+            }
+            self.at += 1;
+        }
+    }
+
+    /// Ends the text: what is open is decided by what there is.
+    pub fn finish(&mut self) {
+        self.spans.extend(self.word.take());
+        if let Some(formats) = &mut self.formats {
+            formats.finish(self.at, &mut self.spans);
+        }
+        self.spans.extend(self.private_key.take().and_then(|key| key.at_end_of_text(self.at)));
+        self.spans.extend(self.authority.take().and_then(|authority| authority.password()));
+    }
+
+    /// Returns the position before which nothing changes any more, and the spans that begin before it. Of a secret that
+    /// goes on, the part before the position is there.
+    pub fn settled(&mut self) -> (usize, &mut Vec<Span>) {
+        let mut settled = self.at;
+        if let Some((known, state)) = &self.known {
+            settled -= known.open_bytes(*state);
+        }
+        let word = self.word.map(|word| word.start);
+        let formats = self.formats.as_ref();
+        let format = formats.map(|formats| formats.open_from(self.at, &self.boundary));
+        let key = self.private_key.as_ref().map(PrivateKey::open_from);
+        let password = self.authority.as_ref().and_then(Authority::open_from);
+        settled = [word, format, key, password].into_iter().flatten().fold(settled, usize::min);
+        if let Some(formats) = formats {
+            formats.report(self.at, &mut self.spans);
+        }
+        self.spans.extend(self.private_key.as_ref().and_then(PrivateKey::so_far));
+        (settled, &mut self.spans)
+    }
+
+    /// Returns the spans of a text that was finished.
+    pub fn into_spans(self) -> Vec<Span> {
+        self.spans
+    }
+
+    fn step_known(&mut self, byte: u8) {
+        let word = self.word.take();
+        self.spans.extend(word.filter(|_| !byte.is_ascii_alphanumeric()));
+        let Some((known, state)) = &mut self.known else { return };
+        *state = known.step(*state, byte);
+        let end = self.at + 1;
+        for (length, place) in known.found(*state) {
+            let span = Span { start: end - length, end };
+            match place {
+                Place::Anywhere => self.spans.push(span),
+                Place::Word if self.boundary.is_start_of_last(length) => {
+                    // The longest begins first.
+                    self.word = self.word.min(Some(span)).or(Some(span));
+                }
+                Place::Word => {}
+            }
+        }
+    }
+
+    fn step_formats(&mut self, byte: u8) {
+        let at = self.at;
+        if let Some(key) = &mut self.private_key
+            && !key.step(byte, at)
+        {
+            self.spans.extend(key.so_far());
+            self.private_key = None;
+        }
+        if let Some(authority) = &mut self.authority
+            && !authority.step(byte, at)
+        {
+            self.spans.extend(authority.password());
+            self.authority = None;
+        }
+        let Some(formats) = &mut self.formats else { return };
+        match formats.step(byte, at, &self.boundary, &mut self.spans) {
+            Some((Lead::Pem, length)) => {
+                self.spans.extend(self.private_key.take().and_then(|key| key.so_far()));
+                self.private_key = Some(PrivateKey::new(at + 1 - length));
+            }
+            Some((Lead::Url, _)) => self.authority = Some(Authority::new(at + 1)),
+            Some((Lead::Format(_), _)) | None => {}
+        }
+    }
+
+    #[cfg(test)]
+    fn count_steps(&mut self) {
+        let open = [self.private_key.is_some(), self.authority.is_some()];
+        let found = self.known.as_ref().map_or(0, |(known, state)| known.found(*state).count());
+        let formats = self.formats.as_ref().map_or(0, FormatScan::cost);
+        let open = open.into_iter().filter(|open| *open).count();
+        self.steps += (1 + found + formats + open) as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// Texts that make a detector begin again and again.
+    fn hostile(bytes: usize) -> Vec<String> {
+        let repeated = |text: &str| text.repeat(bytes / text.len());
+        [
+            "sk-",
+            "sk-a1B2",
+            "sk-glpat-xoxb-pypi-nvapi-ghp_github_pat_eyJ.SG.",
+            "-----BEGIN PRIVATE KEY-----",
+            "-----BEGIN PRIVATE KEY-----\n",
+            "-----BEGIN PRIVATE KEY-----\nVersion: 1",
+            "-----BEGIN PRIVATE KEY-----\nab",
+            "-----",
+            "eyJ.",
+            "Bearer ",
+            "Bearer eyJ.sk-ya29.",
+            "http://a:b@",
+            "://a:",
+            "secret_access_key=",
+            "aaaaaaaa",
+            "aaaaaaab",
+            ".",
+        ]
+        .map(repeated)
+        .to_vec()
+    }
+
+    #[test]
+    fn every_byte_costs_a_bounded_number_of_steps() {
+        let values = (8..40).map(|length| ("a".repeat(length), Place::Anywhere));
+        let known = Known::new(&values.collect::<BTreeMap<_, _>>()).map(Arc::new);
+        for (small, large) in hostile(20_000).iter().zip(hostile(80_000)) {
+            let steps = |text: &str| {
+                let mut scan = Scan::new(known.as_ref(), true);
+                scan.read(text);
+                scan.steps
+            };
+            let (few, many) = (steps(small), steps(&large));
+            let most = 64 * large.len() as u64;
+            assert!(many <= few * 9 / 2 && many <= most, "{few} and {many}: {large:.60}");
+        }
+    }
+
+    #[test]
+    fn what_is_held_back_is_bounded() {
+        for text in hostile(50_000) {
+            let mut scan = Scan::new(None, true);
+            for piece in text.as_bytes().chunks(1000) {
+                scan.read(str::from_utf8(piece).unwrap());
+                let (settled, spans) = scan.settled();
+                spans.clear();
+                assert!(scan.at - settled <= 9 << 10, "{} {:.60}", scan.at - settled, text);
+            }
+        }
+    }
+}

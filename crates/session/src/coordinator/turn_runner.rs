@@ -1,0 +1,129 @@
+//! Runs one turn of one agent to its end, even if the agent does not end by itself.
+
+use std::time::Duration;
+
+use convoke_agent::event::Event;
+use convoke_agent::redaction::EventRedactor;
+use convoke_agent::{AgentTurn, TurnResult, Verdict};
+use convoke_core::Diagnostic;
+use convoke_redact::Redactor;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+
+use super::controls::StopRequest;
+use crate::id::TurnId;
+use crate::progress::EventLog;
+
+/// The time and the number of bytes after which events of a running turn are stored. Every batch is
+/// written to the disk, and most turns should need none.
+const STORE_AFTER: Duration = Duration::from_secs(1);
+const STORE_BYTES: usize = 64 << 10;
+/// The time beyond its limit that an agent has to end: enough to ask its program to stop, to interrupt
+/// it and to kill it.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A turn whose agent has ended: its result, and what was recorded while it ran.
+#[derive(Debug)]
+pub(super) struct FinishedTurn {
+    pub(super) result: TurnResult,
+    /// The events, one JSON object a line.
+    pub(super) events: String,
+    /// Diagnostics of the coordinator, which were not shown yet.
+    pub(super) diagnostics: Vec<Diagnostic>,
+    pub(super) elapsed: Duration,
+}
+
+impl FinishedTurn {
+    /// Creates the end of a turn without any event.
+    pub(super) fn without_events(result: TurnResult) -> Self {
+        Self { result, events: String::new(), diagnostics: Vec::new(), elapsed: Duration::ZERO }
+    }
+}
+
+/// Runs one turn and reports its events.
+pub(super) struct TurnRunner {
+    pub(super) turn: TurnId,
+    pub(super) agent_turn: AgentTurn,
+    pub(super) timeout: Duration,
+    pub(super) stop_requests: watch::Receiver<StopRequest>,
+    pub(super) redactor: Redactor,
+    pub(super) reports: mpsc::Sender<(TurnId, TurnReport)>,
+}
+
+/// A report on a running turn.
+pub(super) enum TurnReport {
+    /// An event of the agent.
+    Event(Event<'static>),
+    /// Events to store in case the turn never ends: see [`crate::progress::Progress`].
+    Batch(String),
+}
+
+impl TurnRunner {
+    /// Reports the agent's events until it ends, a person leaves, or its time is over.
+    pub(super) async fn run(mut self) -> FinishedTurn {
+        let began = Instant::now();
+        let deadline = began + self.timeout.saturating_add(PATIENCE);
+        let mut log = EventLog::default();
+        let mut redaction = EventRedactor::new(self.redactor.clone());
+        let mut store_at = began + STORE_AFTER;
+        let canceller = self.agent_turn.canceller();
+        let mut heard = StopRequest::GoOn;
+        let given_up = loop {
+            let event = tokio::select! {
+                biased;
+                request = self.stop_requests.wait_for(|request| *request > heard) => {
+                    canceller.cancel();
+                    // An error means that the coordinator was dropped.
+                    heard = request.map_or(StopRequest::Leave, |request| *request);
+                    if heard == StopRequest::Leave {
+                        break Some(Verdict::Cancelled);
+                    }
+                    continue;
+                }
+                () = sleep_until(deadline) => {
+                    canceller.cancel();
+                    break Some(Verdict::TimedOut);
+                }
+                () = sleep_until(store_at), if log.unstored() > 0 => None,
+                event = self.agent_turn.next() => match event {
+                    Some(event) => Some(event),
+                    None => break None,
+                },
+            };
+            let events = match event {
+                Some(event) => redaction.take(event).await,
+                None => Vec::new(),
+            };
+            for event in events {
+                log.add(&event);
+                self.report(TurnReport::Event(event)).await;
+            }
+            if log.unstored() >= STORE_BYTES || Instant::now() >= store_at {
+                store_at = Instant::now() + STORE_AFTER;
+                if log.unstored() > 0 {
+                    self.report(TurnReport::Batch(log.next_batch())).await;
+                }
+            }
+        };
+        for event in redaction.finish() {
+            log.add(&event);
+            self.report(TurnReport::Event(event)).await;
+        }
+        let result = if let Some(verdict) = given_up {
+            log.result(verdict)
+        } else {
+            tokio::select! {
+                result = self.agent_turn.result() => result,
+                () = sleep_until(deadline) => log.result(Verdict::TimedOut),
+            }
+        };
+        let (events, cut) = log.finish();
+        let diagnostics = cut.into_iter().collect();
+        FinishedTurn { result, events, diagnostics, elapsed: began.elapsed() }
+    }
+
+    async fn report(&self, report: TurnReport) {
+        // The coordinator only stops listening when it is dropped.
+        let _ = self.reports.send((self.turn, report)).await;
+    }
+}

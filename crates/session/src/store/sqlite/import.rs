@@ -1,0 +1,152 @@
+//! Writing a whole session in one transaction, page by page.
+
+use convoke_agent::thread::{RequestRecord, ThreadLine, ThreadStoreError};
+use sqlx::sqlite::{Sqlite, SqliteConnection, SqlitePool};
+use sqlx::{QueryBuilder, Transaction};
+
+use super::write::write_turns;
+use super::write::{BEGIN, ROWS, create, insert_messages, json, write_attempts, write_content};
+use super::{requests, sql, threads};
+use crate::content::ContentHash;
+use crate::id::{SessionId, ThreadId};
+use crate::session::{NewSession, State};
+use crate::store::failpoint::Failpoint;
+use crate::store::{Page, SessionImport, StoreError};
+
+/// A session that is being written whole.
+pub struct SqliteImport {
+    transaction: Transaction<'static, Sqlite>,
+    failpoint: Failpoint,
+    session: SessionId,
+    thread: Option<OpenThread>,
+}
+
+/// The thread whose rows are being written.
+struct OpenThread {
+    id: ThreadId,
+    lines: u64,
+    last_request: Option<RequestRecord>,
+}
+
+impl SqliteImport {
+    pub(super) async fn begin(
+        pool: &SqlitePool,
+        failpoint: Failpoint,
+        new: NewSession,
+    ) -> Result<Self, StoreError> {
+        failpoint.reach();
+        let session = new.id;
+        let mut transaction = pool.begin_with(BEGIN).await?;
+        create(&mut transaction, new).await?;
+        Ok(Self { transaction, failpoint, session, thread: None })
+    }
+
+    /// Returns the thread, and begins it if it is another one than that of the row before.
+    async fn open(&mut self, id: &ThreadId) -> Result<&mut OpenThread, StoreError> {
+        match &mut self.thread {
+            Some(open) if open.id == *id => {}
+            open => {
+                if !threads::name(&mut self.transaction, id, Some(self.session)).await? {
+                    return Err(ThreadStoreError::Changed(id.clone()).into());
+                }
+                *open = Some(OpenThread { id: id.clone(), lines: 0, last_request: None });
+            }
+        }
+        self.thread.as_mut().ok_or_else(|| ThreadStoreError::Changed(id.clone()).into())
+    }
+
+    async fn write_lines(&mut self, lines: &[(ThreadId, ThreadLine)]) -> Result<(), StoreError> {
+        let mut rows = Vec::with_capacity(lines.len());
+        for (thread, line) in lines {
+            let open = self.open(thread).await?;
+            rows.push((thread, open.lines, line));
+            open.lines += 1;
+        }
+        let mut insert =
+            QueryBuilder::new("INSERT INTO thread_line (thread, number, line, as_of) ");
+        insert.push_values(rows, |mut row, (thread, number, line)| {
+            row.push_bind(thread.as_str()).push_bind(sql(number)).push_bind(&line.text);
+            row.push_bind(line.as_of.map(|number| sql(number.0)));
+        });
+        insert.build().execute(&mut *self.transaction).await?;
+        Ok(())
+    }
+}
+
+impl SessionImport for SqliteImport {
+    async fn write(&mut self, page: Page) -> Result<(), StoreError> {
+        self.failpoint.reach();
+        let Page { contents, shared, messages, turns, attempts, lines, requests } = page;
+        let (session, id) = (self.session, self.session.to_string());
+        let connection = &mut *self.transaction;
+        let recorded = |what: &str| StoreError::Recorded { session, what: what.to_owned() };
+        for content in &contents {
+            write_content(connection, &id, content).await?;
+        }
+        for some in shared.chunks(ROWS) {
+            share(connection, &id, some).await?;
+        }
+        let mut messages = messages.into_iter();
+        loop {
+            let some: Vec<_> = messages.by_ref().take(ROWS).collect();
+            let expected = some.len() as u64;
+            if expected == 0 {
+                break;
+            }
+            if insert_messages(connection, &id, some).await? != expected {
+                return Err(recorded("a message"));
+            }
+        }
+        for some in turns.chunks(ROWS) {
+            if write_turns(connection, &id, some).await? != some.len() as u64 {
+                return Err(recorded("a turn"));
+            }
+        }
+        for some in attempts.chunks(ROWS) {
+            if write_attempts(connection, &id, some).await? != some.len() as u64 {
+                return Err(recorded("an attempt"));
+            }
+        }
+        for some in lines.chunks(ROWS) {
+            self.write_lines(some).await?;
+        }
+        for record in requests {
+            let mut last = self.open(&record.thread).await?.last_request.take();
+            requests::import(&mut self.transaction, session, &mut last, record).await?;
+            self.thread.iter_mut().for_each(|open| open.last_request = last.take());
+        }
+        Ok(())
+    }
+
+    async fn finish(mut self, state: State) -> Result<(), StoreError> {
+        self.failpoint.reach();
+        sqlx::query(
+            "UPDATE session SET head = 1, state = $1, messages = $2, turns = $3 WHERE id = $4",
+        )
+        .bind(json(&state)?)
+        .bind(sql(state.last_message.0))
+        .bind(sql(state.last_turn.0))
+        .bind(self.session.to_string())
+        .execute(&mut *self.transaction)
+        .await?;
+        self.failpoint.reach();
+        self.transaction.commit().await?;
+        self.failpoint.reach();
+        Ok(())
+    }
+}
+
+/// Records that a session has contents which the store has already.
+async fn share(
+    connection: &mut SqliteConnection,
+    session: &str,
+    hashes: &[ContentHash],
+) -> Result<(), StoreError> {
+    let mut insert = QueryBuilder::new("INSERT INTO content_use (hash, session) ");
+    insert.push_values(hashes, |mut row, hash| {
+        row.push_bind(hash.as_bytes().as_slice()).push_bind(session);
+    });
+    insert.push(" ON CONFLICT DO NOTHING");
+    insert.build().execute(connection).await?;
+    Ok(())
+}

@@ -1,0 +1,224 @@
+//! Reading an archive: every line is checked before it is stored.
+
+mod archive;
+mod request;
+mod thread;
+
+use std::io::{BufRead, Read};
+
+use convoke_core::Diagnostic;
+use serde::Deserialize;
+use serde_json::Value;
+
+use self::archive::ArchiveReader;
+pub use self::thread::{BadThread, ThreadCheck};
+use super::lines::{FORMAT, Header, VERSION};
+use super::{ArchiveProblem, TransferError, snapshot};
+use crate::id::SessionId;
+use crate::session::NewSession;
+use crate::store::{Page, SessionImport, Store, StoreError};
+
+/// The most bytes of a line: far more than a reply, or what is stored of a turn's events, may have.
+const MAX_LINE_BYTES: u64 = 256 << 20;
+
+/// The limits of an import.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImportLimits {
+    /// The most lines of an archive, or messages of a snapshot.
+    pub rows: u64,
+    /// The most bytes of all texts, each request counted in full.
+    pub bytes: u64,
+}
+
+impl Default for ImportLimits {
+    fn default() -> Self {
+        Self { rows: 10_000_000, bytes: 16 << 30 }
+    }
+}
+
+/// An imported session.
+#[derive(Debug)]
+pub struct Imported {
+    /// The session: the one of the archive, unless the store has that already.
+    pub session: SessionId,
+    /// The diagnostics of the import.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// An archive or a snapshot that is to be imported.
+pub struct ArchiveSource<R> {
+    lines: Lines<R>,
+    kind: Kind,
+}
+
+enum Kind {
+    Archive(Box<Header>),
+    Snapshot(String),
+}
+
+impl<R: BufRead + Send> ArchiveSource<R> {
+    /// Opens what [`super::export`] or [`super::export_snapshot`] wrote. Of an archive only the first
+    /// line is read.
+    pub fn open(reader: R, limits: ImportLimits) -> Result<Self, TransferError> {
+        let mut lines = Lines { reader, limits, number: 0, bytes: 0, buffer: Vec::new() };
+        let mut text = lines.next()?.map(|(_, line)| line.to_owned()).unwrap_or_default();
+        if !is_header(&text) {
+            // A snapshot is one value.
+            while let Some((_, line)) = lines.next()? {
+                text.push_str(line);
+                text.push('\n');
+            }
+            return Ok(Self { lines, kind: Kind::Snapshot(text) });
+        }
+        let header = lines.valid(read_header(&text))?;
+        Ok(Self { lines, kind: Kind::Archive(Box::new(header)) })
+    }
+
+    /// Returns whether it brings its own team: an archive does, a snapshot does not.
+    pub fn has_team(&self) -> bool {
+        matches!(self.kind, Kind::Archive(_))
+    }
+
+    /// Checks a snapshot, whatever team it will get.
+    pub fn check_snapshot(&self, new: NewSession) -> Result<(), TransferError> {
+        match &self.kind {
+            Kind::Archive(_) => Ok(()),
+            Kind::Snapshot(text) => snapshot::read(text, new).map(drop),
+        }
+    }
+
+    /// Stores it as a new session, whole or not at all. O(one page) of memory, and the ids and hashes of
+    /// an archive.
+    ///
+    /// A snapshot has no team and gets that of `new`. An archive brings its own, and comes to the
+    /// directory of `new`: a file must not choose where agents work. `check` reads the threads that it
+    /// brings.
+    pub async fn import(
+        self,
+        store: &impl Store,
+        new: NewSession,
+        check: ThreadCheck<'_>,
+    ) -> Result<Imported, TransferError> {
+        let Self { mut lines, kind } = self;
+        let header = match kind {
+            Kind::Archive(header) => *header,
+            Kind::Snapshot(text) => {
+                let snapshot::Snapshot { session, state, messages, diagnostics } =
+                    snapshot::read(&text, new)?;
+                if messages.len() as u64 > lines.limits.rows {
+                    return lines.valid(Err(ArchiveProblem::TooManyRows(lines.limits.rows)));
+                }
+                let id = session.id;
+                let mut import = store.import(session).await?;
+                import.write(Page { messages, ..Page::default() }).await?;
+                import.finish(state).await?;
+                return Ok(Imported { session: id, diagnostics });
+            }
+        };
+        let (mut session, state) = header.into_parts();
+        session.directory = new.directory;
+        match store.session(session.id).await {
+            Ok(_) => session.id = new.id,
+            Err(StoreError::NoSession(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let id = session.id;
+        let mut archive = ArchiveReader::new(id, state, check);
+        let mut import = store.import(session).await?;
+        while let Some((number, line)) = lines.next()? {
+            if line.trim().is_empty() {
+                continue;
+            }
+            let added = archive.add(line, number);
+            let expanded = lines.valid_at(added)?;
+            lines.count(expanded)?;
+            if let Some(page) = archive.full_page() {
+                import.write(page).await?;
+            }
+        }
+        let ended = archive.finish();
+        let (page, state) = lines.valid_at(ended)?;
+        import.write(page).await?;
+        import.finish(state).await?;
+        Ok(Imported { session: id, diagnostics: Vec::new() })
+    }
+}
+
+fn is_header(line: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Format {
+        format: String,
+    }
+    serde_json::from_str::<Format>(line).is_ok_and(|it| it.format == FORMAT)
+}
+
+fn read_header(line: &str) -> Result<Header, ArchiveProblem> {
+    let header: Value = serde_json::from_str(line)?;
+    if !header["version"].as_u64().is_some_and(|found| (1..=VERSION).contains(&found)) {
+        return Err(ArchiveProblem::Version(header["version"].clone()));
+    }
+    let header: Header = serde_json::from_value(header)?;
+    if let Err(error) = convoke_team::Team::parse(&header.team) {
+        let problem = format!("the field `team` is no team file: {error}");
+        return Err(ArchiveProblem::Broken(problem));
+    }
+    archive::check_time("createdAt", header.created_at)?;
+    Ok(header)
+}
+
+/// The lines of a file, within limits.
+struct Lines<R> {
+    reader: R,
+    limits: ImportLimits,
+    /// The number of the line that was read last, from 1.
+    number: usize,
+    /// The bytes of all texts so far.
+    bytes: u64,
+    buffer: Vec<u8>,
+}
+
+impl<R: BufRead> Lines<R> {
+    /// Returns the next line and its number.
+    fn next(&mut self) -> Result<Option<(usize, &str)>, TransferError> {
+        self.buffer.clear();
+        let limit = MAX_LINE_BYTES.min(self.limits.bytes);
+        let mut limited = self.reader.by_ref().take(limit + 1);
+        let read = limited.read_until(b'\n', &mut self.buffer).map_err(TransferError::Read)?;
+        if read == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        if read as u64 > limit {
+            return self.valid(Err(ArchiveProblem::TooLarge(limit)));
+        }
+        if self.number as u64 > self.limits.rows.saturating_add(1) {
+            return self.valid(Err(ArchiveProblem::TooManyRows(self.limits.rows)));
+        }
+        self.count(read as u64)?;
+        match std::str::from_utf8(&self.buffer) {
+            Ok(line) => Ok(Some((self.number, line.trim_end_matches(['\r', '\n'])))),
+            Err(error) => {
+                let problem = ArchiveProblem::Json(format!("the line is not UTF-8: {error}"));
+                Err(TransferError::Invalid { line: self.number, problem })
+            }
+        }
+    }
+
+    /// Counts bytes against the limit.
+    fn count(&mut self, bytes: u64) -> Result<(), TransferError> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        match self.bytes > self.limits.bytes {
+            true => self.valid(Err(ArchiveProblem::TooLarge(self.limits.bytes))),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds the number of the last line to a problem.
+    fn valid<T>(&self, result: Result<T, ArchiveProblem>) -> Result<T, TransferError> {
+        self.valid_at(result.map_err(|problem| (self.number, problem)))
+    }
+
+    fn valid_at<T>(&self, result: Result<T, (usize, ArchiveProblem)>) -> Result<T, TransferError> {
+        result.map_err(|(line, problem)| TransferError::Invalid { line, problem })
+    }
+}

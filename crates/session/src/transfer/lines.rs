@@ -1,0 +1,97 @@
+//! The lines of an archive.
+
+use convoke_agent::thread::{RequestOutcome, RequestRecord};
+use serde::{Deserialize, Serialize};
+
+use crate::id::{MessageNumber, Millis, SessionId};
+use crate::request::{RequestDelta, TextDelta};
+use crate::session::{NewSession, Rehearsal, State};
+
+/// The format that the first line names.
+pub(super) const FORMAT: &str = "convoke-session";
+/// Version 2 added the threads of models, version 3 their requests.
+pub(super) const VERSION: u64 = 3;
+
+/// The first line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Header {
+    pub(super) format: String,
+    pub(super) version: u64,
+    pub(super) id: SessionId,
+    pub(super) created_at: Millis,
+    pub(super) name: Option<String>,
+    pub(super) directory: String,
+    pub(super) team: String,
+    pub(super) first_task: Option<String>,
+    /// Absent in files of versions that did not know it.
+    #[serde(default)]
+    pub(super) rehearsal: Option<Rehearsal>,
+    pub(super) state: State,
+}
+
+impl Header {
+    pub(super) fn new(session: NewSession, state: State) -> Self {
+        let NewSession { id, created_at, name, directory, team, task, rehearsal } = session;
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            id,
+            created_at,
+            name,
+            directory,
+            team,
+            first_task: task,
+            rehearsal,
+            state,
+        }
+    }
+
+    pub(super) fn into_parts(self) -> (NewSession, State) {
+        let Self { id, created_at, name, directory, team, first_task, rehearsal, state, .. } = self;
+        (NewSession { id, created_at, name, directory, team, task: first_task, rehearsal }, state)
+    }
+}
+
+/// A line of a thread. The thread is named by the part of its id after the session's.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ThreadLineLine {
+    pub(super) thread: String,
+    pub(super) as_of: Option<MessageNumber>,
+    pub(super) line: String,
+}
+
+/// A request against the one before it. `about` and `outcome` are JSON in a string.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RequestLine {
+    pub(super) thread: String,
+    pub(super) number: u64,
+    pub(super) turn: Option<u64>,
+    pub(super) attempt: Option<u32>,
+    pub(super) about: String,
+    pub(super) outcome: Option<String>,
+    pub(super) body: TextDelta,
+    pub(super) ledger: TextDelta,
+}
+
+impl RequestLine {
+    pub(super) fn new(
+        thread: &str,
+        record: RequestRecord<RequestDelta>,
+    ) -> serde_json::Result<Self> {
+        let RequestRecord { number, attempt, meta, outcome, texts, .. } = record;
+        let has_outcome = outcome != RequestOutcome::default();
+        Ok(Self {
+            thread: thread.to_owned(),
+            number,
+            turn: attempt.map(|attempt| attempt.turn.0),
+            attempt: attempt.map(|attempt| attempt.attempt),
+            about: serde_json::to_string(&meta)?,
+            outcome: has_outcome.then(|| serde_json::to_string(&outcome)).transpose()?,
+            body: texts.body,
+            ledger: texts.ledger,
+        })
+    }
+}
