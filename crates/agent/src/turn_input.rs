@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use convoke_core::ledger::Ledger;
+pub use convoke_team::{Permissions, Trust};
 use serde::{Deserialize, Serialize};
 
 use crate::id::AttemptRef;
@@ -54,31 +55,6 @@ impl TurnInput {
             keeper: ThreadWriter::Agent,
         }
     }
-}
-
-/// What an agent may do, from narrow to wide.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Permissions {
-    /// Read; change nothing.
-    #[default]
-    ReadOnly,
-    /// Change files in the working directory, and run what its sandbox contains.
-    Edit,
-    /// As before, and reach the network.
-    EditAndNetwork,
-    /// Anything, without a sandbox.
-    Full,
-}
-
-/// Whether the user trusts the files in a directory, which may hold settings that run commands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Trust {
-    /// The user has not said so.
-    #[default]
-    Untrusted,
-    /// The user has.
-    Trusted,
 }
 
 /// Who keeps what an agent remembers of a turn, where the agent has no memory outside of Convoke.

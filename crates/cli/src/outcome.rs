@@ -2,9 +2,11 @@
 
 use std::process::ExitCode;
 
+use convoke_redact::Redactor;
 use convoke_session::{CoordinatorError, StoreError};
 
 use crate::conversation::home::Home;
+use crate::conversation::project::TeamFileReport;
 use crate::host_environment;
 use crate::terminal::shown_on;
 
@@ -37,6 +39,11 @@ pub struct UsageError(pub String);
 /// Explains an error to a person and returns its exit code.
 #[expect(clippy::print_stderr, reason = "this is where errors reach the person")]
 pub fn report(error: &anyhow::Error) -> ExitCode {
+    if let Some(report) = error.downcast_ref::<TeamFileReport>() {
+        let text = Redactor::default().redact(&report.to_string()).into_owned();
+        eprintln!("{}", shown_on(&std::io::stderr(), &text));
+        return ExitCode::from(2);
+    }
     let text = format!("{}{}", explained(error), where_it_failed(error));
     eprintln!("convoke: {}", shown_on(&std::io::stderr(), &text));
     ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })

@@ -1,10 +1,11 @@
-//! From arguments to a conversation that can run: `run` and `chat` begin here.
+//! Opens conversations for `run` and `chat`.
 //!
-//! [`open`] finds the team, asks whether its directory is trusted, finds an agent for every member, and
-//! begins a session or takes one up.
+//! [`open`] finds the team file, checks whether its directory is trusted, resolves an agent for every
+//! member, and creates or resumes a session.
 
 pub mod home;
 pub mod project;
+mod references;
 pub mod rehearsal_servers;
 mod resolved_agent;
 mod resolved_team;
@@ -13,7 +14,7 @@ pub mod sessions;
 pub mod team_redaction;
 pub mod trust;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
@@ -21,6 +22,7 @@ use convoke_agent::config::Kind;
 use convoke_agent::id::ThreadId;
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
+use convoke_files::{Disk, FileKind, Files as _};
 use convoke_inspect::HostEnvironment;
 use convoke_model::ModelAgent;
 use convoke_session::coordinator::Observer;
@@ -31,11 +33,10 @@ use convoke_session::{
 use convoke_team::AgentSettings;
 
 use self::home::Home;
-use self::project::{Origin, Project, TEAM_FILE, find_team_file};
+use self::project::{Origin, Project, TEAM_FILE, UserConfiguration, find_team_file};
 use self::rehearsal_servers::RehearsalServers;
 use self::resolved_team::{AgentResolver, ResolvedTeam};
 use self::team_redaction::without_secrets;
-use self::trust::TrustedDirectories;
 use crate::outcome::UsageError;
 
 /// Which conversation to hold, and who plays the agents.
@@ -196,8 +197,7 @@ impl Conversation {
     /// Tells whether the session goes on with a team file that is not the one in its directory any more.
     pub fn has_own_team(&self) -> bool {
         let Project { origin, directory, text, .. } = &self.project;
-        *origin == Origin::Session
-            && std::fs::read_to_string(directory.join(TEAM_FILE)).is_ok_and(|there| there != *text)
+        *origin == Origin::Session && team_text_in(directory).is_some_and(|there| there != *text)
     }
 }
 
@@ -211,18 +211,18 @@ pub async fn open(
 ) -> anyhow::Result<Conversation> {
     let home = Home::of(host_environment);
     let store = SqliteStore::open(&home.data).await?;
-    let trusted = TrustedDirectories::load(&home)?;
+    let user = UserConfiguration::load(&home)?;
     let session = match &order.session {
         Some(written) => Some(store.session(sessions::find(&store, written).await?).await?),
         None => None,
     };
     let project = match (&order.team, &session) {
-        (Some(path), _) => Project::read(path, &trusted)?,
-        (None, Some(session)) => project_of(session, &home, &trusted)?,
+        (Some(path), _) => Project::read(path, &user)?,
+        (None, Some(session)) => project_of(session, &home, &user)?,
         (None, None) => match find_team_file(&host_environment.cwd) {
-            Some(path) => Project::read(&path, &trusted)?,
+            Some(path) => Project::read(&path, &user)?,
             None if matches!(order.rehearse, Some(Rehearse::StandIn | Rehearse::Cli)) => {
-                sample::write(&home)?
+                sample::write(&home, &user)?
             }
             None => return Err(no_team(host_environment).into()),
         },
@@ -242,6 +242,7 @@ pub async fn open(
     let began = session.map_or_else(|| begin(&project, players), |session| session.began);
     let casting = AgentResolver {
         project: &project,
+        catalog: &user.catalog,
         players,
         done,
         session: began.id,
@@ -291,9 +292,11 @@ pub fn model_member(
     host_environment: &HostEnvironment,
 ) -> anyhow::Result<ModelMember> {
     let home = Home::of(host_environment);
-    let project = project_of(session, &home, &TrustedDirectories::load(&home)?)?;
+    let user = UserConfiguration::load(&home)?;
+    let project = project_of(session, &home, &user)?;
     let casting = AgentResolver {
         project: &project,
+        catalog: &user.catalog,
         players: AgentBackend::Agents,
         done: std::collections::HashMap::new(),
         session: session.began.id,
@@ -304,31 +307,31 @@ pub fn model_member(
     let mut diagnostics = Vec::new();
     let (agent, name) = casting.model_called(name, &mut diagnostics)?;
     let thread = casting.thread_of(&name);
-    let (directory, trust) = (project.directory.clone(), project.trust);
+    let (directory, trust) = (project.directory.clone(), project.trust());
     Ok(ModelMember { agent, thread, directory, trust, diagnostics })
 }
 
 /// Returns the project of a stored session.
 ///
-/// A session may come from a file of somebody else's. So its own copy of the team file is trusted only
-/// while it is what stands in the directory that the user trusts.
+/// Sessions are untrusted input: they may be imported. A session's copy of the team file is trusted only
+/// while the same text stands in a directory that the user trusts.
 pub fn project_of(
     session: &Session,
     home: &Home,
-    trusted: &TrustedDirectories,
+    user: &UserConfiguration,
 ) -> anyhow::Result<Project> {
     if sample::is_of_session(&session.began, home) {
-        return sample::write(home);
+        return sample::write(home, user);
     }
     let NewSession { id, directory, team, .. } = &session.began;
     let directory = PathBuf::from(directory);
-    // A session keeps no secrets of the file, so that they come from where it stands.
-    let there = std::fs::read_to_string(directory.join(TEAM_FILE)).ok();
-    let there = there.filter(|text| without_secrets(text) == without_secrets(team));
-    let trust = if there.is_some() { trusted.trust_of(&directory) } else { Trust::Untrusted };
+    // A session stores no secrets of the file: they come from the directory.
+    let current = team_text_in(&directory);
+    let current = current.filter(|text| without_secrets(text) == without_secrets(team));
+    let origin = if current.is_some() { Origin::File } else { Origin::Session };
     let name = format!("the team file of session {id}");
-    let text = there.unwrap_or_else(|| team.clone());
-    let mut project = Project::of(name, text, directory, trust)?;
+    let text = current.unwrap_or_else(|| team.clone());
+    let mut project = Project::of(name, text, directory, user, origin)?;
     project.origin = Origin::Session;
     if !project.directory.is_dir() {
         let gone = project.directory.display();
@@ -338,6 +341,12 @@ pub fn project_of(
         .into());
     }
     Ok(project)
+}
+
+/// Returns the text of the team file in a directory, if it can be read.
+fn team_text_in(directory: &Path) -> Option<String> {
+    let bytes = Disk.read(&directory.join(TEAM_FILE), FileKind::TeamFile).ok()?;
+    String::from_utf8(bytes).ok()
 }
 
 fn begin(project: &Project, players: AgentBackend) -> NewSession {

@@ -1,5 +1,5 @@
-//! The stage of a rehearsal with real programs: for each member a model server on this machine, and a
-//! private home in which its CLI knows no other.
+//! Rehearsals with real CLIs: for each member a model server on this machine, and a private home in which
+//! its CLI is configured for that server alone.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use convoke_agent::Vendor;
 use convoke_agent::adapter::Host;
-use convoke_agent::config::Kind;
 use convoke_agent::endpoint::{self, ModelServer};
 use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
@@ -91,15 +90,5 @@ impl RehearsalServers {
             system: texts(PartKind::System),
             messages: texts(PartKind::Message),
         })
-    }
-}
-
-/// Returns the vendor whose CLI speaks for an agent of this kind.
-pub(super) fn vendor_of(kind: Kind) -> Option<Vendor> {
-    match kind {
-        Kind::Claude => Some(Vendor::Claude),
-        Kind::Codex => Some(Vendor::Codex),
-        Kind::Gemini => Some(Vendor::Gemini),
-        Kind::Plain | Kind::Api | Kind::StandIn => None,
     }
 }

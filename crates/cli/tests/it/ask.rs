@@ -330,7 +330,7 @@ fn a_link_out_of_a_project_that_is_not_trusted_is_not_sent() {
     let shown = context.run(&["request", "--codex-home", &home, "--model", "m", "Hello"]);
     assert!(shown.contains("The secret."), "{shown}");
 
-    assert!(context.run(&["trust"]).contains("exit code: 0"));
+    assert!(context.run(&["trust", "--yes"]).contains("exit code: 0"));
     context.run(&["ask", "Hello"]);
     assert!(model.bodies().last().expect("a request").contains("The secret."));
 }

@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use convoke_agent::config::{ApiWire, Definition, Kind};
+use convoke_agent::config::{ApiWire, Catalog, Definition, Kind};
 use convoke_agent::id::ThreadId;
 use convoke_agent::thread::ThreadStore;
-use convoke_agent::turn_input::Trust;
 use convoke_model::{Log, Settings};
 use convoke_rehearsal::{Answer, Script};
 use convoke_session::{
@@ -63,8 +62,8 @@ async fn three_models_talk_to_each_other_and_each_remembers_its_own_part() {
     for member in &team.members {
         let Some(agent) = member.agent() else { continue };
         let own = Some(thread(&member.name));
-        let (settings, refused) = Settings::for_member(agent, &configured, Trust::Untrusted, own);
-        assert!(refused.is_empty());
+        let catalog = Catalog::built_in();
+        let (settings, _) = Settings::for_member(agent, &configured, &catalog, own);
         let model = lab.member_with(settings, Arc::clone(&threads));
         let member_agent = MemberAgent::new(Arc::new(model), lab.work());
         seats.insert(MemberName::from(member.name.as_str()), member_agent);
