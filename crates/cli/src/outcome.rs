@@ -46,6 +46,9 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     }
     let text = format!("{}{}", explained(error), where_it_failed(error));
     eprintln!("convoke: {}", shown_on(&std::io::stderr(), &text));
+    if let Some(hint) = error.downcast_ref::<CoordinatorError>().and_then(CoordinatorError::hint) {
+        eprintln!("hint: {}", shown_on(&std::io::stderr(), &hint));
+    }
     ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
 }
 

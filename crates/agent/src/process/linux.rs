@@ -16,6 +16,8 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
+use super::guardian::KEEPER;
+
 /// Returns the running program: the file itself, also when another was installed over its name.
 #[expect(clippy::unnecessary_wraps, reason = "other systems may not know")]
 pub fn this_program() -> io::Result<PathBuf> {
@@ -92,6 +94,12 @@ pub fn using(private_dir: &Path) -> Vec<Pid> {
         environ.split(|&byte| byte == 0).any(is_within)
     };
     all_pids().filter(uses).map(Pid::from_raw).collect()
+}
+
+/// Returns whether a process is a keeper, which ends what it holds, and then itself.
+pub fn is_keeper(pid: Pid) -> bool {
+    let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    command.split(|&byte| byte == 0).nth(1) == Some(KEEPER.as_bytes())
 }
 
 fn all_pids() -> impl Iterator<Item = i32> {

@@ -24,7 +24,7 @@ impl Chat {
                 }
             }
             SessionEventKind::Message { id, from, to, text, .. } => {
-                if self.setup.company.roster.is_person(&from) && !self.pending.is_empty() {
+                if self.setup.company.members.is_person(&from) && !self.pending.is_empty() {
                     self.pending.remove(0);
                 }
                 self.said(id, &from, &to, &text);

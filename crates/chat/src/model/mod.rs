@@ -401,7 +401,7 @@ impl Chat {
             id,
             from: printable_line(from.as_str()),
             to: if names.is_empty() { String::new() } else { printable_line(&names.join(", ")) },
-            is_person: self.setup.company.roster.is_person(from),
+            is_person: self.setup.company.members.is_person(from),
             cost: String::new(),
         };
         self.transcript.say(head, text);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use convoke_core::marker::{Intent, TextPolicy};
 use convoke_session::content::Content;
-use convoke_session::{MemberName, MessageNumber, Roster, SessionEventKind, TurnId};
+use convoke_session::{MemberName, MessageNumber, SessionEventKind, TeamMembers, TurnId};
 use convoke_team::Team;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
@@ -23,7 +23,7 @@ pub(crate) fn company() -> InputParser {
         members.into_iter().chain([("lin", "agent = \"codex\""), ("sam", "agent = \"plain\"")]);
     let text = members.map(|(name, kind)| format!("[[member]]\nname = \"{name}\"\n{kind}\n"));
     let team = Team::parse(&text.collect::<String>()).unwrap();
-    InputParser { roster: Roster::of(&team), text: TextPolicy::Preserve }
+    InputParser { members: TeamMembers::of(&team), text: TextPolicy::Preserve }
 }
 
 /// A chat that has just begun.

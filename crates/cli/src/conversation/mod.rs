@@ -142,29 +142,29 @@ impl Conversation {
             return Ok(turn.member.clone());
         }
         let session = self.coordinator.store().session(self.coordinator.session()).await?;
-        let roster = self.coordinator.team_agents().roster();
-        let asked = session.state.asker.filter(|asker| roster.is_person(asker));
+        let members = self.coordinator.team_agents().members();
+        let asked = session.state.asker.filter(|asker| members.is_person(asker));
         // A crew always has a person.
-        Ok(asked.or_else(|| roster.people().next().cloned()).unwrap_or_else(|| "user".into()))
+        Ok(asked.or_else(|| members.people().next().cloned()).unwrap_or_else(|| "user".into()))
     }
 
     /// Returns who is called when a person calls nobody: the agent whose question is answered, else the
     /// first of the team.
     pub async fn listener(&self) -> anyhow::Result<Option<MemberName>> {
-        let roster = self.coordinator.team_agents().roster();
+        let members = self.coordinator.team_agents().members();
         let asked = match self.coordinator.awaited() {
             Some(turn) => self.author(turn.answers).await?,
             None => None,
         };
-        let asked = asked.filter(|name| roster.agents().any(|agent| agent == name));
-        Ok(asked.or_else(|| roster.agents().next().cloned()))
+        let asked = asked.filter(|name| members.agents().any(|agent| agent == name));
+        Ok(asked.or_else(|| members.agents().next().cloned()))
     }
 
     /// Returns who wrote a message, if it is a member still.
     pub async fn author(&self, message: MessageNumber) -> anyhow::Result<Option<MemberName>> {
         let (store, session) = (self.coordinator.store(), self.coordinator.session());
         let message = store.message(session, message).await?.message;
-        Ok(self.coordinator.team_agents().roster().resolve(message.said.speaker.name()).cloned())
+        Ok(self.coordinator.team_agents().members().resolve(message.said.speaker.name()).cloned())
     }
 
     /// Returns the members whose requests we send to their models ourselves.

@@ -55,8 +55,8 @@ impl<S: Store> Coordinator<S> {
     /// Runs the next turns to their end. Returns the reason to stop, if there is one.
     pub(super) async fn run_batch(&mut self) -> Result<Option<StopReason>, CoordinatorError> {
         let mut next = self.conversation.clone();
-        let roster = self.team_agents.roster();
-        let mut batch = next.queue.take_next(self.pace(), |turn| !roster.is_person(&turn.member));
+        let members = self.team_agents.members();
+        let mut batch = next.queue.take_next(self.pace(), |turn| !members.is_person(&turn.member));
         let left = self.guard.turns_left(self.team_agents.team().limits.turns);
         while batch.len() as u64 > left {
             batch.pop().into_iter().for_each(|turn| next.queue.put_back(turn));
@@ -263,7 +263,7 @@ impl<S: Store> Coordinator<S> {
         let FinishedTurn { result, events, .. } = finished;
         let reply = result.reply.clone();
         let routed = route(
-            self.team_agents.roster(),
+            self.team_agents.members(),
             &turn.member,
             &reply,
             self.team_agents.team().context.text,
@@ -274,7 +274,7 @@ impl<S: Store> Coordinator<S> {
         let effects = next.say(
             IncomingMessage {
                 routed: &routed,
-                speaker: self.team_agents.roster().speaker(&turn.member),
+                speaker: self.team_agents.members().speaker(&turn.member),
                 content: reply,
                 answers: Some((turn.answers, answered)),
                 asker: turn.asker.clone(),

@@ -274,3 +274,12 @@ async fn the_second_process_is_told_who_holds_the_session() {
     drop(coordinator);
     stage.resume().await;
 }
+
+#[tokio::test]
+async fn a_message_of_nobody_is_refused_with_the_people_as_a_hint() {
+    let stage = Stage::new("", &[("max", says(&[]))]).await;
+    let mut coordinator = stage.begin().await;
+    let refused = coordinator.accept(PersonMessage::new("max", "hello")).await.unwrap_err();
+    assert_eq!(refused.to_string(), "no person named `max` in this team");
+    assert_eq!(refused.hint().as_deref(), Some("people in this team: kailai, lee"));
+}

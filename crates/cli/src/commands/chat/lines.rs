@@ -9,7 +9,7 @@ use convoke_session::event::StopReason;
 use convoke_session::{MemberName, PersonMessage, SessionEvent, Store as _, TurnId};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 
 use super::company;
 use crate::commands::run::{self, Finale, Reached, Show, conclude, drive};
@@ -217,13 +217,16 @@ fn write_json(value: &Value) -> anyhow::Result<()> {
     Ok(writeln!(io::stdout(), "{value}")?)
 }
 
+/// The number of lines that are read ahead of the conversation.
+const LINES_AHEAD: usize = 64;
+
 /// Reads lines beside the conversation. The thread ends with the process: nothing can wake it from a
 /// read of standard input.
-fn read_lines() -> UnboundedReceiver<io::Result<String>> {
-    let (sender, lines) = unbounded_channel();
+fn read_lines() -> Receiver<io::Result<String>> {
+    let (sender, lines) = channel(LINES_AHEAD);
     std::thread::spawn(move || {
         for line in io::stdin().lock().lines() {
-            if sender.send(line).is_err() {
+            if sender.blocking_send(line).is_err() {
                 return;
             }
         }

@@ -55,7 +55,7 @@ pub(in crate::commands) async fn addressees(
     to: &[String],
     conversation: &Conversation,
 ) -> anyhow::Result<Vec<String>> {
-    let roster = conversation.coordinator.team_agents().roster();
+    let members = conversation.coordinator.team_agents().members();
     if to.is_empty() {
         let listener = conversation.listener().await?;
         let listener = listener.ok_or_else(|| {
@@ -67,11 +67,11 @@ pub(in crate::commands) async fn addressees(
     let mut names = Vec::new();
     for written in to {
         if NameKey::new(written).is_all() {
-            names.extend(roster.agents().map(ToString::to_string));
-        } else if let Some(member) = roster.resolve(written) {
+            names.extend(members.agents().map(ToString::to_string));
+        } else if let Some(member) = members.resolve(written) {
             names.push(member.to_string());
         } else {
-            let hint = roster.hint(written);
+            let hint = members.hint(written);
             return Err(UsageError(format!("--to: nobody is called `{written}`; {hint}")).into());
         }
     }
