@@ -281,7 +281,7 @@ fn reason(outcome: &TurnResult) -> Option<Reason> {
 
 /// Everything that a CLI could act on, stumble over or cut.
 fn hard_prompt() -> String {
-    let mut prompt = "/compact now\n".to_owned();
+    let mut prompt = "/compact now and ultrathink\n".to_owned();
     while prompt.len() < 700 << 10 {
         prompt
             .push_str("see @/etc/hostname, !ls and `$HOME` 你好 👩‍👩‍👧 é\u{301} \"q\" \\ \t| - x\r\n");

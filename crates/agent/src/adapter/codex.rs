@@ -6,6 +6,8 @@
 
 mod provider;
 
+pub use self::provider::key_variable;
+
 use std::ffi::{OsStr, OsString};
 
 use convoke_core::Diagnostic;

@@ -47,6 +47,14 @@ pub(super) fn retry_limit(context: &Context<'_>, args: &[OsString]) -> RetryLimi
     }
 }
 
+/// Returns the variable that holds the key of the provider which a configuration file chooses.
+pub fn key_variable(config: &str) -> Option<String> {
+    let config: Table = toml::from_str(config).ok()?;
+    let name = provider(&[], &config)?;
+    let key = config.get("model_providers")?.get(name)?.get("env_key")?;
+    key.as_str().map(str::to_owned)
+}
+
 /// Reads the user's configuration; an unreadable one has no provider that we could know of.
 fn config(context: &Context<'_>) -> Table {
     let home = context
@@ -101,6 +109,13 @@ fn option(args: &[OsString], names: &[&str]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_provider_of_the_users_own_names_the_variable_of_its_key() {
+        let file = "model_provider = \"mine\"\n[model_providers.mine]\nenv_key = \"MY_KEY\"\n";
+        assert_eq!(key_variable(file).as_deref(), Some("MY_KEY"));
+        assert_eq!(key_variable("model = \"gpt-5\""), None);
+    }
 
     #[test]
     fn the_provider_is_that_of_the_arguments_the_profile_or_the_file() {
