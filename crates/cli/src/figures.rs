@@ -1,4 +1,4 @@
-//! How figures look: numbers, times, shares and bars.
+//! How figures look: numbers, times and shares.
 
 use std::time::Duration;
 
@@ -50,18 +50,6 @@ pub fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// Returns a bar that is `width` characters long when the part is the whole, in eighths.
-pub fn bar(part: u64, whole: u64, width: u64) -> String {
-    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let (wide, half) = (u128::from(part) * u128::from(width) * 8, u128::from(whole / 2));
-    let eighths = (wide + half).checked_div(whole.into()).unwrap_or(0);
-    let full = usize::try_from(eighths / 8).unwrap_or(0);
-    let rest = usize::try_from(eighths % 8).unwrap_or(0);
-    // What is there at all is to be seen.
-    let rest = if part > 0 { EIGHTHS[rest.max(usize::from(full == 0))] } else { "" };
-    format!("{}{rest}", "█".repeat(full))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,11 +66,5 @@ mod tests {
             ["33.3 %", "0.0 %", "100.0 %", "<0.1 %", ">99.9 %", "100.0 %"]
         );
         assert_eq!([signed(5, 2000), signed(2000, 5), signed(1, 1)], ["+1,995", "-1,995", "+0"]);
-    }
-
-    #[test]
-    fn a_bar_shows_even_the_smallest_part() {
-        let bars = [0, 1, 500, 563, 1000].map(|part| bar(part, 1000, 8));
-        assert_eq!(bars, ["", "▏", "████", "████▌", "████████"]);
     }
 }

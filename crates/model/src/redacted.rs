@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use convoke_core::ledger::{Entry, Source};
+use convoke_core::ledger::{ENVELOPE, Entry, Ledger, Source};
 use convoke_core::{Fragment, SourcedText, TextWriter};
 use convoke_files::Head;
 use convoke_thread::prompt::Request;
@@ -59,12 +59,21 @@ pub(crate) fn answer(key: &Key, answer: &mut Answer) {
     }
 }
 
-/// Returns a request without the key, when it stands in one all the same: in the name of a directory.
+/// Returns a request without the key, when it stands in one all the same: in the name of a directory. Its
+/// ledger covers the body that is sent.
 pub(crate) fn request(key: &Key, request: &Request) -> Option<Request> {
-    match key.redactor().redact_known(&request.body) {
-        Cow::Owned(body) => Some(Request { body, ..request.clone() }),
-        Cow::Borrowed(_) => None,
-    }
+    let Cow::Owned(body) = key.redactor().redact_known(&request.body) else { return None };
+    let entries = request.ledger.entries().collect();
+    let sourced = SourcedText::covered(request.body.clone(), entries);
+    let sourced = sourced.map(|sourced| without_key_in(key, &sourced));
+    let sourced = sourced.filter(|sourced| sourced.text() == body).unwrap_or_else(|| {
+        let source = Source::Convoke { what: Cow::Borrowed(ENVELOPE) };
+        SourcedText::of(ENVELOPE, Fragment::new(body, source))
+    });
+    let (body, entries) = sourced.into_parts();
+    let mut ledger = Ledger::new(None);
+    entries.into_iter().for_each(|entry| ledger.push(entry));
+    Some(Request { body, ledger, ..request.clone() })
 }
 
 /// Takes the key out of the start of a file, of which `limit` bytes are wanted and more were read.

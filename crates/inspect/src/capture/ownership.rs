@@ -2,10 +2,10 @@
 //! that instruct an agent) is searched for in the request; what is found is the user's, and the rest
 //! is the program's own.
 
-use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use convoke_core::ledger::Source;
 use convoke_explain::{Edition, Session, explain};
 use convoke_files::Disk;
 use convoke_rehearsal::{Part, PartKind, Recorded, RequestParts};
@@ -38,12 +38,13 @@ pub enum Origin {
     },
 }
 
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Origin {
+    /// Returns the source that a ledger names.
+    pub(super) fn source(&self) -> Source<'static> {
         match self {
-            Origin::Argument => f.write_str("your argument"),
-            Origin::Stdin => f.write_str("your standard input"),
-            Origin::File { path } => write!(f, "{}", path.display()),
+            Self::Argument => Source::setting("your argument"),
+            Self::Stdin => Source::setting("your standard input"),
+            Self::File { path } => Source::file(path.display().to_string()),
         }
     }
 }
@@ -257,7 +258,14 @@ mod tests {
     use super::*;
 
     fn part(kind: PartKind, text: &str) -> Part {
-        Part { kind, place: String::new(), role: None, title: String::new(), text: text.to_owned() }
+        Part {
+            kind,
+            place: String::new(),
+            role: None,
+            title: String::new(),
+            text: text.to_owned(),
+            range: 0..text.len(),
+        }
     }
 
     fn found(parts: &[Part], origin: Origin, text: &str) -> Vec<Vec<String>> {

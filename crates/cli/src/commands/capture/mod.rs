@@ -155,7 +155,7 @@ fn show(capture: &Capture, diagnostics: &[Diagnostic], as_json: bool) -> anyhow:
         let elsewhere = capture.elsewhere().into_iter();
         let elsewhere = elsewhere.map(|(host, tries)| json!({"host": host, "tries": tries}));
         let report = json!({
-            "version": 1, "agent": capture.program.agent, "agentVersion": capture.program.version,
+            "version": 2, "agent": capture.program.agent, "agentVersion": capture.program.version,
             "path": capture.program.path, "command": capture.command, "cwd": capture.cwd,
             "ended": capture.ended, "account": account,
             "requests": requests.collect::<Vec<_>>(), "elsewhere": elsewhere.collect::<Vec<_>>(),
@@ -163,7 +163,8 @@ fn show(capture: &Capture, diagnostics: &[Diagnostic], as_json: bool) -> anyhow:
         });
         writeln!(out, "{report}")?;
     } else {
-        write!(out, "{}", table::show(capture, &account, Paint::for_stream(&std::io::stdout())))?;
+        let paint = Paint::for_stream(&std::io::stdout());
+        write!(out, "{}", table::show(capture, &account, paint))?;
         for diagnostic in
             diagnostics.iter().filter(|found| found.code != diagnostics::CAPTURE_ELSEWHERE)
         {
