@@ -3,6 +3,8 @@
 //! A reader of untrusted input has a row for each kind of input that made it, or one like it, slow. To add one: a name, the
 //! largest input that the reader takes, how an input of a given size is made, and how it is read.
 
+mod files;
+
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -66,7 +68,7 @@ pub fn run() {
         "Growth of readers: the worst step from n to 2n, from 64 KiB to the limit",
         &["reader", "input", "limit", "time at the limit", "throughput", "2n / n", "within 2.5"],
     );
-    for reader in READERS {
+    for reader in READERS.iter().chain(files::READERS) {
         let mut size = reader.limit.min(64 * KIB);
         let mut before = cost(reader, size);
         let mut worst: f64 = 0.0;

@@ -96,6 +96,7 @@ mod budget;
 pub mod context;
 pub mod diagnostic;
 pub mod diagnostics;
+pub mod figures;
 mod forged;
 mod fragment;
 mod input;

@@ -153,7 +153,9 @@ impl ModelAgent {
             })?),
         };
         let codex_home = machine.codex_home.clone();
-        let files = ProjectFiles::open(&turn_input.cwd, turn_input.trust, codex_home, key.clone());
+        let home = machine.home.as_deref();
+        let files =
+            ProjectFiles::open(&turn_input.cwd, home, turn_input.trust, codex_home, key.clone());
         let config = self.config(turn_input, &files, &machine, model, (base_url, wire))?;
         let thread = self.settings.thread.clone();
         let host = &*self.host;

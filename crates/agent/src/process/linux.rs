@@ -90,6 +90,10 @@ pub fn using(private_dir: &Path) -> Vec<Pid> {
         value.is_some_and(|value| Path::new(value).starts_with(private_dir))
     };
     let uses = |pid: &i32| {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the kernel bounds what it says of a process"
+        )]
         let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environ.split(|&byte| byte == 0).any(is_within)
     };
@@ -112,6 +116,10 @@ fn all_pids() -> impl Iterator<Item = i32> {
 pub fn descendants(ancestor: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for pid in all_pids() {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the kernel bounds what it says of a process"
+        )]
         let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
             continue;
         };

@@ -11,6 +11,9 @@ use crate::outcome::Outcome;
 /// Reads {"name"?, "agent", "input"} a line and writes {"prompt", "systemFlag", "ledger", "diagnostics"}.
 #[derive(Debug, Args)]
 pub struct Arguments {
+    /// The most bytes of a line; a longer one is answered with an error
+    #[arg(long, value_name = "BYTES", default_value_t = convoke_pipe::DEFAULT_LINE_BYTES)]
+    max_line_bytes: u64,
     /// Accepted for uniformity: the output is always JSON
     #[arg(long)]
     json: bool,
@@ -20,6 +23,7 @@ pub struct Arguments {
 
 /// Answers every line of standard input.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let reported = assemble_lines(stdin().lock(), BufWriter::new(stdout().lock()))?;
+    let output = BufWriter::new(stdout().lock());
+    let reported = assemble_lines(stdin().lock(), output, arguments.max_line_bytes)?;
     Ok(arguments.deny.outcome(reported))
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use convoke_agent::config::Catalog;
+use convoke_files::{Disk, FileKind, Files};
 use convoke_inspect::HostEnvironment;
 
 use crate::outcome::UsageError;
@@ -43,7 +44,7 @@ impl Home {
     pub fn read_catalog(&self) -> Result<Catalog, UsageError> {
         let mut catalog = Catalog::built_in();
         let path = self.configuration.join("agents.toml");
-        match std::fs::read_to_string(&path) {
+        match Disk.read_text(&path, FileKind::Configuration) {
             Ok(text) => {
                 let added = catalog.add_user_file(&path, &text);
                 added.map_err(|error| UsageError(error.to_string()))?;

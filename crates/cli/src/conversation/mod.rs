@@ -15,11 +15,10 @@ pub mod team_redaction;
 pub mod trust;
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use convoke_agent::config::Kind;
-use convoke_agent::id::ThreadId;
+use convoke_agent::id::{ThreadId, now};
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files as _};
@@ -27,8 +26,8 @@ use convoke_inspect::HostEnvironment;
 use convoke_model::ModelAgent;
 use convoke_session::coordinator::Observer;
 use convoke_session::{
-    Coordinator, MemberName, MessageNumber, Millis, NewSession, Rehearsal, Session, SessionId,
-    SqliteStore, Store as _,
+    Coordinator, MemberName, MessageNumber, NewSession, Rehearsal, Session, SessionId, SqliteStore,
+    Store as _,
 };
 use convoke_team::AgentSettings;
 
@@ -358,12 +357,6 @@ fn begin(project: &Project, players: AgentBackend) -> NewSession {
         task: project.team.task.clone(),
         rehearsal: players.rehearsal(),
     }
-}
-
-/// Returns the time.
-pub fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }
 
 fn no_team(host_environment: &HostEnvironment) -> UsageError {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use convoke_agent::adapter::Step;
+use convoke_files::{Disk, FileKind, Files};
 use convoke_session::NewSession;
 
 use super::home::Home;
@@ -70,7 +71,7 @@ pub fn write(home: &Home, user: &UserConfiguration) -> anyhow::Result<Project> {
 }
 
 fn write_file(path: &Path, text: &str) -> io::Result<()> {
-    if fs::read_to_string(path).is_ok_and(|there| there == text) {
+    if Disk.read_text(path, FileKind::Input).is_ok_and(|there| there == text) {
         return Ok(());
     }
     path.parent().map_or(Ok(()), fs::create_dir_all)?;

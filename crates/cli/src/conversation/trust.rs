@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use convoke_files::{Disk, FileKind, Files};
 use convoke_redact::is_secret_name;
 use convoke_team::{Choice, Grant, MemberChoices, Trust};
 use serde::{Deserialize, Serialize};
@@ -81,7 +82,7 @@ impl TrustedDirectories {
     /// A directory of a list of version 1 is trusted as long as its team file asks for nothing.
     pub fn load(home: &Home) -> anyhow::Result<Self> {
         let path = home.data.join(FILE);
-        let text = match fs::read_to_string(&path) {
+        let text = match Disk.read_text(&path, FileKind::State) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(error).context(format!("cannot read {}", path.display())),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use convoke_core::ledger::Source;
 use convoke_explain::{Edition, Session, explain};
-use convoke_files::Disk;
+use convoke_files::{Disk, FileKind, Files};
 use convoke_rehearsal::{Part, PartKind, Recorded, RequestParts};
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
@@ -48,8 +48,6 @@ impl Origin {
         }
     }
 }
-
-const LARGEST_FILE: u64 = 8 << 20;
 
 /// What the user gave to a run.
 pub(super) struct Given<'a> {
@@ -129,11 +127,8 @@ fn named_files(request: &Recorded) -> Vec<PathBuf> {
 }
 
 fn read_text(path: &Path) -> Option<String> {
-    let metadata = std::fs::metadata(path).ok()?;
-    if !metadata.is_file() || metadata.len() > LARGEST_FILE {
-        return None;
-    }
-    let text = String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned();
+    let bytes = Disk.read(path, FileKind::Instructions).ok()?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
     (!text.trim().is_empty()).then_some(text)
 }
 

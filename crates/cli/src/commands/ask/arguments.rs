@@ -1,13 +1,15 @@
 //! What `convoke ask` can be told, and where the rest comes from.
 
-use std::io::{IsTerminal, Read, stdin};
-use std::path::PathBuf;
+use std::io::{IsTerminal, stdin};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum, value_parser};
 use convoke_agent::config::{Api, ApiDeveloperRole, ApiTools, ApiWire, Catalog, Kind};
 use convoke_agent::id::ThreadId;
 use convoke_core::Diagnostic;
 use convoke_core::name::nearest;
+use convoke_files::FileKind;
+use convoke_files::limit::read_stream;
 use convoke_model::withhold_key;
 
 use crate::conversation::home::Home;
@@ -205,14 +207,12 @@ impl Arguments {
 }
 
 fn from_standard_input(asked_for: bool) -> Result<String, UsageError> {
-    let mut input = stdin().lock();
+    let input = stdin().lock();
     if !asked_for && input.is_terminal() {
         let give = "give it as an argument, or pipe it into standard input";
         return Err(UsageError(format!("there is no question; {give}")));
     }
-    let mut bytes = Vec::new();
-    input
-        .read_to_end(&mut bytes)
+    let bytes = read_stream(input, Path::new("-"), FileKind::Input)
         .map_err(|error| UsageError(format!("cannot read standard input: {error}")))?;
     String::from_utf8(bytes).map_err(|error| {
         let byte = error.utf8_error().valid_up_to();

@@ -12,6 +12,8 @@ use clap::Args;
 use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
 use convoke_core::Diagnostic;
+use convoke_files::FileKind;
+use convoke_files::limit::{read_named_text, read_stream_text};
 use convoke_inspect::capture::{
     self, Capture, CaptureError, CaptureOptions, SavedError, compare, load, save,
 };
@@ -118,9 +120,9 @@ fn order(arguments: &Arguments) -> anyhow::Result<CaptureOptions> {
 
 fn read_stdin(path: &Path) -> anyhow::Result<String> {
     let read = if path == Path::new("-") {
-        std::io::read_to_string(std::io::stdin())
+        read_stream_text(std::io::stdin(), path, FileKind::Input)
     } else {
-        std::fs::read_to_string(path)
+        read_named_text(path, FileKind::Input)
     };
     Ok(read.map_err(|error| UsageError(format!("--stdin {}: {error}", path.display())))?)
 }

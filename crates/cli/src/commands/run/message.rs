@@ -1,8 +1,10 @@
 //! What the person says first, and to whom.
 
-use std::io::Read as _;
+use std::path::Path;
 
 use convoke_core::name::NameKey;
+use convoke_files::FileKind;
+use convoke_files::limit::read_stream_text;
 use convoke_session::PersonMessage;
 
 use super::Arguments;
@@ -20,11 +22,10 @@ pub(super) async fn what_to_say(
 ) -> anyhow::Result<Option<PersonMessage>> {
     let text = match arguments.task.as_deref() {
         Some("-") => {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).map_err(|error| {
+            let input = std::io::stdin();
+            read_stream_text(input, Path::new("-"), FileKind::Input).map_err(|error| {
                 UsageError(format!("cannot read the task from standard input: {error}"))
-            })?;
-            text
+            })?
         }
         Some(text) => text.to_owned(),
         None if !conversation.is_new => {

@@ -12,6 +12,7 @@ use std::io::{self, IsTerminal, Stdout, stdout};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use convoke_agent::id::now;
 use convoke_core::Diagnostic;
 use convoke_session::event::StopReason;
 use convoke_session::{
@@ -26,7 +27,7 @@ pub(in crate::commands) use self::reached::Reached;
 use self::summary::End;
 use self::tally::Tally;
 use self::view::{Screen, View};
-use crate::conversation::{self, Conversation, ConversationOptions, now};
+use crate::conversation::{self, Conversation, ConversationOptions};
 use crate::diagnostics::Deny;
 use crate::host_environment;
 use crate::outcome::Outcome;

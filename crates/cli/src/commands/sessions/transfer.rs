@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use convoke_agent::id::now;
 use convoke_session::transfer::{self, ArchiveSource, ImportLimits, TransferError};
 use convoke_session::{MessageNumber, NewSession, SessionId, SqliteStore};
 use serde_json::json;
 
 use super::{Which, write_json};
 use crate::conversation::home::Home;
-use crate::conversation::now;
 use crate::conversation::project::{Project, UserConfiguration, find_team_file};
 use crate::conversation::team_redaction::without_secrets;
 use crate::diagnostics::{self, Deny};
