@@ -27,10 +27,12 @@ pub(in crate::commands) use self::reached::Reached;
 use self::summary::End;
 use self::tally::Tally;
 use self::view::{Screen, View};
+use crate::commands::sessions::short;
 use crate::conversation::{self, Conversation, ConversationOptions};
 use crate::diagnostics::Deny;
 use crate::host_environment;
 use crate::outcome::Outcome;
+use crate::program;
 use crate::terminal::Paint;
 
 /// Holds a conversation between you and a team of agents to its end, and shows it as it happens.
@@ -135,14 +137,19 @@ pub(in crate::commands) async fn conclude(
 
 /// Puts the turn that failed or was cancelled last back into the queue.
 pub(in crate::commands) async fn retry(conversation: &mut Conversation) -> anyhow::Result<()> {
-    match undone(conversation).await? {
-        Some(turn) => Ok(conversation.coordinator.retry(turn).await?),
-        None => Err(crate::outcome::UsageError(
-            "there is nothing to try again: no turn of this session failed or was cancelled"
-                .to_owned(),
-        )
-        .into()),
+    if let Some(turn) = undone(conversation).await? {
+        return Ok(conversation.coordinator.retry(turn).await?);
     }
+    let mut message =
+        "there is nothing to try again: no turn of this session failed or was cancelled".to_owned();
+    let (store, session) = (conversation.coordinator.store(), conversation.coordinator.session());
+    let turns = store.turns_after(session, TurnId::default(), usize::MAX).await?;
+    if turns.iter().any(|turn| turn.state == TurnState::Queued) {
+        // A turn that a crash interrupted is queued again when its session is opened.
+        let (program, id) = (program::name(), short(session));
+        message = format!("{message}; run the queued turns with: {program} sessions resume {id}");
+    }
+    Err(crate::outcome::UsageError(message).into())
 }
 
 /// Returns the turn that failed or was cancelled last.
