@@ -1,12 +1,13 @@
 //! How a command ends, and the exit code that says so.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use convoke_session::{CoordinatorError, StoreError};
 
 use crate::conversation::home::Home;
 use crate::host_environment;
-use crate::terminal::shown_on;
+use crate::terminal::stderr;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,10 +36,10 @@ impl From<Outcome> for ExitCode {
 pub struct UsageError(pub String);
 
 /// Explains an error to a person and returns its exit code.
-#[expect(clippy::print_stderr, reason = "this is where errors reach the person")]
 pub fn report(error: &anyhow::Error) -> ExitCode {
     let text = format!("{}{}", explained(error), where_it_failed(error));
-    eprintln!("convoke: {}", shown_on(&std::io::stderr(), &text));
+    // Nobody is left to be told if this fails.
+    let _ = writeln!(stderr(), "convoke: {}", text);
     ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
 }
 

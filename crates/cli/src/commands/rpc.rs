@@ -1,12 +1,13 @@
 //! `convoke rpc`: a conversation kept for another program.
 
-use std::io::{BufWriter, stdin, stdout};
+use std::io::{BufWriter, stdin};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use convoke_core::marker::TextPolicy;
 
 use crate::outcome::Outcome;
+use crate::terminal::stdout;
 
 /// Answers JSON-RPC 2.0 calls, one a line, until standard input ends.
 #[derive(Debug, Args)]
@@ -21,7 +22,7 @@ pub struct Arguments {
 
 /// Serves standard input and output.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let output = BufWriter::new(stdout().lock());
+    let output = BufWriter::new(stdout());
     convoke_pipe::rpc::serve(stdin().lock(), output, arguments.text, now)?;
     Ok(Outcome::Done)
 }

@@ -1,6 +1,6 @@
 //! `convoke trust`: which directories may choose what runs on this machine.
 
-use std::io::{Write as _, stdout};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -13,7 +13,7 @@ use crate::conversation::project::{Project, TEAM_FILE};
 use crate::conversation::trust::TrustedDirectories;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::terminal::Paint;
+use crate::terminal::{Paint, stdout};
 
 /// Lets the team file of a directory choose what runs: commands, arguments, environment variables,
 /// working directories, permissions, and instruction files elsewhere.
@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         trusted.save(&home)?;
     }
     let is_trusted = trusted.trust_of(&directory) == Trust::Trusted;
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if arguments.json {
         let answer = json!({"directory": directory, "trusted": is_trusted, "changed": changed});
         writeln!(out, "{answer}")?;
@@ -75,7 +75,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 fn list(trusted: &TrustedDirectories, arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if arguments.json {
         let directories: Vec<&Path> = trusted.iter().collect();
         writeln!(out, "{}", json!({"version": 1, "directories": directories}))?;

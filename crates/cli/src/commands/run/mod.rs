@@ -8,7 +8,7 @@ mod tally;
 mod text;
 mod view;
 
-use std::io::{self, IsTerminal, Stdout, stdout};
+use std::io;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -27,7 +27,7 @@ use crate::conversation::{self, Conversation, ConversationOptions};
 use crate::diagnostics::Deny;
 use crate::host_environment;
 use crate::outcome::Outcome;
-use crate::terminal::Paint;
+use crate::terminal::{Paint, Screen, stdout};
 
 /// Holds a conversation between you and a team of agents to its end, and shows it as it happens.
 ///
@@ -218,7 +218,7 @@ pub(in crate::commands) struct Show {
 }
 
 enum Audience {
-    Person(View<Stdout>),
+    Person(View<Screen>),
     Program,
 }
 

@@ -17,7 +17,7 @@ use super::tally::Requests;
 use super::text::FlowingText;
 use crate::figures::{count, number, seconds};
 use crate::requests::{retry, tokens};
-use crate::terminal::{Paint, printable};
+use crate::terminal::{Paint, clear_line, printable};
 
 /// The screen that a run is shown on.
 #[derive(Debug, Clone, Copy)]
@@ -222,14 +222,14 @@ impl<W: Write> View<W> {
             line.truncate(end);
         }
         self.live = true;
-        write!(self.out, "\r\u{1b}[2K{}", self.screen.paint.faint(&line))?;
+        write!(self.out, "{}{}", clear_line(), self.screen.paint.faint(&line))?;
         self.out.flush()
     }
 
     /// Takes the live line away.
     pub(super) fn clear_live(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.live) {
-            write!(self.out, "\r\u{1b}[2K")?;
+            write!(self.out, "{}", clear_line())?;
         }
         Ok(())
     }
