@@ -97,3 +97,9 @@ pub fn printable(text: &str) -> Cow<'_, str> {
         Cow::Borrowed(text)
     }
 }
+
+/// Returns what a terminal is sent of these bytes.
+#[cfg(test)]
+pub fn on_terminal(bytes: &[u8]) -> String {
+    Filter::default().shown(bytes)
+}

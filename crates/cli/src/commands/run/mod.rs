@@ -22,7 +22,7 @@ use self::reached::Arrivals;
 pub(in crate::commands) use self::reached::Reached;
 use self::summary::End;
 use self::tally::Tally;
-use self::view::{Screen, View};
+use self::view::{Layout, View};
 use crate::conversation::{self, Conversation, ConversationOptions};
 use crate::diagnostics::Deny;
 use crate::host_environment;
@@ -231,12 +231,12 @@ impl Show {
             let columns = out.is_terminal().then(|| {
                 terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0))
             });
-            let screen = Screen {
+            let layout = Layout {
                 paint: Paint::for_stream(&out),
                 columns,
                 parallel: conversation.coordinator.team_agents().team().limits.parallel,
             };
-            Audience::Person(View::new(out, screen))
+            Audience::Person(View::new(out, layout))
         };
         let rehearsal = conversation.players.rehearsal();
         Self { audience, tally: Tally::default(), rehearsal }
