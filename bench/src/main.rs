@@ -1,12 +1,13 @@
 //! Times the engine beside a copy of the same bytes, and counts its allocations.
 //!
-//! `cargo run --release -p bench [history | context | budget | markers]` prints tables in Markdown.
+//! `cargo run --release -p bench [history | context | budget | markers | growth]` prints tables in Markdown.
 
 #![expect(clippy::print_stdout, reason = "tables are printed")]
 
 mod allocations;
 mod budget;
 mod context;
+mod growth;
 mod history;
 mod markers;
 mod measure;
@@ -16,17 +17,20 @@ mod texts;
 use std::process::ExitCode;
 
 /// A group of measurements, by name.
-const GROUPS: [(&str, fn()); 4] = [
+const GROUPS: [(&str, fn()); 5] = [
     ("history", history::run),
     ("context", context::run),
     ("budget", budget::run),
     ("markers", markers::run),
+    ("growth", growth::run),
 ];
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     if let Some(unknown) = wanted.iter().find(|name| !GROUPS.iter().any(|(n, _)| n == name)) {
-        println!("there is no group `{unknown}`; there are history, context, budget and markers");
+        println!(
+            "there is no group `{unknown}`; there are history, context, budget, markers and growth"
+        );
         return ExitCode::from(2);
     }
     for (name, run) in GROUPS {

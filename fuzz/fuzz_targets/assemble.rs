@@ -54,7 +54,7 @@ fuzz_target!(|case: Case<'_>| {
     for (target, text) in [(Target::Prompt, output.prompt.as_str()), (Target::System, system)] {
         let mut at = 0;
         for entry in output.ledger.entries().filter(|entry| entry.target == target) {
-            at += usize::try_from(entry.kept_bytes).expect("a length");
+            at += usize::try_from(entry.kept_bytes()).expect("a length");
             assert!(text.is_char_boundary(at), "{entry:?}");
         }
         assert_eq!(at, text.len(), "the ledger adds up");

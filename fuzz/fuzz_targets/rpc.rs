@@ -8,7 +8,7 @@ use serde_json::Value;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut output = Vec::new();
-    convoke_pipe::rpc::serve(bytes, &mut output, TextPolicy::Preserve, || 0).expect("no I/O");
+    convoke_pipe::rpc::serve(bytes, &mut output, TextPolicy::Preserve, 1 << 20, || 0).expect("no I/O");
     let mut answers = Vec::new();
     for line in output.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
         let message: Value = serde_json::from_slice(line).expect("a line of JSON");

@@ -1,21 +1,19 @@
-//! Which agents there are: the built-in ones, what the user's file adds or changes, and what a
-//! project's file may.
-//!
-//! A project's file is somebody else's text until the user trusts the directory. Until then it may name
-//! an agent, its model, and permissions no wider than the default.
+//! The agents by name: the built-in ones, and those that the user's file adds or changes.
+
+mod unused;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use convoke_core::Diagnostic;
 use convoke_core::variable::is_variable_name;
 use convoke_redact::Redactor;
+pub use convoke_team::{ApiDeveloperRole, ApiTools, ApiWire};
 use serde::Deserialize;
 
-use crate::diagnostics;
-use crate::turn_input::{Permissions, Trust};
+pub use self::unused::Unused;
+use crate::turn_input::Permissions;
 
-/// A kind of agent, which decides how it is spoken to.
+/// A kind of agent: the program or protocol that it uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -54,74 +52,41 @@ impl Kind {
 /// An agent as it is configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Definition {
-    /// How it is spoken to.
+    /// The kind of agent.
     pub kind: Kind,
-    /// Its program, when it is not the usual one.
+    /// The program; the usual one when there is none.
     pub command: Option<String>,
-    /// Arguments of the user, beside ours.
+    /// The user's arguments, beside ours.
     pub args: Vec<String>,
-    /// Variables that are added to its environment.
+    /// Additional environment variables.
     pub env: BTreeMap<String, String>,
-    /// Its model, when a delivery names none.
+    /// The model of turns that name none.
     pub model: Option<String>,
-    /// The widest permissions that it gets; a delivery's own count when there are none.
+    /// The widest permissions; the turn's own when there are none.
     pub permissions: Option<Permissions>,
-    /// Which of Codex's two protocols is spoken.
+    /// The protocol, for Codex.
     pub protocol: Protocol,
-    /// What the stand-in says, turn by turn.
+    /// The replies of a stand-in, turn by turn.
     pub replies: Vec<String>,
-    /// Where an api agent's model is, and what it is offered.
+    /// The endpoint and tools of an api agent.
     pub api: Api,
 }
 
-/// Where a model is served, and what it is offered.
+/// The endpoint of a model, and the tools that the model is offered.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Api {
-    /// The address below which the wire's path stands, for example `http://127.0.0.1:8080/v1`.
+    /// The address that the wire's path is appended to, for example `http://127.0.0.1:8080/v1`.
     pub base_url: Option<String>,
-    /// What is spoken there.
+    /// The wire format.
     pub wire: ApiWire,
-    /// Who says on the Chat wire what a developer says.
+    /// The role of developer messages on the Chat wire: `developer` or `system`.
     pub developer_role: ApiDeveloperRole,
     /// The name of the variable that holds the key; no key is sent without it.
     pub key_env: Option<String>,
-    /// The tokens that the model can hold, when that is not known from its name.
+    /// The context window in tokens; known from the model's name when there is none.
     pub context_window: Option<u64>,
     /// The tools that the model is offered.
     pub tools: ApiTools,
-}
-
-/// The wires of OpenAI-compatible endpoints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ApiWire {
-    /// The Responses API.
-    #[default]
-    Responses,
-    /// Chat Completions.
-    Chat,
-}
-
-/// Who says on the Chat wire what a developer says: not every server knows a developer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ApiDeveloperRole {
-    /// The role `developer`.
-    #[default]
-    Developer,
-    /// The role `system`.
-    System,
-}
-
-/// The tools that a model is offered. None of them writes or runs anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ApiTools {
-    /// None, and it is told of none.
-    #[default]
-    None,
-    /// To list, read and search the working directory.
-    Read,
 }
 
 /// Codex's protocols.
@@ -180,36 +145,12 @@ impl Catalog {
         self.agents.iter().map(|(name, agent)| (name.as_str(), agent))
     }
 
-    /// Adds and changes agents as the user's own file says.
+    /// Adds and changes agents from the user's own file, `agents.toml`.
     pub fn add_user_file(&mut self, path: &Path, text: &str) -> Result<(), ConfigError> {
         for (name, entry) in read(path, text)?.agent {
             self.apply(path, name, entry)?;
         }
         Ok(())
-    }
-
-    /// Adds and changes agents as a project's file says, as far as it may. What it may not is left out,
-    /// with a diagnostic for each.
-    pub fn add_project_file(
-        &mut self,
-        path: &Path,
-        text: &str,
-        trust: Trust,
-    ) -> Result<Vec<Diagnostic>, ConfigError> {
-        let mut refused = Vec::new();
-        for (name, mut entry) in read(path, text)?.agent {
-            if trust == Trust::Untrusted {
-                for setting in entry.take_untrusted() {
-                    let message = format!("`agent.{name}.{setting}` needs trust and was left out");
-                    refused.push(
-                        Diagnostic::new(diagnostics::AGENT_SETTING_REFUSED, message)
-                            .at_path(path.display().to_string()),
-                    );
-                }
-            }
-            self.apply(path, name, entry)?;
-        }
-        Ok(refused)
     }
 
     fn apply(&mut self, path: &Path, name: String, entry: Entry) -> Result<(), ConfigError> {
@@ -221,7 +162,7 @@ impl Catalog {
                 return Err(ConfigError::NoKind { path: path.to_owned(), name });
             }
         };
-        if let Some(problem) = entry.problem(&name) {
+        if let Some(problem) = entry.problem(&name, base.kind) {
             return Err(ConfigError::Invalid { path: path.to_owned(), message: problem });
         }
         let mut env = base.env;
@@ -249,23 +190,23 @@ impl Catalog {
     }
 }
 
-/// Tells whether a program would take a value for an option.
+/// Tells whether a program would parse a value as an option.
 pub(crate) fn is_option(value: &str) -> bool {
     value.starts_with('-')
 }
 
-/// A file of agents could not be used.
+/// An error in a file of agents.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// It is not TOML of the right form.
+    /// The file is not TOML, or a setting is wrong.
     #[error("{}: {message}", .path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// What is wrong and where.
+        /// The error and its line.
         message: String,
     },
-    /// A new agent does not say what it is.
+    /// A new agent has no `kind`.
     #[error("{}: `agent.{name}` is new and needs `kind` (claude, codex, gemini, plain, api, stand-in)", .path.display())]
     NoKind {
         /// The file.
@@ -275,7 +216,7 @@ pub enum ConfigError {
     },
 }
 
-/// Reads a file. An error names the line and does not show it: a key may stand there.
+/// Parses a file. An error names the line and does not repeat it: it may hold a key.
 fn read(path: &Path, text: &str) -> Result<File, ConfigError> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let before = error.span().and_then(|span| text.get(..span.start));
@@ -314,8 +255,48 @@ struct Entry {
 }
 
 impl Entry {
-    /// Says which setting has the right form and still cannot work. A key is not repeated.
-    fn problem(&self, name: &str) -> Option<String> {
+    /// Returns the names of the settings that stand in the file.
+    fn settings(&self) -> Vec<&'static str> {
+        let Self {
+            kind: _,
+            command,
+            args,
+            env,
+            model,
+            permissions,
+            protocol,
+            replies,
+            base_url,
+            wire,
+            developer_role,
+            key_env,
+            context_window,
+            tools,
+        } = self;
+        let settings = [
+            ("command", command.is_some()),
+            ("args", args.is_some()),
+            ("env", env.is_some()),
+            ("model", model.is_some()),
+            ("permissions", permissions.is_some()),
+            ("protocol", protocol.is_some()),
+            ("replies", replies.is_some()),
+            ("base-url", base_url.is_some()),
+            ("wire", wire.is_some()),
+            ("developer-role", developer_role.is_some()),
+            ("key-env", key_env.is_some()),
+            ("context-window", context_window.is_some()),
+            ("tools", tools.is_some()),
+        ];
+        settings.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect()
+    }
+
+    /// Returns what is wrong with settings that have the right form. A key is not repeated.
+    fn problem(&self, name: &str, kind: Kind) -> Option<String> {
+        let unused = self.settings().into_iter().find_map(|it| Some((it, kind.unused(it)?)));
+        if let Some((setting, Unused { problem, fix })) = unused {
+            return Some(format!("`agent.{name}.{setting}` {problem}; {fix}"));
+        }
         if let Some(model) = self.model.as_deref().filter(|model| is_option(model)) {
             return Some(format!(
                 "`agent.{name}.model` must not begin with `-`, which programs take for an option, not \
@@ -334,32 +315,6 @@ impl Entry {
         }
         None
     }
-
-    /// Takes out what only the user may set, and names it.
-    fn take_untrusted(&mut self) -> Vec<&'static str> {
-        let mut taken = Vec::new();
-        if self.command.take().is_some() {
-            taken.push("command");
-        }
-        if self.args.take().is_some() {
-            taken.push("args");
-        }
-        if self.env.take().is_some() {
-            taken.push("env");
-        }
-        // An address would get what the user's key is for, and what is said in the conversation.
-        if self.base_url.take().is_some() {
-            taken.push("base-url");
-        }
-        if self.key_env.take().is_some() {
-            taken.push("key-env");
-        }
-        if self.permissions.is_some_and(|p| p > Permissions::default()) {
-            self.permissions = None;
-            taken.push("permissions");
-        }
-        taken
-    }
 }
 
 #[cfg(test)]
@@ -372,12 +327,8 @@ mod tests {
 
         [agent.reviewer]
         kind = "plain"
-        command = "/bin/evil"
+        command = "/opt/review"
         args = ["-x"]
-        env = { LD_PRELOAD = "evil.so" }
-        permissions = "full"
-        base-url = "https://evil.example/v1"
-        key-env = "OPENAI_API_KEY"
     "#;
 
     #[test]
@@ -394,7 +345,7 @@ mod tests {
         catalog.add_user_file(Path::new("agents.toml"), FILE).unwrap();
         assert_eq!(catalog.get("claude").unwrap().model.as_deref(), Some("opus"));
         assert_eq!(catalog.get("claude").unwrap().kind, Kind::Claude);
-        assert_eq!(catalog.get("reviewer").unwrap().program(), "/bin/evil");
+        assert_eq!(catalog.get("reviewer").unwrap().program(), "/opt/review");
     }
 
     #[test]
@@ -410,18 +361,17 @@ mod tests {
     }
 
     #[test]
-    fn a_projects_file_chooses_nothing_that_runs_before_it_is_trusted() {
-        let mut catalog = Catalog::built_in();
-        let path = Path::new("convoke.toml");
-        let refused = catalog.add_project_file(path, FILE, Trust::Untrusted).unwrap();
-        let reviewer = catalog.get("reviewer").unwrap();
-        assert_eq!(*reviewer, Definition::built_in(Kind::Plain));
-        let messages: Vec<&str> = refused.iter().map(|d| d.message.as_str()).collect();
-        assert_eq!(
-            messages,
-            ["command", "args", "env", "base-url", "key-env", "permissions"]
-                .map(|setting| format!("`agent.reviewer.{setting}` needs trust and was left out"))
-        );
+    fn a_setting_that_the_kind_does_not_use_is_refused() {
+        for (text, words) in [
+            ("[agent.claude]\nbase-url = \"http://h\"\n", "ANTHROPIC_BASE_URL"),
+            ("[agent.plain]\npermissions = \"read-only\"\n", "nothing would enforce it"),
+            ("[agent.api]\ncommand = \"x\"\n", "runs no program"),
+            ("[agent.gemini]\nprotocol = \"exec\"\n", "one protocol"),
+        ] {
+            let refused = Catalog::built_in().add_user_file(Path::new("agents.toml"), text);
+            let told = refused.unwrap_err().to_string();
+            assert!(told.contains(words), "{told}");
+        }
     }
 
     #[test]

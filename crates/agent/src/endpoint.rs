@@ -7,6 +7,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use convoke_files::{Disk, FileKind, Files};
 use serde_json::json;
 
 use crate::adapter::without_comments;
@@ -145,7 +146,7 @@ fn edit(
     path: &Path,
     change: impl FnOnce(&str) -> Result<String, String>,
 ) -> Result<(), EndpointError> {
-    let text = match std::fs::read_to_string(path) {
+    let text = match Disk.read_text(path, FileKind::Configuration) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(at(path)(error)),

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use convoke_core::ledger::Ledger;
+pub use convoke_team::{Permissions, Trust};
 use serde::{Deserialize, Serialize};
 
 use crate::id::AttemptRef;
@@ -15,6 +17,9 @@ pub struct TurnInput {
     pub system: Option<String>,
     /// The text that the agent answers.
     pub prompt: String,
+    /// The ledger of prompt and system text, when they were assembled. An agent of ours carries its entries
+    /// on into the ledger of each request.
+    pub ledger: Option<Ledger<'static>>,
     /// The directory that the agent works in.
     pub cwd: PathBuf,
     /// What the agent may do.
@@ -39,6 +44,7 @@ impl TurnInput {
         Self {
             system: None,
             prompt: prompt.into(),
+            ledger: None,
             cwd: cwd.into(),
             permissions: Permissions::ReadOnly,
             model: None,
@@ -49,31 +55,6 @@ impl TurnInput {
             keeper: ThreadWriter::Agent,
         }
     }
-}
-
-/// What an agent may do, from narrow to wide.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Permissions {
-    /// Read; change nothing.
-    #[default]
-    ReadOnly,
-    /// Change files in the working directory, and run what its sandbox contains.
-    Edit,
-    /// As before, and reach the network.
-    EditAndNetwork,
-    /// Anything, without a sandbox.
-    Full,
-}
-
-/// Whether the user trusts the files in a directory, which may hold settings that run commands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Trust {
-    /// The user has not said so.
-    #[default]
-    Untrusted,
-    /// The user has.
-    Trusted,
 }
 
 /// Who keeps what an agent remembers of a turn, where the agent has no memory outside of Convoke.
@@ -119,8 +100,10 @@ pub struct Limits {
     pub line_bytes: usize,
     /// The bytes of all output of a turn.
     pub output_bytes: u64,
-    /// The bytes of the reply.
+    /// The bytes of the reply, and of any text in an event.
     pub reply_bytes: usize,
+    /// The bytes of text in all events of a turn.
+    pub event_bytes: usize,
     /// How often a failed request to the model is repeated. An agent that cannot be told is stopped
     /// when it says that it tries once more.
     pub retries: u32,
@@ -136,6 +119,7 @@ impl Default for Limits {
             line_bytes: 32 << 20,
             output_bytes: 512 << 20,
             reply_bytes: 4 << 20,
+            event_bytes: 32 << 20,
             retries: 3,
         }
     }

@@ -6,6 +6,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
+#[path = "real_clis/faults.rs"]
+mod faults;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -106,13 +109,24 @@ struct Stage {
 
 impl Stage {
     async fn new(cli: Cli, script: Script) -> Option<Self> {
+        let server = start(script).await.unwrap();
+        let address = server.base_url();
+        Self::with(cli, server, &address)
+    }
+
+    /// A CLI with another server than that of the rehearsal, which sees nothing.
+    async fn at(cli: Cli, address: &str) -> Option<Self> {
+        let server = start(Script::default()).await.unwrap();
+        Self::with(cli, server, address)
+    }
+
+    fn with(cli: Cli, server: Rehearsal, address: &str) -> Option<Self> {
         let program = cli.program()?;
         let home = TempDir::new().unwrap();
         let work = TempDir::new().unwrap();
-        let server = start(script).await.unwrap();
         let definition = Definition {
             command: Some(program.display().to_string()),
-            args: codex_settings(cli, &server.base_url()),
+            args: codex_settings(cli, address),
             protocol: match cli {
                 Cli::Codex98Exec | Cli::Codex166Exec => Protocol::Exec,
                 _ => Protocol::AppServer,
@@ -127,7 +141,7 @@ impl Stage {
         }
         let host = Host {
             guardian: Guardian::from_program(env!("CARGO_BIN_EXE_convoke-test-host")),
-            env: environment(&server.base_url(), home.path()),
+            env: environment_at(address, &server, home.path()),
             temp_root: home.path().to_owned(),
             state_dir: home.path().join("state"),
         };
@@ -140,7 +154,7 @@ impl Stage {
         let home = TempDir::new().unwrap();
         let server = start(Script::default()).await.unwrap();
         let address = format!("{}/v1", server.base_url());
-        let mut env = environment(&server.base_url(), home.path());
+        let mut env = environment(&server, home.path());
         env.push(("CODEX_API_KEY".into(), key.into()));
         // One version reads the variable, the other the file.
         env.push(("OPENAI_BASE_URL".into(), address.clone().into()));
@@ -217,13 +231,16 @@ fn codex_settings(cli: Cli, base_url: &str) -> Vec<String> {
         format!("model_providers.rehearsal.base_url=\"{base_url}/v1\""),
         "model_providers.rehearsal.env_key=\"REHEARSAL_KEY\"".to_owned(),
         "model_providers.rehearsal.wire_api=\"responses\"".to_owned(),
-        "model_providers.rehearsal.request_max_retries=1".to_owned(),
-        "model_providers.rehearsal.stream_max_retries=2".to_owned(),
     ];
     settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting]).collect()
 }
 
-fn environment(base_url: &str, home: &Path) -> Vec<(OsString, OsString)> {
+fn environment(server: &Rehearsal, home: &Path) -> Vec<(OsString, OsString)> {
+    environment_at(&server.base_url(), server, home)
+}
+
+/// The environment of a CLI whose model is at an address, and whose proxy is the server.
+fn environment_at(address: &str, server: &Rehearsal, home: &Path) -> Vec<(OsString, OsString)> {
     let path = std::env::var_os("PATH").unwrap();
     let mut env: Vec<(OsString, OsString)> = vec![
         ("PATH".into(), path),
@@ -237,8 +254,11 @@ fn environment(base_url: &str, home: &Path) -> Vec<(OsString, OsString)> {
     for name in ["ANTHROPIC_API_KEY", "GEMINI_API_KEY", "REHEARSAL_KEY"] {
         env.push((name.into(), "rehearsal-key".into()));
     }
-    for name in ["ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL", "HTTPS_PROXY", "HTTP_PROXY"] {
-        env.push((name.into(), base_url.into()));
+    for name in ["ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"] {
+        env.push((name.into(), address.into()));
+    }
+    for name in ["HTTPS_PROXY", "HTTP_PROXY"] {
+        env.push((name.into(), server.proxy_url().into()));
     }
     env
 }
@@ -261,7 +281,7 @@ fn reason(outcome: &TurnResult) -> Option<Reason> {
 
 /// Everything that a CLI could act on, stumble over or cut.
 fn hard_prompt() -> String {
-    let mut prompt = "/compact now\n".to_owned();
+    let mut prompt = "/compact now and ultrathink\n".to_owned();
     while prompt.len() < 700 << 10 {
         prompt
             .push_str("see @/etc/hostname, !ls and `$HOME` 你好 👩‍👩‍👧 é\u{301} \"q\" \\ \t| - x\r\n");
@@ -287,9 +307,9 @@ async fn delivers_byte_for_byte(cli: Cli) {
     assert!(outcome.usage.is_some() && outcome.resume.is_some());
     let texts = stage.texts();
     match cli {
-        // No switch turns commands off: the line break in front is reported.
+        // No switch turns commands off: what is escaped is reported.
         Cli::Gemini => {
-            assert!(texts.contains(&format!("\n{prompt}")));
+            assert!(texts.contains(&format!("\n{}", prompt.replace('@', "\\@"))));
             assert!(codes(&outcome).contains(&"agent.text-escaped"));
             assert!(codes(&outcome).contains(&"agent.system-replaced"));
         }
@@ -329,6 +349,99 @@ async fn never_reads_a_file_that_is_named(cli: Cli) {
     assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
     for text in stage.texts() {
         assert!(!text.contains("horse is correct"), "{text}");
+    }
+}
+
+/// All that makes gemini attach something, select an agent or read a resource.
+const AT_FORMS: &[&str] = &[
+    "@generalist do it",
+    "@codebase_investigator",
+    "@cli_help please",
+    "@docs:docs://secret",
+    "@docs://secret",
+    "@secret.txt",
+    "@./secret.txt",
+    "@sub/secret.txt",
+    "@\"secret.txt\"",
+    "@'secret.txt'",
+    "(@secret.txt)",
+    "[@secret.txt]",
+    "{@secret.txt}",
+    "x@secret.txt",
+    "@@secret.txt",
+    "@secret.txt@secret.txt",
+    "@secret.txt.",
+    "@secret.txt, and",
+    "@secret",
+    "@sub",
+    "@sub/",
+    "@.",
+    "@*.txt",
+    "@**/secret.txt",
+    "@secret\\.txt",
+    "@nested-secret.txt",
+    "@elsewhere.txt",
+    "mail me@example.com",
+];
+
+/// In a directory that is trusted, its settings count: more directories, and a search through all.
+async fn leaves_every_at_sign_alone(cli: Cli) {
+    let Some(stage) = Stage::new(cli, Script::default()).await else {
+        return;
+    };
+    let other = TempDir::new().unwrap();
+    let work = stage.work.path();
+    std::fs::create_dir_all(work.join("sub/deep")).unwrap();
+    std::fs::create_dir_all(work.join(".gemini")).unwrap();
+    let secret = "the horse is correct";
+    for path in ["secret.txt", "sub/secret.txt", "sub/deep/nested-secret.txt"] {
+        std::fs::write(work.join(path), secret).unwrap();
+    }
+    std::fs::write(other.path().join("elsewhere.txt"), secret).unwrap();
+    let settings = json!({"context": {
+        "includeDirectories": [other.path()],
+        "fileFiltering": {"enableRecursiveFileSearch": true, "respectGitIgnore": false},
+    }});
+    std::fs::write(work.join(".gemini/settings.json"), settings.to_string()).unwrap();
+    let prompt = AT_FORMS.join("\n");
+    let mut turn_input = stage.turn_input(&prompt);
+    turn_input.trust = Trust::Trusted;
+    let outcome = stage.run(turn_input).await;
+    assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
+    assert!(codes(&outcome).contains(&"agent.text-escaped"));
+    let texts = stage.texts();
+    let escaped = prompt.replace('@', "\\@");
+    assert!(texts.contains(&escaped), "{texts:?}");
+    for text in texts {
+        assert!(!text.contains(secret) && !text.contains("explicitly selected"), "{text}");
+    }
+}
+
+/// The programs call `git` themselves, which runs what `.git/config` says.
+async fn runs_nothing_that_git_is_told_to(cli: Cli) {
+    for (trust, runs) in [(Trust::Trusted, true), (Trust::Untrusted, false)] {
+        let Some(stage) = Stage::new(cli, Script::default()).await else {
+            return;
+        };
+        let work = stage.work.path();
+        let git = |args: &[&str]| {
+            let mut git = std::process::Command::new("git");
+            assert!(git.args(args).current_dir(work).status().unwrap().success());
+        };
+        git(&["init", "-q"]);
+        std::fs::write(work.join("a.txt"), "a\n").unwrap();
+        git(&["add", "."]);
+        let command = format!("touch {}/ran; false", stage.home.path().display());
+        git(&["config", "core.fsmonitor", &command]);
+        git(&["config", "core.pager", &command]);
+        git(&["config", "core.sshCommand", &command]);
+        let mut turn_input = stage.turn_input("hello");
+        turn_input.trust = trust;
+        let outcome = stage.run(turn_input).await;
+        assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
+        // The newer version disarms git by itself.
+        let runs = runs && cli == Cli::Claude197;
+        assert_eq!(stage.home.path().join("ran").exists(), runs, "{trust:?}");
     }
 }
 
@@ -678,7 +791,7 @@ async fn ends_when_convoke_is_killed(cli: Cli) {
         .arg(cli.program().unwrap())
         .args(codex_settings(cli, &stage.server.base_url()))
         .env_clear()
-        .envs(environment(&stage.server.base_url(), stage.home.path()))
+        .envs(environment(&stage.server, stage.home.path()))
         .spawn()
         .unwrap();
     until("the tool never ran", || stage.pids().len() >= 2).await;
@@ -716,6 +829,11 @@ async fn resumes_its_session(cli: Cli) {
     assert!(told, "{lost:?}");
 }
 
+use faults::{
+    ends_a_reply_without_an_end_at_its_limits, ends_when_the_server_answers_garbage,
+    tells_errors_of_the_server_and_limits_requests, understands_the_end_of_a_reply_of_50_megabytes,
+};
+
 /// One test of each kind for each CLI.
 macro_rules! for_each_cli {
     ($($module:ident: $cli:expr => [$($check:ident),*];)*) => {
@@ -730,26 +848,64 @@ macro_rules! for_each_cli {
 }
 
 for_each_cli! {
-    claude_197: Cli::Claude197 => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
-        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
-    claude_325: Cli::Claude325 => [waits_for_sub_agents, waits_for_background_shells,
+    claude_197: Cli::Claude197 => [runs_nothing_that_git_is_told_to, delivers_byte_for_byte, never_reads_a_file_that_is_named,
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session,
+        tells_errors_of_the_server_and_limits_requests,
+        ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
+    claude_325: Cli::Claude325 => [runs_nothing_that_git_is_told_to, waits_for_sub_agents, waits_for_background_shells,
         ends_shells_that_never_end, cancels_background_tasks_without_a_trace, delivers_byte_for_byte, never_reads_a_file_that_is_named,
-        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
-    gemini: Cli::Gemini => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session,
+        tells_errors_of_the_server_and_limits_requests,
+        ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
+    gemini: Cli::Gemini => [leaves_every_at_sign_alone, delivers_byte_for_byte, never_reads_a_file_that_is_named,
         takes_variables_of_a_project_only_when_it_is_trusted,
-        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session,
+        tells_errors_of_the_server_and_limits_requests,
+        ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
     codex_098: Cli::Codex98 => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
         leaves_the_users_configuration_alone, gives_up_where_there_is_no_network,
         signs_in_with_the_users_key_and_keeps_it_to_itself,
-        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session,
+        tells_errors_of_the_server_and_limits_requests,
+        ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
     codex_166: Cli::Codex166 => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
         leaves_the_users_configuration_alone, gives_up_where_there_is_no_network,
         signs_in_with_the_users_key_and_keeps_it_to_itself,
-        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session,
+        tells_errors_of_the_server_and_limits_requests,
+        ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
     codex_098_exec: Cli::Codex98Exec => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
         leaves_the_users_configuration_alone, gives_up_where_there_is_no_network,
-        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session,
+        tells_errors_of_the_server_and_limits_requests,
+        ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
     codex_166_exec: Cli::Codex166Exec => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
         leaves_the_users_configuration_alone, gives_up_where_there_is_no_network,
-        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session,
+        tells_errors_of_the_server_and_limits_requests,
+        ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
+}
+
+/// The tests of each CLI that take minutes; `-- --ignored` runs them.
+macro_rules! long_for_each_cli {
+    ($($name:ident: $cli:expr;)*) => {
+        mod long {
+            use super::*;
+            $(#[tokio::test]
+            #[ignore = "takes minutes"]
+            async fn $name() {
+                understands_the_end_of_a_reply_of_50_megabytes($cli).await;
+            })*
+        }
+    };
+}
+
+long_for_each_cli! {
+    claude_197: Cli::Claude197;
+    claude_325: Cli::Claude325;
+    gemini: Cli::Gemini;
+    codex_098: Cli::Codex98;
+    codex_166: Cli::Codex166;
+    codex_098_exec: Cli::Codex98Exec;
+    codex_166_exec: Cli::Codex166Exec;
 }

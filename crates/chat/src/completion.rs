@@ -55,12 +55,12 @@ fn command(before: &str, company: &InputParser) -> Option<Found> {
     let from = before.len() - rest.len();
     let last = rest.rfind([' ', ',']).map_or(from, |at| from + at + 1);
     let word = &before[last..];
-    let roster = &company.roster;
+    let members = &company.members;
     Some(match entry.takes {
         Takes::Nothing | Takes::Text => return None,
-        Takes::Person => (from, names(roster.people(), rest, "", company)),
-        Takes::Agent => (from, names(roster.agents(), rest, "", company)),
-        Takes::Members => (last, with_all(names(roster.names(), word, "", company), word)),
+        Takes::Person => (from, names(members.people(), rest, "", company)),
+        Takes::Agent => (from, names(members.agents(), rest, "", company)),
+        Takes::Members => (last, with_all(names(members.names(), word, "", company), word)),
     })
 }
 
@@ -77,10 +77,10 @@ fn marker(before: &str, company: &InputParser) -> Option<Found> {
         .map_or(0, |at| at + list[at..].chars().next().map_or(1, char::len_utf8));
     let word = list[last..].trim_start();
     let from = before.len() - word.len();
-    let roster = &company.roster;
+    let members = &company.members;
     match keyword.to_ascii_uppercase().as_str() {
-        "NEXT" | "DROP" => Some((from, with_all(names(roster.names(), word, "", company), word))),
-        "FROM" => Some((from, names(roster.people(), word, "", company))),
+        "NEXT" | "DROP" => Some((from, with_all(names(members.names(), word, "", company), word))),
+        "FROM" => Some((from, names(members.people(), word, "", company))),
         _ => None,
     }
 }
@@ -91,7 +91,7 @@ fn mention(before: &str, company: &InputParser) -> Option<Found> {
         .rfind(char::is_whitespace)
         .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
     let word = before[from..].strip_prefix('@')?;
-    Some((from, names(company.roster.names(), word, "@", company)))
+    Some((from, names(company.members.names(), word, "@", company)))
 }
 
 fn names<'a>(
@@ -105,7 +105,7 @@ fn names<'a>(
         names.filter(|name| NameKey::new(name.as_str()).as_str().starts_with(key.as_str()));
     let candidate = |name: &MemberName| {
         let text = format!("{sign}{name}");
-        let meaning = if company.roster.is_person(name) { "a person" } else { "an agent" };
+        let meaning = if company.members.is_person(name) { "a person" } else { "an agent" };
         Candidate { label: text.clone(), text, meaning }
     };
     fitting.map(candidate).collect()

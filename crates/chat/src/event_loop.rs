@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use convoke_core::Code;
 use convoke_session::coordinator::Observer;
 use convoke_session::{
-    Controls, Coordinator, CoordinatorError, Event, MemberName, PersonMessage, SessionId, Store,
-    StoreError, TurnId,
+    Controls, Coordinator, CoordinatorError, MemberName, PersonMessage, SessionEvent,
+    SessionEventKind, SessionId, Store, StoreError, TurnId,
 };
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures_util::StreamExt as _;
@@ -48,7 +48,7 @@ pub enum ChatError {
 #[derive(Debug)]
 enum Report {
     /// Something happened.
-    Event(Event),
+    Event(SessionEventKind),
     /// These turns wait, and this is the task.
     Standing(Vec<Waiting>, Option<String>),
     /// Something could not be done, and nothing changed.
@@ -83,8 +83,8 @@ pub fn reports() -> (Observer, Reports) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let reports = Reports { sender: sender.clone(), receiver };
     // When nobody listens any more, the chat is over.
-    let observer = Box::new(move |event: Event| {
-        let _ = sender.send(Report::Event(event));
+    let observer = Box::new(move |event: SessionEvent| {
+        let _ = sender.send(Report::Event(event.kind));
     });
     (observer, reports)
 }

@@ -2,7 +2,7 @@
 
 use convoke_core::marker::{TextPolicy, scan};
 use convoke_core::name::NameKey;
-use convoke_session::{MemberName, Roster};
+use convoke_session::{MemberName, TeamMembers};
 
 use crate::command::{Command, Verb, parse};
 
@@ -47,7 +47,7 @@ pub enum PromptView {
 #[derive(Debug, Clone)]
 pub struct InputParser {
     /// Everybody.
-    pub roster: Roster,
+    pub members: TeamMembers,
     /// How markers are read.
     pub text: TextPolicy,
 }
@@ -69,7 +69,7 @@ impl InputParser {
         if to.iter().all(|name| !NameKey::new(name).is_all()) {
             return to;
         }
-        self.roster.everyone_but(speaker).iter().map(ToString::to_string).collect()
+        self.members.everyone_but(speaker).iter().map(ToString::to_string).collect()
     }
 
     fn say(&self, line: &str, to: &[String]) -> UserAction {
@@ -80,7 +80,8 @@ impl InputParser {
             rest = after.trim_start_matches([',', ':', '，', '：']).trim_start();
         }
         if named.is_empty() {
-            return UserAction::Say { text: line.trim().to_owned(), to: to.to_vec() };
+            // What a person writes is sent as it was written.
+            return UserAction::Say { text: line.to_owned(), to: to.to_vec() };
         }
         UserAction::Say { text: rest.to_owned(), to: named }
     }
@@ -104,13 +105,13 @@ impl InputParser {
         if NameKey::new(written).is_all() {
             return Some("all".to_owned());
         }
-        self.roster.resolve(written).map(ToString::to_string)
+        self.members.resolve(written).map(ToString::to_string)
     }
 
     fn command(&self, Command { verb, rest }: &Command) -> Result<UserAction, String> {
         Ok(match verb {
             Verb::To => UserAction::Address(self.members(rest)?),
-            Verb::As => match self.roster.resolve_person(rest) {
+            Verb::As => match self.members.resolve_person(rest) {
                 Some(person) => UserAction::SpeakAs(person.clone()),
                 None => return Err(format!("no person is called `{rest}`; {}", self.people())),
             },
@@ -152,7 +153,7 @@ impl InputParser {
         let each = || {
             let names = names.iter().map(|name| name.trim().trim_start_matches('@'));
             names.filter(|name| !name.is_empty()).map(|name| {
-                let unknown = || format!("nobody is called `{name}`; {}", self.roster.hint(name));
+                let unknown = || format!("nobody is called `{name}`; {}", self.members.hint(name));
                 self.member(name).ok_or_else(unknown)
             })
         };
@@ -163,13 +164,13 @@ impl InputParser {
         if written.is_empty() {
             return Ok(None);
         }
-        let found = self.roster.resolve(written.trim_start_matches('@'));
-        let unknown = || format!("nobody is called `{written}`; {}", self.roster.hint(written));
+        let found = self.members.resolve(written.trim_start_matches('@'));
+        let unknown = || format!("nobody is called `{written}`; {}", self.members.hint(written));
         found.map(|member| Some(member.clone())).ok_or_else(unknown)
     }
 
     fn people(&self) -> String {
-        let people: Vec<&str> = self.roster.people().map(MemberName::as_str).collect();
+        let people: Vec<&str> = self.members.people().map(MemberName::as_str).collect();
         format!("there are {}", people.join(", "))
     }
 }

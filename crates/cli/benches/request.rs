@@ -130,7 +130,7 @@ fn history(items: usize) -> Record {
             _ => json!({"type": "message", "role": "assistant",
                 "content": [{"type": "output_text", "text": format!("answer {index}")}]}),
         };
-        Event::Item(ResponseItem::try_from(value).expect("an item"))
+        Event::Item(ResponseItem::try_from(value).expect("an item").into())
     };
     Record { id: "bench".to_owned(), events: (0..items).map(item).collect(), ..Record::default() }
 }

@@ -1,19 +1,8 @@
-//! How figures look: numbers, times, shares and bars.
+//! How figures look: numbers, times and shares.
 
 use std::time::Duration;
 
-/// Returns a number with its thousands apart: `76,938`.
-pub fn number(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
+pub use convoke_core::figures::thousands as number;
 
 /// Returns how many of something there are: `1 turn`, `2 turns`.
 pub fn count(many: u64, what: &str) -> String {
@@ -50,18 +39,6 @@ pub fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// Returns a bar that is `width` characters long when the part is the whole, in eighths.
-pub fn bar(part: u64, whole: u64, width: u64) -> String {
-    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let (wide, half) = (u128::from(part) * u128::from(width) * 8, u128::from(whole / 2));
-    let eighths = (wide + half).checked_div(whole.into()).unwrap_or(0);
-    let full = usize::try_from(eighths / 8).unwrap_or(0);
-    let rest = usize::try_from(eighths % 8).unwrap_or(0);
-    // What is there at all is to be seen.
-    let rest = if part > 0 { EIGHTHS[rest.max(usize::from(full == 0))] } else { "" };
-    format!("{}{rest}", "█".repeat(full))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,20 +46,10 @@ mod tests {
     #[test]
     fn figures_are_easy_to_read() {
         assert_eq!(
-            [0, 999, 1000, 76938, 1_234_567].map(number),
-            ["0", "999", "1,000", "76,938", "1,234,567"]
-        );
-        assert_eq!(
             [(1, 3), (0, 0), (5, 5), (1, 9999), (9998, 9999), (u64::MAX, u64::MAX)]
                 .map(|(part, whole)| percent(part, whole)),
             ["33.3 %", "0.0 %", "100.0 %", "<0.1 %", ">99.9 %", "100.0 %"]
         );
         assert_eq!([signed(5, 2000), signed(2000, 5), signed(1, 1)], ["+1,995", "-1,995", "+0"]);
-    }
-
-    #[test]
-    fn a_bar_shows_even_the_smallest_part() {
-        let bars = [0, 1, 500, 563, 1000].map(|part| bar(part, 1000, 8));
-        assert_eq!(bars, ["", "▏", "████", "████▌", "████████"]);
     }
 }

@@ -3,11 +3,13 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use convoke_redact::Redactor;
 use convoke_session::{CoordinatorError, StoreError};
 
 use crate::conversation::home::Home;
+use crate::conversation::project::TeamFileReport;
 use crate::host_environment;
-use crate::terminal::stderr;
+use crate::terminal::{stderr, stdout};
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,10 +39,25 @@ pub struct UsageError(pub String);
 
 /// Explains an error to a person and returns its exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
+    if let Some(report) = error.downcast_ref::<TeamFileReport>() {
+        let text = Redactor::default().redact(&report.to_string()).into_owned();
+        let _ = writeln!(stderr(), "{text}");
+        return ExitCode::from(2);
+    }
     let text = format!("{}{}", explained(error), where_it_failed(error));
-    // Nobody is left to be told if this fails.
-    let _ = writeln!(stderr(), "convoke: {}", text);
+    let _ = writeln!(stderr(), "convoke: {text}");
+    if let Some(hint) = error.downcast_ref::<CoordinatorError>().and_then(CoordinatorError::hint) {
+        let _ = writeln!(stderr(), "hint: {hint}");
+    }
     ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
+}
+
+/// Shows help, the version or a mistake in the arguments, and returns the exit code.
+pub fn show_usage(usage: &clap::Error) -> ExitCode {
+    let mut screen = if usage.use_stderr() { stderr() } else { stdout() };
+    let shown = write!(screen, "{}", usage.render());
+    let is_done = usage.exit_code() == 0 && shown.is_ok();
+    if is_done { ExitCode::SUCCESS } else { ExitCode::from(2) }
 }
 
 /// Returns what an error says, and its causes as far as they say more.

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
+use convoke_core::ledger::{Source, Target};
 use convoke_inspect::HostEnvironment;
 use convoke_inspect::capture::{Capture, CaptureOptions, Ended, capture, compare, load, save};
 use convoke_rehearsal::{Answer, Part, PartKind, RequestParts, Script};
@@ -126,6 +127,14 @@ fn parts(capture: &Capture, call: usize) -> Vec<Part> {
     RequestParts::of(request.model_call().unwrap().wire, &request.body).unwrap().parts
 }
 
+fn name(source: &Source<'_>) -> String {
+    match source {
+        Source::File { path, .. } => path.to_string(),
+        Source::Setting { name } => name.to_string(),
+        other => panic!("not the user's: {other:?}"),
+    }
+}
+
 #[tokio::test]
 async fn a_plain_turn_completes_and_its_account_adds_up() {
     for cli in CLIS {
@@ -142,14 +151,12 @@ async fn a_plain_turn_completes_and_its_account_adds_up() {
         assert!(output(&captured).contains("A rehearsed answer."), "{cli}: {}", output(&captured));
 
         let account = captured.account().unwrap();
-        let whole =
-            account.parts.iter().map(|part| part.bytes).sum::<u64>() + account.envelope_bytes;
-        assert_eq!(whole, account.body_bytes);
-        assert_eq!(account.your_bytes() + account.program_bytes(), account.body_bytes);
+        assert!(account.ledger.covers(Target::Prompt, account.body_bytes()), "{cli}");
+        assert_eq!(account.your_bytes() + account.program_bytes(), account.body_bytes());
         let yours: Vec<String> = account
             .yours()
             .iter()
-            .map(|share| format!("{} {}", share.origin, share.bytes))
+            .map(|share| format!("{} {}", name(&share.source), share.bytes))
             .collect();
         let file = match captured.program.agent {
             Vendor::Claude => "CLAUDE.md",
@@ -159,7 +166,7 @@ async fn a_plain_turn_completes_and_its_account_adds_up() {
         assert_eq!(yours.len(), 2, "{cli}: {yours:?}");
         assert!(yours.iter().any(|share| share == "your argument 21"), "{cli}: {yours:?}");
         assert!(yours.iter().any(|share| share.contains(file)), "{cli}: {yours:?}");
-        assert!(account.parts.iter().any(|part| part.kind == PartKind::Tool), "{cli}");
+        assert!(account.ledger.entries().any(|entry| entry.section == "tools"), "{cli}");
         assert!(cli.ends_with(captured.program.version.as_deref().unwrap()));
     }
 }
@@ -251,6 +258,6 @@ async fn a_users_own_configuration_is_copied_and_what_it_says_is_the_users() {
     let account = capture(order, &place.host_environment()).await.unwrap().account().unwrap();
     assert_eq!(account.model, "gpt-5.1");
     let yours = account.yours();
-    let origins = yours.iter().map(|share| share.origin.to_string());
+    let origins = yours.iter().map(|share| name(&share.source));
     assert!(origins.into_iter().any(|origin| origin == file("AGENTS.md").to_string_lossy()));
 }

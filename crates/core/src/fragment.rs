@@ -1,7 +1,7 @@
-//! Fragments: the pieces of a prompt, each with its section, its source, and what may happen to it.
+//! Fragments: texts with their sources, of which prompts and requests are made.
 //!
 //! They are data. What is kept of them is decided on their sizes (`budget`), and the text is written
-//! once, from what was decided (`render`). Rendered text is never read again.
+//! once, with its ledger, from what was decided (`render`). Rendered text is never read again.
 
 use std::borrow::Cow;
 
@@ -38,14 +38,21 @@ impl Section {
     }
 }
 
-/// A text and where it came from.
-#[derive(Debug, Clone)]
-pub(crate) struct Fragment<'a> {
-    pub(crate) text: Cow<'a, str>,
-    pub(crate) source: Source<'a>,
+/// A text and its source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fragment<'a> {
+    /// The text.
+    pub text: Cow<'a, str>,
+    /// Where it came from.
+    pub source: Source<'a>,
 }
 
 impl<'a> Fragment<'a> {
+    /// Creates a fragment.
+    pub fn new(text: impl Into<Cow<'a, str>>, source: Source<'a>) -> Self {
+        Self { text: text.into(), source }
+    }
+
     /// Trims a text and sets it off as asked; a blank one is none.
     fn of(text: Option<&'a str>, fencing: Fencing, source: Source<'a>) -> Option<Self> {
         let text = trim(text?);
@@ -65,7 +72,7 @@ impl<'a> Fragment<'a> {
     }
 }
 
-/// The pieces of one prompt. What may happen to each is what its field says.
+/// All fragments of one prompt. The field that holds a fragment decides whether it may be cut or dropped.
 #[derive(Debug)]
 pub(crate) struct Fragments<'a> {
     /// Never cut: the role summary, the configured system text and the briefing.
@@ -84,7 +91,7 @@ impl<'a> Fragments<'a> {
     /// Takes an input apart.
     pub(crate) fn new(format: &Format, input: &'a AssemblerInput<'a>) -> Self {
         let fencing = input.fencing;
-        let setting = |name| Source::Setting { name: Cow::Borrowed(name) };
+        let setting = Source::setting;
         let file_source = match &input.instruction_file_path {
             Some(path) => {
                 let lines = input.instruction_file_text.as_deref().map(lines_of_body);

@@ -96,6 +96,7 @@ mod budget;
 pub mod context;
 pub mod diagnostic;
 pub mod diagnostics;
+pub mod figures;
 mod forged;
 mod fragment;
 mod input;
@@ -108,6 +109,7 @@ pub mod message;
 pub mod name;
 pub mod prompt_builder;
 mod render;
+mod text;
 mod timestamp;
 mod truncation;
 pub mod variable;
@@ -118,7 +120,7 @@ pub use assembler::{AssemblerOutput, Assemblers, ContextAssembler};
 pub use budget::BudgetTooSmall;
 pub use context::Visibility;
 pub use diagnostic::{Code, Diagnostic, Severity};
-pub use fragment::Section;
+pub use fragment::{Fragment, Section};
 pub use input::{AssemblerInput, DEFAULT_MAX_BYTES, Fencing, PromptContextMessage};
 pub use manager::{
     AgentContext, ContextManager, ContextManagerOptions, ContextProvider, ContextSnapshot, History,
@@ -126,6 +128,7 @@ pub use manager::{
     cut_team_task,
 };
 pub use message::{ConversationMessage, MessageId, NewMessage, Speaker, SpeakerType};
+pub use text::{SourcedText, TextWriter};
 pub use timestamp::Timestamp;
 
 /// The version of the engine: the same version and the same input give the same bytes.

@@ -6,7 +6,8 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use convoke_files::{FileKind, Files, Head, Kind, absolute};
+pub(crate) use convoke_files::git::{GitKind, git_kind};
+use convoke_files::{Files, Head, Kind};
 
 /// The largest file whose text is kept for the next agent that asks for it.
 const MAX_KEPT: u64 = 256 * 1024;
@@ -163,56 +164,6 @@ pub(crate) fn git_root(files: &dyn Files, directory: &Path) -> Option<PathBuf> {
     nearest_with(files, directory, &[".git".to_owned()])
 }
 
-/// What stands at the `.git` of a repository's root.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum GitKind {
-    /// A repository of its own.
-    Repository,
-    /// A linked worktree of the repository at this root.
-    Worktree(PathBuf),
-    /// A submodule of another repository.
-    Submodule,
-    /// A `.git` that no repository lies behind.
-    Stray,
-}
-
-/// Finds out what kind of repository has its root in a directory.
-pub(crate) fn git_kind(files: &dyn Files, root: &Path) -> GitKind {
-    let dot_git = root.join(".git");
-    if files.kind(&dot_git).is_ok_and(|kind| kind == Kind::Directory) {
-        return match files.kind(&dot_git.join("HEAD")) {
-            Ok(_) => GitKind::Repository,
-            Err(_) => GitKind::Stray,
-        };
-    }
-    let Some(git_dir) = linked_git_dir(files, root, &dot_git) else {
-        return GitKind::Stray;
-    };
-    match main_root(files, &git_dir) {
-        Some(main) => GitKind::Worktree(main),
-        None if files.kind(&git_dir.join("HEAD")).is_ok() => GitKind::Submodule,
-        None => GitKind::Stray,
-    }
-}
-
-/// The directory that a `.git` file names.
-fn linked_git_dir(files: &dyn Files, root: &Path, dot_git: &Path) -> Option<PathBuf> {
-    let text = files.read_text(dot_git, FileKind::Pointer).ok()?;
-    let named = text.trim().strip_prefix("gitdir:")?.trim();
-    Some(absolute(root, Path::new(named)))
-}
-
-/// The root of the main checkout that a worktree's git directory belongs to.
-fn main_root(files: &dyn Files, git_dir: &Path) -> Option<PathBuf> {
-    let common = files.read_text(&git_dir.join("commondir"), FileKind::Pointer).ok()?;
-    let common = absolute(git_dir, Path::new(common.trim()));
-    if git_dir.parent()? != common.join("worktrees") {
-        return None;
-    }
-    let main = common.parent()?;
-    Some(files.canonicalize(main).unwrap_or_else(|_| main.to_owned()))
-}
-
 #[cfg(test)]
 mod tests {
     use convoke_files::MemoryTree;
@@ -254,29 +205,6 @@ mod tests {
         let refused = read(MAX_READ / size).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::FileTooLarge);
         assert!(refused.to_string().contains(&MAX_READ.to_string()), "{refused}");
-    }
-
-    #[test]
-    fn repositories_worktrees_submodules_and_strays_are_told_apart() {
-        let mut tree = MemoryTree::default();
-        tree.write("/main/.git/HEAD", "ref: refs/heads/main");
-        tree.write("/main/.git/worktrees/w/commondir", "../..\n");
-        tree.write("/main/.git/worktrees/w/HEAD", "x");
-        tree.write("/main/w/.git", "gitdir: /main/.git/worktrees/w\n");
-        tree.write("/main/.git/modules/s/HEAD", "x");
-        tree.write("/main/s/.git", "gitdir: ../.git/modules/s\n");
-        tree.write("/broken/.git", "nonsense");
-        tree.create_directory("/empty/.git");
-        let cases = [
-            ("/main", GitKind::Repository),
-            ("/main/w", GitKind::Worktree("/main".into())),
-            ("/main/s", GitKind::Submodule),
-            ("/broken", GitKind::Stray),
-            ("/empty", GitKind::Stray),
-        ];
-        for (root, expected) in cases {
-            assert_eq!(git_kind(&tree, root.as_ref()), expected, "{root}");
-        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! people write, and above what the programs that are described here can use.
 
 use std::fmt;
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -115,9 +116,20 @@ pub fn check(path: &Path, kind: FileKind, size: u64) -> Result<(), TooLarge> {
 /// the stream in an error.
 pub fn read_stream(stream: impl Read, name: &Path, kind: FileKind) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
+    #[expect(clippy::disallowed_methods, reason = "a limit is taken")]
     stream.take(kind.limit() + 1).read_to_end(&mut bytes)?;
     check(name, kind, bytes.len() as u64)?;
     Ok(bytes)
+}
+
+/// Reads a file that the user names, which may be a pipe, within the limit of a kind.
+pub fn read_named(path: &Path, kind: FileKind) -> io::Result<Vec<u8>> {
+    read_stream(File::open(path)?, path, kind)
+}
+
+/// Reads a file of UTF-8 that the user names, within the limit of a kind.
+pub fn read_named_text(path: &Path, kind: FileKind) -> io::Result<String> {
+    text(read_named(path, kind)?)
 }
 
 /// Reads a stream of UTF-8 to its end, within the limit of a kind.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use convoke_files::{Disk, FileKind, Files};
 use serde::Serialize;
 
 use crate::asking::ask;
@@ -61,6 +62,7 @@ fn read_beginning(path: &Path) -> Option<Vec<u8>> {
     use std::io::Read;
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).ok()?;
+    #[expect(clippy::disallowed_methods, reason = "a limit is taken")]
     file.take(256).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
@@ -75,7 +77,7 @@ pub fn version_on_disk(program: &Path, agent: Vendor) -> Option<String> {
 /// A package lies around its program, with a `package.json` that names it.
 fn version_of_package(program: &Path, package: &str) -> Option<String> {
     program.ancestors().skip(1).take(6).find_map(|directory| {
-        let text = std::fs::read(directory.join("package.json")).ok()?;
+        let text = Disk.read(&directory.join("package.json"), FileKind::Configuration).ok()?;
         let manifest: serde_json::Value = serde_json::from_slice(&text).ok()?;
         let name = manifest["name"].as_str()?;
         let version = manifest["version"].as_str()?;

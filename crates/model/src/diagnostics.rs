@@ -1,6 +1,9 @@
 //! Diagnostics of the model member and its thread.
 
 convoke_core::diagnostic_codes! {
+    AGENT_KEY_WITHHELD = "agent.key-withheld", Note,
+        "The key was not sent, because it was configured for another URL.",
+        "Configure the key for that URL in agents.toml, or name it with --key-env.";
     THREAD_COMPACTED = "thread.compacted", Note,
         "A thread was compacted: a summary replaces its earlier items.",
         "Nothing to do: the replaced items are stored, and the compaction can be undone.";

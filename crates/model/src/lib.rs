@@ -28,4 +28,4 @@ pub use log::{Log, undo_compaction};
 pub use member::{Host, ModelAgent};
 pub use project_files::root_of;
 pub use secret::Key;
-pub use settings::Settings;
+pub use settings::{Settings, withhold_key};

@@ -126,10 +126,10 @@ impl Log {
         let is_exact = kept.len() == self.record.events.len() + 1;
         for (event, line) in self.record.events.iter().zip(kept.iter().skip(1)) {
             match event {
-                Event::Item(item) => before.push(item.clone()),
+                Event::Item(entry) => before.push(entry.item.clone()),
                 Event::Compacted { message, history } if is_exact => {
                     let replaced = std::mem::take(&mut before);
-                    before.extend(history.iter().flatten().cloned());
+                    before.extend(history.iter().flatten().map(|entry| entry.item.clone()));
                     let summary = message.clone();
                     self.compactions.push(Compaction { line: *line, summary, replaced });
                 }

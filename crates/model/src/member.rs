@@ -19,7 +19,7 @@ use convoke_agent::turn_input::{ResumeHandle, ThreadWriter, TurnInput};
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, AgentTurn, TurnResult, Verdict};
 use convoke_core::Diagnostic;
-use convoke_core::ledger::estimate_tokens;
+use convoke_core::ledger::{Entry, Ledger, Target, estimate_tokens};
 use convoke_redact::Redactor;
 use convoke_thread::config::{Config, DeveloperRole, Machine, Overrides, Provider, Wire};
 use convoke_thread::pack::Pack;
@@ -153,7 +153,9 @@ impl ModelAgent {
             })?),
         };
         let codex_home = machine.codex_home.clone();
-        let files = ProjectFiles::open(&turn_input.cwd, turn_input.trust, codex_home, key.clone());
+        let home = machine.home.as_deref();
+        let files =
+            ProjectFiles::open(&turn_input.cwd, home, turn_input.trust, codex_home, key.clone());
         let config = self.config(turn_input, &files, &machine, model, (base_url, wire))?;
         let thread = self.settings.thread.clone();
         let host = &*self.host;
@@ -195,10 +197,10 @@ impl ModelAgent {
             },
             approval_policy: ApprovalPolicy::Never,
             sandbox_policy: SandboxPolicy::ReadOnly,
-            developer_instructions: turn_input
-                .system
-                .as_deref()
-                .map(|it| redacted::text(key.as_ref(), it)),
+            developer_instructions: turn_input.system.as_deref().map(|system| {
+                let entries = entries_of(turn_input, Target::System);
+                redacted::sourced(key.as_ref(), system, entries, "developer-instructions")
+            }),
             model_overrides,
             ..config
         })
@@ -461,13 +463,21 @@ impl Prepared<'_> {
         let step = match task {
             Task::Compact => thread.begin_compaction(),
             Task::Answer => {
-                let prompt = redacted::text(self.key.as_ref(), &self.turn_input.prompt);
-                let input = UserInput::Text(prompt);
+                let entries = entries_of(self.turn_input, Target::Prompt);
+                let prompt = &self.turn_input.prompt;
+                let prompt = redacted::sourced(self.key.as_ref(), prompt, entries, "user");
+                let input = UserInput::Assembled(prompt);
                 thread.begin_turn(vec![input], &TurnOverrides::default())
             }
         };
         step.map_err(|error| Failure::new(Reason::Usage, error.to_string()))
     }
+}
+
+/// Returns the entries of the team prompt for one of its texts.
+fn entries_of(turn_input: &TurnInput, target: Target) -> Vec<Entry<'static>> {
+    let entries = turn_input.ledger.iter().flat_map(Ledger::entries);
+    entries.filter(|entry| entry.target == target).collect()
 }
 
 /// Tells the user what there is to know.

@@ -140,9 +140,9 @@ fn fill_in_compactions(events: &mut [ThreadEvent], thread: &Thread<'_>) {
         match event {
             ThreadEvent::Item(_) => after += 1,
             ThreadEvent::Compacted { history, .. } if history.is_none() => {
-                let items: Vec<_> = thread.history().items().cloned().collect();
-                let left = items.len().saturating_sub(after);
-                *history = Some(items.into_iter().take(left).collect());
+                let entries = thread.history().entries();
+                let left = entries.len().saturating_sub(after);
+                *history = Some(entries[..left].to_vec());
                 // An earlier one of the same batch left what this one has replaced.
                 return;
             }

@@ -1,5 +1,8 @@
 //! The files of a project that the user does not trust: what lies in it is read, and no link of it leads
 //! out. Otherwise a project could have any file of the user's read to a model.
+//!
+//! A project is the repository around the working directory, or the directory alone. Documents are looked
+//! for above it too, since to Codex any `.git` marks a root; a link there may not leave its own directory.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -9,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
-use convoke_files::{Disk, Files, Head, Kind};
+use convoke_files::{Disk, Files, Head, Kind, git};
 
 use crate::diagnostics;
 use crate::redacted::{self, LONGEST_KEY};
@@ -34,25 +37,51 @@ struct Project {
     root: PathBuf,
     /// The same, as the working directory spells it.
     spelt: PathBuf,
+    /// The working directory as it is spelt, and its real path.
+    cwd: [PathBuf; 2],
+    home: Option<PathBuf>,
 }
 
 impl Project {
-    /// Tells whether a path is spelt as one of the project's, wherever it may lead.
-    fn names(&self, path: &Path) -> bool {
-        path.starts_with(&self.root) || path.starts_with(&self.spelt)
+    fn new(cwd: &Path, home: Option<&Path>) -> Self {
+        let real = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
+        Self {
+            root: root_of(&real, home),
+            spelt: root_of(cwd, home),
+            cwd: [cwd.to_owned(), real],
+            home: home.map(Path::to_owned),
+        }
+    }
+
+    /// Returns the real directory that a path may not lead out of, however it is spelt. What lies in the
+    /// home directory, above it or apart from the working directory is not the project's.
+    fn bounds(&self, path: &Path) -> Option<PathBuf> {
+        if path.starts_with(&self.root) || path.starts_with(&self.spelt) {
+            return Some(self.root.clone());
+        }
+        let shared = self.cwd.iter().flat_map(|cwd| cwd.ancestors());
+        let shared = shared.filter(|above| path.starts_with(above));
+        let shared = shared.max_by_key(|above| above.as_os_str().len())?;
+        let is_users = self.home.as_ref().is_some_and(|home| home.starts_with(shared));
+        if is_users || shared.parent().is_none() {
+            return None;
+        }
+        Some(shared.canonicalize().unwrap_or_else(|_| shared.to_owned()))
     }
 }
 
 impl ProjectFiles {
     /// Opens the project of a working directory: the repository that it lies in, or it alone.
-    pub fn open(cwd: &Path, trust: Trust, configuration: PathBuf, key: Option<Key>) -> Self {
+    pub fn open(
+        cwd: &Path,
+        home: Option<&Path>,
+        trust: Trust,
+        configuration: PathBuf,
+        key: Option<Key>,
+    ) -> Self {
         let confined_to = match trust {
             Trust::Trusted => None,
-            Trust::Untrusted => {
-                let real = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
-                let root = root_of(&real).to_owned();
-                Some(Project { root, spelt: root_of(cwd).to_owned() })
-            }
+            Trust::Untrusted => Some(Project::new(cwd, home)),
         };
         Self { confined_to, configuration, key, refused: RefCell::default() }
     }
@@ -73,9 +102,9 @@ impl ProjectFiles {
     fn inside(&self, path: &Path) -> io::Result<PathBuf> {
         let Some(project) = &self.confined_to else { return Ok(path.to_owned()) };
         let real = path.canonicalize()?;
-        // What is not spelt as the project's is the user's own.
-        let is_own = !project.names(path) || path.starts_with(&self.configuration);
-        if is_own || real.starts_with(&project.root) {
+        let is_own = path.starts_with(&self.configuration);
+        let bounds = if is_own { None } else { project.bounds(path) };
+        if bounds.is_none_or(|bounds| real.starts_with(bounds)) {
             return Ok(real);
         }
         self.refused.borrow_mut().insert(path.to_owned());
@@ -88,10 +117,9 @@ impl ProjectFiles {
     }
 }
 
-/// Returns the project's root.
-pub fn root_of(cwd: &Path) -> &Path {
-    let marked = |directory: &&Path| directory.join(".git").exists();
-    cwd.ancestors().find(marked).unwrap_or(cwd)
+/// Returns the root of the project that a directory belongs to: its repository, or it alone.
+pub fn root_of(cwd: &Path, home: Option<&Path>) -> PathBuf {
+    git::project_root(&Disk, cwd, home).unwrap_or_else(|| cwd.to_owned())
 }
 
 impl Files for ProjectFiles {
@@ -131,5 +159,78 @@ impl Files for ProjectFiles {
             Some(_) => self.inside(path),
             None => Disk.canonicalize(path),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use convoke_files::FileKind;
+
+    use super::*;
+
+    #[test]
+    fn a_git_above_that_is_not_the_projects_own_widens_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().canonicalize().unwrap();
+        let project = home.join("work/project");
+        fs::create_dir_all(&project).unwrap();
+        fs::write(home.join("work/secret"), "a secret").unwrap();
+        std::os::unix::fs::symlink("../secret", project.join("AGENTS.md")).unwrap();
+        let link = project.join("AGENTS.md");
+        let read = || {
+            let trust = Trust::Untrusted;
+            let files =
+                ProjectFiles::open(&project, Some(&home), trust, home.join(".convoke"), None);
+            let text = files.read_text(&link, FileKind::Instructions).ok();
+            (text, files.take_refused())
+        };
+        let is_refused = |why: &str| {
+            let (text, refused) = read();
+            assert_eq!(text, None, "{why}");
+            assert_eq!(refused.len(), 1, "{why}");
+            let path = link.display().to_string();
+            assert_eq!(refused[0].path.as_deref(), Some(&*path), "{why}");
+        };
+        fs::create_dir(home.join("work/.git")).unwrap();
+        is_refused("an empty .git");
+        fs::remove_dir(home.join("work/.git")).unwrap();
+        fs::write(home.join("work/.git"), "gitdir: nowhere").unwrap();
+        is_refused("a .git that leads nowhere");
+        fs::remove_file(home.join("work/.git")).unwrap();
+        fs::create_dir(home.join(".git")).unwrap();
+        fs::write(home.join(".git/HEAD"), "ref: refs/heads/main").unwrap();
+        is_refused("the home directory as a repository");
+        fs::create_dir(home.join("work/.git")).unwrap();
+        fs::write(home.join("work/.git/HEAD"), "ref: refs/heads/main").unwrap();
+        assert_eq!(read().0.as_deref(), Some("a secret"), "its own repository");
+    }
+
+    #[test]
+    fn a_link_above_the_project_leads_no_further_than_its_own_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().canonicalize().unwrap();
+        let unpacked = home.join("downloads/unpacked");
+        let cwd = unpacked.join("sub");
+        fs::create_dir_all(&cwd).unwrap();
+        fs::create_dir(unpacked.join(".git")).unwrap();
+        fs::write(home.join("secret"), "a secret").unwrap();
+        fs::write(unpacked.join("inside"), "inside").unwrap();
+        let link = |to: &str, at: PathBuf| std::os::unix::fs::symlink(to, at).unwrap();
+        link("../../secret", unpacked.join("AGENTS.md"));
+        link("inside", unpacked.join("inner.md"));
+        link("../..", unpacked.join(".agents"));
+        link("secret", home.join("AGENTS.md"));
+        let trust = Trust::Untrusted;
+        let files = ProjectFiles::open(&cwd, Some(&home), trust, home.join(".convoke"), None);
+        let read = |path: PathBuf| files.read_text(&path, FileKind::Instructions).ok();
+        assert_eq!(read(unpacked.join("AGENTS.md")), None);
+        assert_eq!(read(unpacked.join(".agents/secret")), None);
+        assert_eq!(files.take_refused().len(), 2);
+        assert_eq!(read(unpacked.join("inner.md")).as_deref(), Some("inside"));
+        // The user's own document in the home directory may lead anywhere.
+        assert_eq!(read(home.join("AGENTS.md")).as_deref(), Some("a secret"));
+        assert!(files.take_refused().is_empty());
     }
 }

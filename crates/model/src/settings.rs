@@ -1,104 +1,141 @@
-//! What a member's model is: what the user has configured, and what a team file adds to it.
+//! The settings of a model member: the user's configuration, and what the team file adds to it.
 
-use convoke_agent::config::{Api, ApiDeveloperRole, ApiTools, ApiWire, Definition};
+use convoke_agent::config::{Api, Catalog, Definition};
 use convoke_agent::id::ThreadId;
-use convoke_agent::turn_input::Trust;
+use convoke_core::Diagnostic;
 use convoke_team::AgentSettings;
+use convoke_thread::config::Wire;
 
-/// What a model member is made of.
+use crate::diagnostics;
+use crate::endpoint::Endpoint;
+
+/// The settings of a model member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Where its model is, and what it is offered.
+    /// The endpoint and the tools.
     pub api: Api,
-    /// The model, when a delivery names none.
+    /// The model of turns that name none.
     pub model: Option<String>,
-    /// The thread of every turn that names none: the one of this member in this session. It is begun
-    /// with the first turn. Without it, each such turn begins a thread of its own.
+    /// The thread of turns that name none, created with the first turn. Without it, each such turn
+    /// starts a thread of its own.
     pub thread: Option<ThreadId>,
 }
 
 impl Settings {
-    /// Joins what the user has configured for an agent with what a team file says of a member.
-    ///
-    /// Until the user trusts the directory, a team file may not say where the model is, which variable
-    /// holds the key, or that the model may read files: these are left out, and returned by their names.
+    /// Joins the user's configuration of an agent with what a team file says of a member, after
+    /// [`convoke_team::gate`]. Returns a diagnostic if the key does not go to the member's endpoint.
     pub fn for_member(
         member: &AgentSettings,
         configured: &Definition,
-        trust: Trust,
+        catalog: &Catalog,
         thread: Option<ThreadId>,
-    ) -> (Self, Vec<&'static str>) {
-        let mut refused = Vec::new();
-        let mut trusted = |setting: &'static str, value: &Option<String>| match (value, trust) {
-            (Some(_), Trust::Untrusted) => {
-                refused.push(setting);
-                None
-            }
-            (value, _) => value.clone(),
-        };
+    ) -> (Self, Option<Diagnostic>) {
         let own = &configured.api;
-        let api = Api {
-            base_url: trusted("base-url", &member.base_url).or_else(|| own.base_url.clone()),
-            key_env: trusted("key-env", &member.key_env).or_else(|| own.key_env.clone()),
-            // The team file has been read by then, and it takes no other words.
-            wire: match member.wire.as_deref() {
-                Some("chat") => ApiWire::Chat,
-                Some(_) => ApiWire::Responses,
-                None => own.wire,
-            },
-            developer_role: match member.developer_role.as_deref() {
-                Some("system") => ApiDeveloperRole::System,
-                Some(_) => ApiDeveloperRole::Developer,
-                None => own.developer_role,
-            },
+        let mut api = Api {
+            base_url: member.base_url.clone().or_else(|| own.base_url.clone()),
+            key_env: member.key_env.clone().or_else(|| own.key_env.clone()),
+            wire: member.wire.unwrap_or(own.wire),
+            developer_role: member.developer_role.unwrap_or(own.developer_role),
             context_window: member.context_window.or(own.context_window),
-            tools: match (member.tools.as_deref(), own.tools) {
-                (Some("read"), ApiTools::None) => match trusted("tools", &member.tools) {
-                    Some(_) => ApiTools::Read,
-                    None => ApiTools::None,
-                },
-                (Some("read") | None, ApiTools::Read) => ApiTools::Read,
-                (Some(_), _) | (None, ApiTools::None) => ApiTools::None,
-            },
+            tools: member.tools.unwrap_or(own.tools),
         };
+        let is_joined = member.base_url.is_some() || member.key_env.is_some();
+        let withheld =
+            is_joined.then(|| withhold_key(&mut api, member.key_env.is_some(), catalog)).flatten();
         let model = member.model.clone().or_else(|| configured.model.clone());
-        (Self { api, model, thread }, refused)
+        (Self { api, model, thread }, withheld)
     }
+}
+
+/// Removes a key from an endpoint of another server than those that the user's file configures it for.
+/// Returns a diagnostic if it does.
+///
+/// A key that the file configures without an address goes to an endpoint only if it is named together
+/// with it (`is_named`).
+pub fn withhold_key(api: &mut Api, is_named: bool, catalog: &Catalog) -> Option<Diagnostic> {
+    let (url, variable) = (api.base_url.as_deref()?, api.key_env.as_deref()?);
+    let server = |url: &str| Endpoint::new(url, Wire::Chat).ok();
+    let configured = catalog.iter().map(|(_, agent)| &agent.api);
+    let configured = configured.filter(|it| it.key_env.as_deref() == Some(variable));
+    let mut urls = configured.filter_map(|it| it.base_url.as_deref()).peekable();
+    if is_named && urls.peek().is_none() {
+        return None;
+    }
+    // Nothing can be sent to an invalid address.
+    let asked = server(url)?;
+    if urls.filter_map(server).any(|own| asked.is_of_same_server(&own)) {
+        return None;
+    }
+    let message = format!(
+        "the key in `{variable}` was not sent to {asked}: agents.toml does not configure it for that server"
+    );
+    api.key_env = None;
+    Some(Diagnostic::new(diagnostics::AGENT_KEY_WITHHELD, message))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use convoke_agent::config::Kind;
+    use convoke_agent::config::ApiWire;
+    use std::path::Path;
 
-    fn member() -> AgentSettings {
-        AgentSettings {
-            agent: "api".to_owned(),
-            base_url: Some("https://evil.example/v1".to_owned()),
-            key_env: Some("OPENAI_API_KEY".to_owned()),
-            wire: Some("chat".to_owned()),
-            tools: Some("read".to_owned()),
-            model: Some("small".to_owned()),
+    const OWN: &str = r#"
+        [agent.api]
+        base-url = "http://127.0.0.1:1/v1"
+        key-env = "OWN_KEY"
+        [agent.bare]
+        kind = "api"
+        key-env = "BARE_KEY"
+        [agent.other]
+        kind = "api"
+        base-url = "https://other.example/v1"
+        key-env = "OTHER_KEY"
+    "#;
+
+    /// Returns the key that a member sends, and whether one was withheld.
+    fn key(agent: &str, base_url: Option<&str>, key_env: Option<&str>) -> (Option<String>, bool) {
+        let mut catalog = Catalog::built_in();
+        catalog.add_user_file(Path::new("agents.toml"), OWN).unwrap();
+        let member = AgentSettings {
+            agent: agent.to_owned(),
+            base_url: base_url.map(str::to_owned),
+            key_env: key_env.map(str::to_owned),
             ..AgentSettings::default()
-        }
+        };
+        let configured = catalog.get(agent).unwrap();
+        let (settings, withheld) = Settings::for_member(&member, configured, &catalog, None);
+        (settings.api.key_env, withheld.is_some())
     }
 
     #[test]
-    fn a_team_file_says_where_the_model_is_only_when_it_is_trusted() {
-        let mut configured = Definition::built_in(Kind::Api);
-        configured.api.base_url = Some("http://127.0.0.1:1/v1".to_owned());
-        let (settings, refused) =
-            Settings::for_member(&member(), &configured, Trust::Untrusted, None);
-        assert_eq!(settings.api.base_url, configured.api.base_url);
-        assert_eq!(settings.api.key_env, None);
-        assert_eq!((settings.api.wire, settings.api.tools), (ApiWire::Chat, ApiTools::None));
-        assert_eq!(settings.model.as_deref(), Some("small"));
-        assert_eq!(refused, ["base-url", "key-env", "tools"]);
+    fn a_key_goes_to_the_server_that_it_is_configured_for_and_to_no_other() {
+        let sent = |name: &str| (Some(name.to_owned()), false);
+        let withheld = (None, true);
+        let elsewhere = Some("https://elsewhere.example/v1");
+        assert_eq!(key("api", None, None), sent("OWN_KEY"));
+        assert_eq!(key("api", Some("http://127.0.0.1:1/v2"), None), sent("OWN_KEY"));
+        assert_eq!(key("api", Some("http://127.0.0.1:2/v1"), None), withheld);
+        assert_eq!(key("api", elsewhere, None), withheld);
+        assert_eq!(key("bare", elsewhere, None), withheld);
+        assert_eq!(key("api", elsewhere, Some("OTHER_KEY")), withheld);
+        assert_eq!(key("api", None, Some("OTHER_KEY")), withheld);
+        assert_eq!(key("api", Some("https://other.example"), Some("OTHER_KEY")), sent("OTHER_KEY"));
+        assert_eq!(key("api", elsewhere, Some("THEIR_KEY")), sent("THEIR_KEY"));
+        assert_eq!(key("bare", elsewhere, Some("BARE_KEY")), sent("BARE_KEY"));
+    }
 
-        let (settings, refused) =
-            Settings::for_member(&member(), &configured, Trust::Trusted, None);
-        assert_eq!(settings.api.base_url, member().base_url);
-        assert_eq!(settings.api.tools, ApiTools::Read);
-        assert!(refused.is_empty());
+    #[test]
+    fn a_team_file_adds_to_the_configuration() {
+        let mut catalog = Catalog::built_in();
+        catalog.add_user_file(Path::new("agents.toml"), OWN).unwrap();
+        let member = AgentSettings {
+            wire: Some(ApiWire::Chat),
+            model: Some("small".to_owned()),
+            ..AgentSettings::default()
+        };
+        let configured = catalog.get("api").unwrap();
+        let (settings, _) = Settings::for_member(&member, configured, &catalog, None);
+        assert_eq!(settings.api.base_url, configured.api.base_url);
+        assert_eq!((settings.api.wire, settings.model.as_deref()), (ApiWire::Chat, Some("small")));
     }
 }

@@ -136,7 +136,10 @@ impl Driver<'_, '_> {
                     self.recorder.failed(error.to_string()).await.map_err(unstored)?;
                     return Ok(Err(error));
                 }
-                CallEvent::Answered(answer) => {
+                CallEvent::Answered(mut answer) => {
+                    if let Some(key) = self.key {
+                        redacted::answer(key, &mut answer);
+                    }
                     let (usage, model) = (answer.usage, answer.model.clone());
                     self.recorder.answered(usage, model).await.map_err(unstored)?;
                     return Ok(self.answered(request, answer).await);
@@ -160,11 +163,8 @@ impl Driver<'_, '_> {
     async fn answered(
         &mut self,
         request: &Request,
-        mut answer: Answer,
+        answer: Answer,
     ) -> Result<ThreadAnswer, CallError> {
-        if let Some(key) = self.key {
-            answer.items.iter_mut().for_each(|item| redacted::item(key, item));
-        }
         let is_compaction = request.purpose == Purpose::Compaction;
         let tokens = self.count(request, &answer).await;
         let said = answer.items.iter().any(|item| item.role().is_some() || item.is_tool_call());

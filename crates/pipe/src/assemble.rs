@@ -13,13 +13,18 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::answer::Answer;
-use crate::lines::{Line, lines};
+use crate::lines::{Line, TooLong, lines};
 
-/// Answers every line, each as soon as it was read, and returns the codes that were reported.
-pub fn assemble_lines(input: impl BufRead, mut output: impl Write) -> io::Result<BTreeSet<Code>> {
+/// Answers every line, each as soon as it was read, and returns the codes that were reported. A line of
+/// more than `max_line_bytes` is answered with an error.
+pub fn assemble_lines(
+    input: impl BufRead,
+    mut output: impl Write,
+    max_line_bytes: u64,
+) -> io::Result<BTreeSet<Code>> {
     let assemblers = Assemblers::default();
     let mut reported = BTreeSet::new();
-    for line in lines(input) {
+    for line in lines(input, max_line_bytes) {
         answer(&assemblers, &line?, &mut output, &mut reported)?;
         output.write_all(b"\n")?;
         output.flush()?;
@@ -75,7 +80,8 @@ fn answer(
     reported: &mut BTreeSet<Code>,
 ) -> io::Result<()> {
     let refuse = |output, name, error| write_json(output, &Refusal { name, error });
-    let mut object = match read_object(&line.bytes) {
+    let object = line.bytes.as_deref().map_err(TooLong::to_string).and_then(read_object);
+    let mut object = match object {
         Ok(object) => object,
         Err(why) => return refuse(output, None, Error::invalid(line.number, why)),
     };
@@ -125,9 +131,21 @@ mod tests {
 
     fn answers(input: &str) -> Vec<Value> {
         let mut output = Vec::new();
-        assemble_lines(input.as_bytes(), &mut output).unwrap();
+        assemble_lines(input.as_bytes(), &mut output, 1000).unwrap();
         let lines = std::str::from_utf8(&output).unwrap().lines();
         lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_line_over_the_limit_is_answered_with_an_error_and_the_next_is_read() {
+        let long = format!("{{\"agent\":\"{}\"}}", "x".repeat(2000));
+        let good = r#"{"name":"b","agent":"codex","input":{"currentMessage":"Hi"}}"#;
+        let answers = answers(&format!("{long}\n{good}\n"));
+        assert_eq!(answers[0]["error"]["code"], "input.invalid");
+        assert_eq!(answers[0]["error"]["line"], 1);
+        let message = answers[0]["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with("the line has 2012 bytes, and the limit is 1000"), "{message}");
+        assert_eq!(answers[1]["prompt"], "[MESSAGE]\nHi");
     }
 
     #[test]

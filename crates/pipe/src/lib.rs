@@ -7,3 +7,5 @@ mod answer;
 pub mod assemble;
 mod lines;
 pub mod rpc;
+
+pub use lines::DEFAULT_LINE_BYTES;

@@ -1,27 +1,117 @@
 //! Lines of a stream, as bytes: what is not UTF-8 is for the caller to refuse.
 
-use std::io::{self, BufRead};
+use std::fmt;
+use std::io::{self, BufRead, Read};
+
+/// The most bytes of a line, unless the caller says otherwise.
+pub const DEFAULT_LINE_BYTES: u64 = 64 << 20;
 
 /// One line and its 1-based number.
 pub(crate) struct Line {
     pub(crate) number: u64,
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Result<Vec<u8>, TooLong>,
 }
 
-/// Reads the lines that are not blank.
-pub(crate) fn lines(mut input: impl BufRead) -> impl Iterator<Item = io::Result<Line>> {
+/// A line with more bytes than it may have, which was passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooLong {
+    pub(crate) size: u64,
+    pub(crate) limit: u64,
+}
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { size, limit } = self;
+        write!(f, "the line has {size} bytes, and the limit is {limit} bytes; see --max-line-bytes")
+    }
+}
+
+/// Reads the lines that are not blank. Of a line with more than `limit` bytes, its line break aside, no
+/// more than that is kept.
+pub(crate) fn lines(mut input: impl BufRead, limit: u64) -> impl Iterator<Item = io::Result<Line>> {
     let mut number = 0;
     std::iter::from_fn(move || {
         loop {
             let mut bytes = Vec::new();
-            match input.read_until(b'\n', &mut bytes) {
+            // One byte more, for the line break.
+            match (&mut input).take(limit.saturating_add(1)).read_until(b'\n', &mut bytes) {
                 Err(error) => return Some(Err(error)),
                 Ok(0) => return None,
                 Ok(_) => number += 1,
             }
+            if bytes.len() as u64 > limit && bytes.last() != Some(&b'\n') {
+                let read = bytes.len() as u64;
+                drop(bytes);
+                let size = skip_line(&mut input).map(|rest| read + rest);
+                let line = |size| Line { number, bytes: Err(TooLong { size, limit }) };
+                return Some(size.map(line));
+            }
             if !bytes.trim_ascii().is_empty() {
-                return Some(Ok(Line { number, bytes }));
+                return Some(Ok(Line { number, bytes: Ok(bytes) }));
             }
         }
     })
+}
+
+/// Passes over the rest of a line and returns how many bytes it has, its line break aside.
+fn skip_line(input: &mut impl BufRead) -> io::Result<u64> {
+    let mut skipped = 0;
+    loop {
+        let buffer = input.fill_buf()?;
+        if buffer.is_empty() {
+            return Ok(skipped);
+        }
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let used = end.map_or(buffer.len(), |end| end + 1);
+        skipped += end.unwrap_or(buffer.len()) as u64;
+        input.consume(used);
+        if end.is_some() {
+            return Ok(skipped);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers of the lines, each with its bytes or the size that was too much.
+    fn read(text: &[u8], limit: u64) -> Vec<(u64, Result<Vec<u8>, u64>)> {
+        // A small buffer, so that lines lie in several.
+        let lines = lines(io::BufReader::with_capacity(3, text), limit);
+        let lines = lines.map(|line| line.unwrap());
+        lines.map(|line| (line.number, line.bytes.map_err(|over| over.size))).collect()
+    }
+
+    #[test]
+    fn a_line_over_the_limit_is_passed_over_and_the_next_is_read() {
+        let found = read(b"12345\n\n123456\nab\n1234567", 5);
+        let expected =
+            [(1, Ok(b"12345\n".to_vec())), (3, Err(6)), (4, Ok(b"ab\n".to_vec())), (5, Err(7))];
+        assert_eq!(found, expected);
+        assert_eq!(read(b"12345", 5), [(1, Ok(b"12345".to_vec()))]);
+    }
+
+    /// A line without an end, that counts how much of it is asked for.
+    struct Endless {
+        left: u64,
+    }
+
+    impl Read for Endless {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let size = buffer.len().min(usize::try_from(self.left).unwrap());
+            buffer[..size].fill(b'x');
+            self.left -= size as u64;
+            Ok(size)
+        }
+    }
+
+    #[test]
+    fn no_more_than_the_limit_is_kept_of_a_line_of_any_length() {
+        let input = io::BufReader::new(Endless { left: 1 << 28 });
+        let mut found = lines(input, 1 << 10);
+        let line = found.next().unwrap().unwrap();
+        assert_eq!(line.bytes, Err(TooLong { size: 1 << 28, limit: 1 << 10 }));
+        assert!(found.next().is_none());
+    }
 }

@@ -50,6 +50,7 @@ fn read(unpacking: impl Read, limit: usize) -> Result<Bytes, EncodingError> {
     let mut bytes = Vec::new();
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     let broken = |error: io::Error| EncodingError::Broken(error.to_string());
+    #[expect(clippy::disallowed_methods, reason = "a limit is taken")]
     unpacking.take(most).read_to_end(&mut bytes).map_err(broken)?;
     if bytes.len() > limit {
         return Err(EncodingError::TooLarge(limit));

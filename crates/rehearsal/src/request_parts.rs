@@ -1,8 +1,12 @@
-//! The anatomy of a request: the parts that a model reads, each with its place, and the envelope
-//! around them. This is the one description of where a wire format keeps what.
+//! The parts of a request that a model reads, each with its place in the body, and the envelope around
+//! them. This is the one description of where a wire format keeps what.
+
+use std::collections::HashMap;
+use std::ops::Range;
 
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::wire::Wire;
 
@@ -28,6 +32,8 @@ pub struct Part {
     pub title: String,
     /// Its text, decoded; of what is no text, its JSON.
     pub text: String,
+    /// Its bytes in the body: the content of a JSON string without its quotes, or a JSON value.
+    pub range: Range<usize>,
 }
 
 /// What a part of a request is.
@@ -45,109 +51,161 @@ pub enum PartKind {
 impl RequestParts {
     /// Takes a request apart.
     pub fn of(wire: Wire, body: &[u8]) -> Result<Self, serde_json::Error> {
-        let value: Value = serde_json::from_slice(body)?;
+        let root: &RawValue = serde_json::from_slice(body)?;
+        // The parts of a value that is not well formed would be missing without a word.
+        serde_json::from_str::<Value>(root.get())?;
+        let start = root.get().as_ptr() as usize - body.as_ptr() as usize;
+        let root = Node { json: root.get(), at: start };
         let mut parts = Parts::default();
         match wire {
-            Wire::Responses => responses(&value, &mut parts),
-            Wire::Chat => chat(&value, &mut parts),
-            Wire::Messages => messages(&value, &mut parts),
-            Wire::Gemini => gemini(&value, &mut parts),
+            Wire::Responses => responses(root, &mut parts),
+            Wire::Chat => chat(root, &mut parts),
+            Wire::Messages => messages(root, &mut parts),
+            Wire::Gemini => gemini(root, &mut parts),
         }
         Ok(Self { parts: parts.0, body_bytes: body.len() as u64 })
     }
 
     /// Returns the bytes of the body that no part accounts for: settings, and the JSON itself.
     pub fn envelope_bytes(&self) -> u64 {
-        let parts = self.parts.iter().map(|part| part.text.len() as u64);
-        self.body_bytes.saturating_sub(parts.sum())
+        let parts = self.parts.iter().map(|part| part.range.len() as u64);
+        self.body_bytes - parts.sum::<u64>()
     }
 }
 
-fn responses(body: &Value, parts: &mut Parts) {
-    parts.text(PartKind::System, "instructions", None, &body["instructions"]);
-    if body["input"].is_string() {
-        parts.text(PartKind::Message, "input", Some("user"), &body["input"]);
+/// A JSON value at its place in a body.
+#[derive(Debug, Clone, Copy)]
+struct Node<'b> {
+    json: &'b str,
+    at: usize,
+}
+
+impl<'b> Node<'b> {
+    /// What is absent.
+    const NOTHING: Node<'static> = Node { json: "null", at: 0 };
+
+    fn inner(self, raw: &'b RawValue) -> Self {
+        let json = raw.get();
+        Self { json, at: self.at + (json.as_ptr() as usize - self.json.as_ptr() as usize) }
     }
-    for (index, item) in items(&body["input"]) {
+
+    /// Returns a field of an object; of anything else, nothing.
+    fn field(self, key: &str) -> Self {
+        let fields: HashMap<String, &'b RawValue> =
+            serde_json::from_str(self.json).unwrap_or_default();
+        fields.get(key).map_or(Self::NOTHING, |raw| self.inner(raw))
+    }
+
+    /// Returns the elements of a list with their numbers; of anything else, none.
+    fn items(self) -> impl Iterator<Item = (usize, Self)> {
+        let items: Vec<&'b RawValue> = serde_json::from_str(self.json).unwrap_or_default();
+        items.into_iter().map(move |raw| self.inner(raw)).enumerate()
+    }
+
+    fn text(self) -> Option<String> {
+        serde_json::from_str(self.json).ok()
+    }
+
+    fn is_list(self) -> bool {
+        self.json.starts_with('[')
+    }
+
+    fn is_text(self) -> bool {
+        self.json.starts_with('"')
+    }
+
+    fn range(self) -> Range<usize> {
+        let quote = usize::from(self.is_text());
+        self.at + quote..self.at + self.json.len() - quote
+    }
+}
+
+fn responses(body: Node<'_>, parts: &mut Parts) {
+    parts.text(PartKind::System, "instructions", None, body.field("instructions"));
+    let input = body.field("input");
+    if input.is_text() {
+        parts.text(PartKind::Message, "input", Some("user"), input);
+    }
+    for (index, item) in input.items() {
         let place = format!("input[{index}]");
-        let role = item["role"].as_str();
-        match item["type"].as_str() {
+        let (role, content) = (item.field("role").text(), item.field("content"));
+        match item.field("type").text().as_deref() {
             // Newer versions of Codex hand in their tools as an item of the conversation.
-            Some("additional_tools") => parts.tools(&format!("{place}.tools"), &item["tools"]),
-            _ if item["content"].is_array() => {
-                for (index, content) in items(&item["content"]) {
-                    parts.content(&format!("{place}.content[{index}]"), role, content);
+            Some("additional_tools") => {
+                parts.tools(&format!("{place}.tools"), item.field("tools"));
+            }
+            _ if content.is_list() => {
+                for (index, content) in content.items() {
+                    let place = format!("{place}.content[{index}]");
+                    parts.content(&place, role.as_deref(), content);
                 }
             }
-            _ => parts.content(&place, role, item),
+            _ => parts.content(&place, role.as_deref(), item),
         }
     }
-    parts.tools("tools", &body["tools"]);
+    parts.tools("tools", body.field("tools"));
 }
 
-fn chat(body: &Value, parts: &mut Parts) {
-    for (index, message) in items(&body["messages"]) {
+fn chat(body: Node<'_>, parts: &mut Parts) {
+    for (index, message) in body.field("messages").items() {
         let place = format!("messages[{index}]");
-        let role = message["role"].as_str();
-        if message["content"].is_string() {
-            parts.content(&format!("{place}.content"), role, &message["content"]);
+        let (role, content) = (message.field("role").text(), message.field("content"));
+        if content.is_text() {
+            parts.content(&format!("{place}.content"), role.as_deref(), content);
         }
-        for (index, content) in items(&message["content"]) {
-            parts.content(&format!("{place}.content[{index}]"), role, content);
+        for (index, content) in content.items() {
+            parts.content(&format!("{place}.content[{index}]"), role.as_deref(), content);
         }
-        for (index, call) in items(&message["tool_calls"]) {
-            parts.content(&format!("{place}.tool_calls[{index}]"), role, call);
+        for (index, call) in message.field("tool_calls").items() {
+            parts.content(&format!("{place}.tool_calls[{index}]"), role.as_deref(), call);
         }
     }
-    parts.tools("tools", &body["tools"]);
+    parts.tools("tools", body.field("tools"));
 }
 
-fn messages(body: &Value, parts: &mut Parts) {
-    parts.text(PartKind::System, "system", None, &body["system"]);
-    for (index, block) in items(&body["system"]) {
-        let place = format!("system[{index}]");
-        parts.text(PartKind::System, &place, None, &block["text"]);
+fn messages(body: Node<'_>, parts: &mut Parts) {
+    let system = body.field("system");
+    parts.text(PartKind::System, "system", None, system);
+    for (index, block) in system.items() {
+        parts.text(PartKind::System, &format!("system[{index}]"), None, block.field("text"));
     }
-    for (index, message) in items(&body["messages"]) {
+    for (index, message) in body.field("messages").items() {
         let place = format!("messages[{index}].content");
-        let role = message["role"].as_str();
-        if message["content"].is_string() {
-            parts.content(&place, role, &message["content"]);
+        let (role, content) = (message.field("role").text(), message.field("content"));
+        if content.is_text() {
+            parts.content(&place, role.as_deref(), content);
         }
-        for (index, block) in items(&message["content"]) {
-            parts.content(&format!("{place}[{index}]"), role, block);
+        for (index, block) in content.items() {
+            parts.content(&format!("{place}[{index}]"), role.as_deref(), block);
         }
     }
-    parts.tools("tools", &body["tools"]);
+    parts.tools("tools", body.field("tools"));
 }
 
-fn gemini(body: &Value, parts: &mut Parts) {
-    let system = match &body["systemInstruction"] {
-        Value::Null => &body["system_instruction"],
+fn gemini(body: Node<'_>, parts: &mut Parts) {
+    let system = match body.field("systemInstruction") {
+        Node { json: "null", .. } => body.field("system_instruction"),
         system => system,
     };
-    for (index, part) in items(&system["parts"]) {
+    for (index, part) in system.field("parts").items() {
         let place = format!("systemInstruction.parts[{index}]");
-        parts.text(PartKind::System, &place, None, &part["text"]);
+        parts.text(PartKind::System, &place, None, part.field("text"));
     }
-    for (index, content) in items(&body["contents"]) {
-        let role = content["role"].as_str();
-        for (part_index, part) in items(&content["parts"]) {
-            parts.content(&format!("contents[{index}].parts[{part_index}]"), role, part);
+    for (index, content) in body.field("contents").items() {
+        let role = content.field("role").text();
+        for (part_index, part) in content.field("parts").items() {
+            let place = format!("contents[{index}].parts[{part_index}]");
+            parts.content(&place, role.as_deref(), part);
         }
     }
-    for (index, tools) in items(&body["tools"]) {
-        let place = format!("tools[{index}].functionDeclarations");
-        if tools["functionDeclarations"].is_array() {
-            parts.tools(&place, &tools["functionDeclarations"]);
+    for (index, tools) in body.field("tools").items() {
+        let declared = tools.field("functionDeclarations");
+        if declared.is_list() {
+            parts.tools(&format!("tools[{index}].functionDeclarations"), declared);
         } else {
             parts.tool(format!("tools[{index}]"), tools);
         }
     }
-}
-
-fn items(value: &Value) -> impl Iterator<Item = (usize, &Value)> {
-    value.as_array().into_iter().flatten().enumerate()
 }
 
 #[derive(Default)]
@@ -155,48 +213,51 @@ struct Parts(Vec<Part>);
 
 impl Parts {
     /// Adds a text; what is absent, empty or no text is no part.
-    fn text(&mut self, kind: PartKind, place: &str, role: Option<&str>, text: &Value) {
-        if let Some(text) = text.as_str().filter(|text| !text.is_empty()) {
+    fn text(&mut self, kind: PartKind, place: &str, role: Option<&str>, node: Node<'_>) {
+        if let Some(text) = node.text().filter(|text| !text.is_empty()) {
             self.0.push(Part {
                 kind,
                 place: place.to_owned(),
                 role: role.map(str::to_owned),
-                title: beginning(text),
-                text: text.to_owned(),
+                title: beginning(&text),
+                text,
+                range: node.range(),
             });
         }
     }
 
     /// Adds a piece of the conversation: a text, or something else by its JSON.
-    fn content(&mut self, place: &str, role: Option<&str>, content: &Value) {
+    fn content(&mut self, place: &str, role: Option<&str>, content: Node<'_>) {
         let kind = match role {
             Some("system" | "developer") => PartKind::System,
             _ => PartKind::Message,
         };
-        let text = if content.is_string() { content } else { &content["text"] };
-        if text.is_string() {
+        let text = if content.is_text() { content } else { content.field("text") };
+        if text.is_text() {
             return self.text(kind, place, role, text);
         }
         self.0.push(Part {
             kind,
             place: place.to_owned(),
             role: role.map(str::to_owned),
-            title: content["type"].as_str().unwrap_or("data").to_owned(),
-            text: content.to_string(),
+            title: content.field("type").text().unwrap_or_else(|| "data".to_owned()),
+            text: compact(content).to_string(),
+            range: content.range(),
         });
     }
 
-    fn tools(&mut self, place: &str, tools: &Value) {
-        for (index, tool) in items(tools) {
+    fn tools(&mut self, place: &str, tools: Node<'_>) {
+        for (index, tool) in tools.items() {
             self.tool(format!("{place}[{index}]"), tool);
         }
     }
 
     /// Adds a tool, or the tools of a namespace under its name.
-    fn tool(&mut self, place: String, tool: &Value) {
+    fn tool(&mut self, place: String, node: Node<'_>) {
+        let tool = compact(node);
         if tool["tools"].is_array() {
             let from = self.0.len();
-            self.tools(&format!("{place}.tools"), &tool["tools"]);
+            self.tools(&format!("{place}.tools"), node.field("tools"));
             let space = tool["name"].as_str().unwrap_or_default();
             for part in &mut self.0[from..] {
                 part.title = format!("{space}.{}", part.title);
@@ -213,8 +274,14 @@ impl Parts {
             role: None,
             title: title.unwrap_or("tool").to_owned(),
             text: tool.to_string(),
+            range: node.range(),
         });
     }
+}
+
+/// Returns a value without the white space of its JSON.
+fn compact(node: Node<'_>) -> Value {
+    serde_json::from_str(node.json).unwrap_or_default()
 }
 
 /// Returns how a text begins: its opening tag, or its first line, at most 60 characters of it.
@@ -238,11 +305,14 @@ mod tests {
     fn shown(wire: Wire, body: &Value) -> String {
         let body = body.to_string();
         let request_parts = RequestParts::of(wire, body.as_bytes()).unwrap();
-        let texts = request_parts.parts.iter().map(|part| part.text.len());
         let envelope = request_parts.envelope_bytes();
-        assert_eq!(texts.sum::<usize>() as u64 + envelope, body.len() as u64);
         let parts = request_parts.parts.iter().map(|part| {
-            let Part { kind, place, role, title, text } = part;
+            let Part { kind, place, role, title, text, range } = part;
+            let raw = &body[range.clone()];
+            let is_value = || serde_json::from_str::<Value>(raw).unwrap().to_string() == *text;
+            let is_text =
+                serde_json::from_str(&format!("\"{raw}\"")).is_ok_and(|it: String| it == *text);
+            assert!(is_text || is_value(), "{raw} is {text}");
             format!("{kind:?} {place} {} | {title} | {text}\n", role.as_deref().unwrap_or("-"))
         });
         format!("{}envelope {envelope}\n", parts.collect::<String>())

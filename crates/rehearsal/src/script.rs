@@ -16,6 +16,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use convoke_files::FileKind;
+use convoke_files::limit::read_named_text;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -56,7 +58,7 @@ impl Script {
 
     /// Reads a script from a file: JSON if its name ends in `.json`, else TOML.
     pub fn load(path: &Path) -> Result<Self, ScriptError> {
-        let text = std::fs::read_to_string(path)
+        let text = read_named_text(path, FileKind::Input)
             .map_err(|source| ScriptError::Unreadable { path: path.to_owned(), source })?;
         let read = if path.extension().is_some_and(|extension| extension == "json") {
             Self::from_json(&text)

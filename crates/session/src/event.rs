@@ -1,145 +1,158 @@
-//! Events: what an observer of a conversation sees, as it happens.
+//! Events of a conversation, for its observer.
 //!
-//! Their JSON form is what `convoke run --json` writes, one a line: `type` names the event, other fields
-//! are in camel case, and fields are only ever added.
+//! Their JSON form is the output of `convoke run --json`, one object a line: `type` names the event, all
+//! names are in camel case, and fields are only ever added.
 
 use convoke_agent::Verdict;
-use convoke_agent::usage::Usage;
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, MessageId};
-use serde::Serialize;
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
 
 use crate::content::ContentRef;
 use crate::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
-use crate::turn::TurnState;
+use crate::turn::{AttemptResult, TurnState};
 
-/// One thing that happened in a conversation.
+/// An event of a conversation.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SessionEvent {
+    /// The payload. Events are written and never read back, so that flattening is safe.
+    #[serde(flatten)]
+    pub kind: SessionEventKind,
+    /// The session.
+    pub session: SessionId,
+    /// The time of the event.
+    pub at: Millis,
+}
+
+/// The payload of an event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
-pub enum Event {
-    /// The session is held by this process.
+pub enum SessionEventKind {
+    /// This process opened the session.
     Opened {
-        /// The session.
-        session: SessionId,
-        /// How many messages it has.
+        /// The number of messages.
         messages: u64,
-        /// How many turns wait.
+        /// The number of queued turns.
         waiting: u64,
-        /// Turns that were under way when the last holder died; they are taken first.
+        /// Turns that were interrupted by a crash; they run first.
         interrupted: Vec<TurnId>,
     },
-    /// A message was stored: it is safe from now on.
+    /// A message was stored.
     Message {
-        /// Its id.
+        /// The id.
         id: MessageId,
-        /// Its place.
+        /// The number in the session.
         number: MessageNumber,
-        /// Who said it.
+        /// The author.
         from: MemberName,
-        /// Whom it calls; nobody is everyone.
+        /// The recipients; empty means everyone.
         to: Vec<MemberName>,
         /// The message that it answers.
         in_reply_to: Option<MessageId>,
-        /// What was said, without markers.
+        /// The text without markers.
         text: String,
-        /// When.
-        at: Millis,
     },
     /// The team task was set.
     Task {
         /// The task.
         task: String,
-        /// Who set it.
+        /// The member who set it.
         by: MemberName,
     },
-    /// A turn was called for and waits.
+    /// A turn was queued.
     TurnQueued {
         /// The turn.
         turn: TurnId,
-        /// Whose it is.
-        member: MemberName,
-        /// The message that called for it.
-        answers: MessageNumber,
-        /// How urgently.
-        intent: Intent,
-    },
-    /// A waiting turn was dropped by a message.
-    TurnDropped {
-        /// The turn.
-        turn: TurnId,
-        /// Whose it was.
-        member: MemberName,
-    },
-    /// What is sent was stored, and is being sent.
-    TurnStarted {
-        /// The turn.
-        turn: TurnId,
-        /// Whose it is.
+        /// The member whose turn it is.
         member: MemberName,
         /// The message that it answers.
         answers: MessageNumber,
-        /// Which attempt it is.
+        /// The priority.
+        intent: Intent,
+    },
+    /// A queued turn was dropped by a message.
+    TurnDropped {
+        /// The turn.
+        turn: TurnId,
+        /// The member whose turn it was.
+        member: MemberName,
+    },
+    /// An attempt was stored and is being sent.
+    TurnStarted {
+        /// The turn.
+        turn: TurnId,
+        /// The member whose turn it is.
+        member: MemberName,
+        /// The message that it answers.
+        answers: MessageNumber,
+        /// The number of the attempt, from 1.
         attempt: u32,
         /// The prompt.
         prompt: ContentRef,
-        /// The system text, when it travels apart.
+        /// The system text; `None` if it is part of the prompt.
         system: Option<ContentRef>,
         /// The estimated tokens of both.
         tokens_estimate: u64,
-        /// How many context messages the prompt has to choose from.
+        /// The number of context messages before the budget is applied.
         context: usize,
     },
-    /// The agent did something.
+    /// An event of the agent, without secrets.
     Agent {
         /// The turn.
         turn: TurnId,
-        /// Whose it is.
+        /// The member whose turn it is.
         member: MemberName,
-        /// What it did, without secrets.
+        /// The event.
         event: convoke_agent::event::Event<'static>,
     },
-    /// A turn came to its end, and everything about it is stored.
+    /// A turn ended and its result is stored.
     TurnEnded {
         /// The turn.
         turn: TurnId,
-        /// Whose it was.
+        /// The member whose turn it was.
         member: MemberName,
-        /// What became of it.
+        /// The state of the turn.
         state: TurnState,
-        /// How the agent's part ended.
-        outcome: Verdict,
-        /// The reply.
+        /// The reply; `None` if the turn did not complete.
         reply: Option<MessageId>,
-        /// The bytes of a reply that was not finished.
-        partial_bytes: u64,
-        /// The tokens, when the agent counted them.
-        usage: Option<Usage>,
-        /// The money, when the agent counted it.
-        cost_usd: Option<f64>,
-        /// How long it took.
+        /// The result of the attempt. Its JSON form is a part of its fields, beside those of the event.
+        #[serde(flatten, serialize_with = "result_fields")]
+        result: Box<AttemptResult>,
+        /// The duration of the attempt.
         elapsed_ms: u64,
     },
-    /// Something that a user should know.
+    /// A diagnostic.
     Diagnostic {
         /// The turn that it concerns.
         turn: Option<TurnId>,
-        /// What it is.
+        /// The diagnostic.
         diagnostic: Diagnostic,
     },
-    /// The conversation stopped; everything is saved.
+    /// The conversation stopped; everything is stored.
     Stopped(StopReason),
 }
 
-/// Why a conversation stopped. Each leaves it in a state from which it can go on.
+/// Writes the fields of a result that an event has.
+fn result_fields<S: Serializer>(result: &AttemptResult, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut fields = serializer.serialize_struct("AttemptResult", 4)?;
+    fields.serialize_field("outcome", &result.verdict)?;
+    fields.serialize_field("partialBytes", &result.partial.map_or(0, |partial| partial.bytes))?;
+    fields.serialize_field("usage", &result.usage)?;
+    fields.serialize_field("costUsd", &result.cost_usd)?;
+    fields.end()
+}
+
+/// The reason why a conversation stopped. It can continue after each of them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "reason", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum StopReason {
-    /// Nothing is queued: the person who asked gets the word.
+    /// No turn is queued; control returns to the person who asked.
     Idle {
         /// That person.
         person: MemberName,
     },
-    /// It is the turn of a person who was addressed.
+    /// The next turn is a person's.
     Addressed {
         /// That person.
         person: MemberName,
@@ -148,56 +161,56 @@ pub enum StopReason {
         /// The message that it answers.
         answers: MessageNumber,
     },
-    /// Turns were not done; the person is asked what to do. What waits is still queued.
+    /// Turns failed; the person decides how to continue. Other turns stay queued.
     TurnFailed {
         /// The person who asked for the first of them.
         person: MemberName,
         /// The turns.
         turns: Vec<FailedTurn>,
     },
-    /// A person cancelled the turn that was under way.
+    /// A person cancelled the running turn.
     Cancelled {
         /// The person who asked.
         person: MemberName,
     },
     /// A person left.
     Left,
-    /// There were as many turns as there may be without a person.
+    /// The limit of turns without a person was reached.
     TurnLimit {
         /// The person who asked.
         person: MemberName,
         /// The limit.
         limit: u64,
     },
-    /// A member said the same thing again and again.
+    /// A member repeated the same reply.
     Repetition {
         /// The person who asked.
         person: MemberName,
         /// The member.
         member: MemberName,
-        /// How often.
+        /// The number of repetitions.
         times: u32,
     },
-    /// More turns were called for than may wait.
+    /// The queue was full.
     QueueFull {
         /// The person who asked.
         person: MemberName,
         /// The limit.
         limit: u64,
-        /// How many were left out.
+        /// The number of turns that were not queued.
         left_out: u64,
     },
 }
 
-/// A turn that was not done.
+/// A turn that failed or was cancelled.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FailedTurn {
     /// The turn.
     pub turn: TurnId,
-    /// Whose it was.
+    /// The member whose turn it was.
     pub member: MemberName,
     /// The person who asked.
     pub asker: MemberName,
-    /// How it ended.
+    /// The verdict.
     pub outcome: Verdict,
 }

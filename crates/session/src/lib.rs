@@ -12,11 +12,11 @@ pub mod coordinator;
 pub mod diagnostics;
 pub mod diff;
 pub mod event;
+pub mod members;
 pub mod progress;
 pub mod prompt;
 pub mod replay;
 pub mod request;
-pub mod roster;
 pub mod routing;
 pub mod session;
 pub mod store;
@@ -30,10 +30,10 @@ pub use content::{Content, ContentHash, ContentRef};
 pub use coordinator::{
     Controls, Coordinator, CoordinatorError, MemberAgent, PersonMessage, TeamAgents,
 };
-pub use event::{Event, StopReason};
+pub use event::{SessionEvent, SessionEventKind, StopReason};
 pub use id::{AttemptRef, Head, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId};
-pub use roster::Roster;
+pub use members::TeamMembers;
 pub use session::{NewSession, NumberedMessage, Rehearsal, Session, State, Summary};
 pub use store::sqlite::SqliteStore;
 pub use store::{Commit, Store, StoreError};
-pub use turn::{Attempt, Ended, Turn, TurnState};
+pub use turn::{Attempt, AttemptResult, Turn, TurnState};

@@ -39,7 +39,7 @@ impl Rehearsal {
     pub const ALL: [Self; 2] = [Self::StandIn, Self::Cli];
 
     /// Returns it as one word.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::StandIn => "stand-in",
             Self::Cli => "cli",

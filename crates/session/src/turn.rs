@@ -1,56 +1,57 @@
-//! Turns: a member's chance to answer a message, and the attempts that were made of it.
+//! Turns and their attempts.
 
-use convoke_agent::Verdict;
 use convoke_agent::turn_input::ResumeHandle;
 use convoke_agent::usage::Usage;
+use convoke_agent::{TurnResult, Verdict};
+use convoke_core::Diagnostic;
 use convoke_core::marker::Intent;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::content::ContentRef;
+use crate::content::{Content, ContentRef};
 use crate::id::{MemberName, MessageNumber, Millis, TurnId};
 
-/// A member's chance to answer a message.
+/// One member's reply to one message, from the queue to its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Turn {
-    /// Its number.
+    /// The id.
     pub id: TurnId,
-    /// Whose turn it is.
+    /// The member whose turn it is.
     pub member: MemberName,
-    /// The message that called for it, which it answers.
+    /// The message that it answers.
     pub answers: MessageNumber,
-    /// How urgently it was called for.
+    /// The priority.
     pub intent: Intent,
-    /// The person at the beginning of the chain of messages that led here.
+    /// The person who wrote the first message of the chain that led to this turn.
     pub asker: MemberName,
-    /// How far it has come.
+    /// The state.
     pub state: TurnState,
-    /// The message that came of it.
+    /// The reply; `None` until the turn is done.
     pub reply: Option<MessageNumber>,
-    /// Why it ended without a reply, in words.
+    /// The reason why it ended without a reply.
     pub problem: Option<String>,
-    /// How often it was begun.
+    /// The number of attempts.
     pub attempts: u32,
-    /// When it was called for.
+    /// The time when it was queued.
     pub queued_at: Millis,
-    /// When it ended.
+    /// The time when it ended.
     pub ended_at: Option<Millis>,
 }
 
-/// How far a turn has come.
+/// The state of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TurnState {
-    /// It waits.
+    /// The turn has not started.
     Queued,
-    /// The member is at work.
+    /// The agent is running.
     Running,
-    /// There is a reply.
+    /// The turn has a reply.
     Done,
-    /// It failed or took too long; what there is of a reply is kept with the attempt.
+    /// The turn failed or timed out; a partial reply is stored with the attempt.
     Failed,
-    /// A person cancelled it, or a message dropped it from the queue.
+    /// A person cancelled the turn, or a message dropped it from the queue.
     Cancelled,
 }
 
@@ -59,8 +60,8 @@ impl TurnState {
     pub const ALL: [Self; 5] =
         [Self::Queued, Self::Running, Self::Done, Self::Failed, Self::Cancelled];
 
-    /// Returns the state as one word.
-    pub const fn word(self) -> &'static str {
+    /// Returns the name of the state.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
             Self::Running => "running",
@@ -70,61 +71,83 @@ impl TurnState {
         }
     }
 
-    /// Tells whether the turn still has to be taken.
+    /// Returns whether the turn is queued or running.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Queued | Self::Running)
     }
 }
 
-/// One time that a turn was begun: exactly what was sent, and what came back.
+/// One attempt at a turn: the exact prompt and its result.
 ///
-/// A turn has more than one attempt when Convoke was killed during the first, or when a person had a
-/// failed turn tried again.
+/// A turn has more than one attempt if Convoke was killed during the first, or if a person retried it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attempt {
     /// The turn.
     pub turn: TurnId,
-    /// Which attempt it is, from 1.
+    /// The number of the attempt, from 1.
     pub number: u32,
-    /// When it was begun.
+    /// The time when it started.
     pub began_at: Millis,
     /// The version of the engine that assembled the prompt.
     pub engine: String,
     /// The exact prompt.
     pub prompt: ContentRef,
-    /// The exact system text, when it travelled apart.
+    /// The exact system text; `None` if it is part of the prompt.
     pub system: Option<ContentRef>,
-    /// All that they were assembled from: [`crate::prompt::PromptInput`] as JSON.
+    /// The input of the assembly: [`crate::prompt::PromptInput`] as JSON.
     pub input: ContentRef,
     /// The ledger, as JSON.
     pub ledger: ContentRef,
-    /// What the assembly had to say, as a JSON list of diagnostics.
+    /// The diagnostics of the assembly, as a JSON list.
     pub diagnostics: Value,
-    /// What came back; nothing while the agent is at work.
-    pub ended: Option<Ended>,
+    /// The result; `None` while the agent is running.
+    pub ended: Option<AttemptResult>,
 }
 
-/// What came back from an attempt.
+/// The stored result of an attempt: a [`TurnResult`] with its texts as contents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Ended {
-    /// When.
+pub struct AttemptResult {
+    /// The time when the attempt ended.
     pub at: Millis,
-    /// How it ended.
+    /// The verdict.
     pub verdict: Verdict,
-    /// What there is of a reply that was not finished. A finished one is a message.
+    /// The reply, as far as it arrived, of an attempt that did not complete. A complete one is a message.
     pub partial: Option<ContentRef>,
-    /// The events, one JSON object a line, without the pieces that run ahead of whole texts.
+    /// The events, one JSON object a line, without deltas.
     pub events: Option<ContentRef>,
-    /// The tokens, when the agent counted them.
+    /// The tokens; `None` if the agent did not count them.
     pub usage: Option<Usage>,
-    /// The money, when the agent counted it, in US dollars.
+    /// The cost in US dollars; `None` if the agent did not report it.
     pub cost_usd: Option<f64>,
-    /// The model, when the agent named it.
+    /// The model; `None` if the agent did not name it.
     pub model: Option<String>,
-    /// What could resume the agent's own session.
+    /// The handle that resumes the agent's own session.
     pub resume: Option<ResumeHandle>,
-    /// What the agent had to say, as a JSON list of diagnostics.
+    /// The diagnostics of the agent, as a JSON list.
     pub diagnostics: Value,
+}
+
+impl AttemptResult {
+    /// Converts a result that ended at `at`, with its events; the texts are added to `contents`.
+    pub fn new(at: Millis, result: TurnResult, events: &str, contents: &mut Vec<Content>) -> Self {
+        let TurnResult { verdict, reply, usage, cost_usd, model, resume, diagnostics, .. } = result;
+        let mut store = |text: &str| {
+            let content = Some(text).filter(|text| !text.is_empty()).map(Content::new)?;
+            let reference = content.reference();
+            contents.push(content);
+            Some(reference)
+        };
+        let partial = if verdict == Verdict::Done { None } else { store(&reply) };
+        let events = store(events);
+        let diagnostics = diagnostics_json(&diagnostics);
+        Self { at, verdict, partial, events, usage, cost_usd, model, resume, diagnostics }
+    }
+}
+
+/// Returns diagnostics as a JSON list.
+pub(crate) fn diagnostics_json(diagnostics: &[Diagnostic]) -> Value {
+    // A diagnostic is strings and numbers: it cannot fail to be JSON.
+    serde_json::to_value(diagnostics).unwrap_or_default()
 }

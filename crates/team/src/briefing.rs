@@ -1,41 +1,40 @@
-//! The briefing: what each agent is told, in its system text, about its teammates and how to address
-//! them.
+//! The briefing: the part of an agent's system text about its teammates and how to address them.
 
 use std::fmt::Write as _;
 
 use crate::{Member, MemberKind, Team};
 
-/// What each agent is told about the others.
+/// The text about teammates in each agent's system text.
 ///
 /// `briefing = "…"` in the team file replaces the standard text; in it, `{name}` stands for the agent's
-/// own name and `{teammates}` for the list of the others. `briefing = false` switches it off.
+/// own name and `{teammates}` for the list of the others. `briefing = false` turns it off.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Briefing {
     /// The standard text.
     #[default]
     Standard,
-    /// A text of the team's own.
+    /// The team's own text.
     Own(String),
-    /// Nothing.
+    /// None.
     Off,
 }
 
-/// The standard text. It has no dates and no counts, so that it stays the same from turn to turn.
+/// The standard text. It has no dates and no counts, so that it is the same in every turn.
 const STANDARD: &str = "\
-You are {name}, one of several members of a team that talk to each other. The others are:
+You are {name}, a member of a team of people and agents. Your teammates are:
 {teammates}
 
-Your whole reply is one message to the team. Say who is to speak next by ending it with a line such as
+Your whole reply is one message to the team. To give a teammate the next turn, end it with a line such as
 [NEXT: NAME]
-Several names are separated by commas and speak in that order; `all` means everyone else. NAME!P1 lets \
-somebody speak before everyone who waits, NAME!P3 after them. Address only those listed above, and only \
-when you need something of them: without [NEXT: ...] those who wait go on, and then the person who asked \
-gets the word. [DROP: NAME] cancels the turns of somebody who waits, [TEAM_TASK: ...] restates what the \
-team works on. In code and quotations these marks are plain text. You see what others said as context; \
-what you are to answer stands last.";
+Separate several names with commas; they take turns in that order. `all` means everyone else. NAME!P1 puts \
+that member at the front of the queue, NAME!P3 at the back. Address only the teammates listed above, and \
+only when you need something from them: without [NEXT: ...] the queued turns continue, and then control \
+returns to the person who asked. [DROP: NAME] removes that member's queued turns; [TEAM_TASK: ...] \
+replaces the team task. Markers inside code or quotations have no effect. Earlier messages are given as \
+context; the message to answer comes last.";
 
 impl Team {
-    /// Returns what a member is told about the others; people are told nothing.
+    /// Returns the briefing for a member; people get none.
     pub fn briefing_for(&self, member: &Member) -> Option<String> {
         member.agent()?;
         let text = match &self.briefing {
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_told_who_the_others_are_and_how_to_address_them() {
+    fn the_briefing_lists_the_teammates_and_how_to_address_them() {
         let text = briefing("").unwrap();
         assert!(text.starts_with("You are max, "), "{text}");
         assert!(text.contains("\n- kailai, a person\n- {name}, an agent: Reviews.\n"), "{text}");
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_team_replaces_the_text_or_switches_it_off() {
+    fn a_team_replaces_the_text_or_turns_it_off() {
         let own = briefing("briefing = \"{name} {x} of: {teammates}\"").unwrap();
         assert_eq!(own, "max {x} of: - kailai, a person\n- {name}, an agent: Reviews.");
         assert_eq!(briefing("briefing = false"), None);

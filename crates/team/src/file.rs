@@ -1,5 +1,7 @@
-//! Reading the file.
+//! Reads a team file: every setting, and every error at once.
 
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::time::Duration;
 
 use convoke_core::context::DEFAULT_CONTEXT_WINDOW;
@@ -8,212 +10,405 @@ use convoke_core::variable::is_variable_name;
 use convoke_core::{DEFAULT_MAX_BYTES, Fencing};
 use toml::de::{DeTable, DeValue};
 
+use crate::check::{References, check_member};
+use crate::error::{Problem, TeamFileCode, TeamFileErrors, locate};
 use crate::member::{AgentSettings, Member, MemberKind};
 use crate::quantity::{bytes, duration};
-use crate::section::{Found, Section, whole_number};
+use crate::section::{Form, Place, Section, into_string, whole_number};
+use crate::syntax::syntax_problem;
 use crate::{Briefing, ContextSettings, Limits, Team};
 
-/// A team file that cannot be used: the line, and what is wrong there.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {problem}")]
-pub struct TeamFileError {
-    /// The 1-based line.
-    pub line: usize,
-    /// What is wrong, and what to do.
-    pub problem: String,
+/// A member as it was read, and where its settings stand.
+pub(crate) struct ReadMember {
+    pub(crate) member: Member,
+    pub(crate) places: BTreeMap<&'static str, Place>,
 }
 
-impl TeamFileError {
-    pub(crate) fn at(text: &str, offset: usize, problem: String) -> Self {
-        let before = &text[..text.floor_char_boundary(offset)];
-        Self { line: before.matches('\n').count() + 1, problem }
+/// Parses a team file. Without references, what the file refers to is not checked.
+pub(crate) fn parse(
+    text: &str,
+    references: Option<&dyn References>,
+) -> Result<Team, TeamFileErrors> {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    let mut problems = Vec::new();
+    let (team, members) = read_team(table.into_inner(), text, &mut problems);
+    if let Some(references) = references {
+        for member in &members {
+            check_member(member, references, &mut problems);
+        }
+    }
+    if !errors.is_empty() {
+        let syntax = errors.iter().map(|error| syntax_problem(text, error)).collect();
+        problems = beside_syntax(text, syntax, problems);
+    }
+    match locate(text, problems) {
+        Some(errors) => Err(errors),
+        None => Ok(Team { members: members.into_iter().map(|read| read.member).collect(), ..team }),
     }
 }
 
-pub(crate) fn parse(text: &str) -> Result<Team, TeamFileError> {
-    let table = DeTable::parse(text).map_err(|error| {
-        let offset = error.span().map_or(0, |span| span.start);
-        TeamFileError::at(text, offset, error.message().to_owned())
-    })?;
-    let mut top = Section::new(text, "", table.into_inner());
-    let team = Team {
-        name: top.string("name")?,
-        task: top.string("task")?,
-        briefing: read_briefing(&mut top)?,
-        context: read_context(&mut top)?,
-        limits: read_limits(&mut top)?,
-        members: read_members(&mut top, text)?,
-    };
-    top.finish()?;
-    Ok(team)
+/// Joins the syntax errors, one for each line, with the problems that are none of their consequences.
+fn beside_syntax(text: &str, syntax: Vec<Problem>, others: Vec<Problem>) -> Vec<Problem> {
+    let starts: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+    let line = |problem: &Problem| starts.partition_point(|&start| start <= problem.span.start);
+    let mut by_line = BTreeMap::new();
+    for problem in syntax {
+        by_line.entry(line(&problem)).or_insert(problem);
+    }
+    let mut kept: Vec<Problem> = others
+        .into_iter()
+        // A setting that is missing may stand in a line that could not be read.
+        .filter(|it| it.code != TeamFileCode::Missing && !by_line.contains_key(&line(it)))
+        .collect();
+    kept.extend(by_line.into_values());
+    kept
 }
 
-fn read_briefing(top: &mut Section<'_>) -> Result<Briefing, TeamFileError> {
-    let briefing = top.read("briefing", "a text, or false for none", |value| match value {
+fn read_team(
+    table: DeTable<'_>,
+    text: &str,
+    problems: &mut Vec<Problem>,
+) -> (Team, Vec<ReadMember>) {
+    let mut top = Section::new("", table);
+    let team = Team {
+        name: top.string("name", "name = \"auth review\""),
+        task: top.string("task", "task = \"Review the authentication module\""),
+        briefing: read_briefing(&mut top),
+        context: read_context(&mut top, problems),
+        limits: read_limits(&mut top, problems),
+        members: Vec::new(),
+    };
+    let (members, is_there) = read_members(&mut top, problems);
+    let count = problems.len();
+    top.finish(|key| in_another_table(key, &["name", "task", "briefing"]), problems);
+    let is_misspelt = problems[count..].iter().any(|problem| problem.fix.contains("[[member]]"));
+    if !is_there && !is_misspelt {
+        problems.push(Problem {
+            span: text.trim_end().len()..text.trim_end().len(),
+            code: TeamFileCode::Missing,
+            message: "a team needs at least one member".to_owned(),
+            fix: "add a `[[member]]` with a `name`, and `agent = \"claude\"` or `human = true`"
+                .to_owned(),
+        });
+    }
+    (team, members)
+}
+
+fn read_briefing(top: &mut Section<'_>) -> Briefing {
+    let form = Form {
+        types: &["string", "boolean"],
+        must_be: "a text, or false for none",
+        example: "briefing = false",
+    };
+    let briefing = top.read("briefing", &form, |value| match value {
         DeValue::String(text) => Some(Briefing::Own(text.into_owned())),
         DeValue::Boolean(true) => Some(Briefing::Standard),
         DeValue::Boolean(false) => Some(Briefing::Off),
         _ => None,
-    })?;
-    Ok(briefing.unwrap_or_default())
+    });
+    briefing.unwrap_or_default()
 }
 
-fn read_context(top: &mut Section<'_>) -> Result<ContextSettings, TeamFileError> {
-    let mut section = top.table("context")?;
+fn read_context(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> ContextSettings {
+    let mut section = top.table("context");
+    let visibility = Form {
+        types: &["string"],
+        must_be: "\"all\" or \"addressed\"",
+        example: "visibility = \"addressed\"",
+    };
+    let text = Form {
+        types: &["string"],
+        must_be: "\"preserve\" or \"compat\"",
+        example: "text = \"preserve\"",
+    };
     let settings = ContextSettings {
-        window: read_window(&mut section)?.unwrap_or(DEFAULT_CONTEXT_WINDOW),
-        max_bytes: read_max_bytes(&mut section)?.unwrap_or(DEFAULT_MAX_BYTES),
-        fencing: match section.boolean("fence")? {
+        window: read_window(&mut section).unwrap_or(DEFAULT_CONTEXT_WINDOW),
+        max_bytes: read_max_bytes(&mut section).unwrap_or(DEFAULT_MAX_BYTES),
+        fencing: match section.boolean("fence") {
             Some(true) => Fencing::Indented,
             Some(false) | None => Fencing::AsWritten,
         },
         visibility: section
-            .read("visibility", "\"all\" or \"addressed\"", |value| value.as_str()?.parse().ok())?
+            .read("visibility", &visibility, |value| value.as_str()?.parse().ok())
             .unwrap_or_default(),
-        text: section
-            .read("text", "\"preserve\" or \"compat\"", |value| value.as_str()?.parse().ok())?
-            .unwrap_or_default(),
+        text: section.read("text", &text, |value| value.as_str()?.parse().ok()).unwrap_or_default(),
     };
-    section.finish()?;
-    Ok(settings)
+    section.finish(|key| in_another_table(key, CONTEXT), problems);
+    settings
 }
 
-fn read_limits(top: &mut Section<'_>) -> Result<Limits, TeamFileError> {
-    let mut section = top.table("limits")?;
+fn read_limits(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> Limits {
+    let mut section = top.table("limits");
+    let timeout = Form {
+        types: &["string"],
+        must_be: "a time with a unit, from \"1s\" to \"720h\"",
+        example: "turn-timeout = \"30m\"",
+    };
     let limits = Limits {
-        turns: section.number("turns")?.unwrap_or(50),
+        turns: section.number("turns", "turns = 50").unwrap_or(50),
         turn_timeout: section
-            .read("turn-timeout", "a time such as \"30m\" or \"90s\"", |value| {
-                duration(value.as_str()?)
-            })?
+            .read("turn-timeout", &timeout, |value| {
+                duration(value.as_str()?).filter(|time| !time.is_zero())
+            })
             .unwrap_or(Duration::from_mins(30)),
-        queue: section.number("queue")?.unwrap_or(50),
-        parallel: section.boolean("parallel")?.unwrap_or(false),
+        queue: section.number("queue", "queue = 50").unwrap_or(50),
+        parallel: section.boolean("parallel").unwrap_or(false),
     };
-    section.finish()?;
-    Ok(limits)
+    section.finish(|key| in_another_table(key, LIMITS), problems);
+    limits
 }
 
-fn read_members(top: &mut Section<'_>, text: &str) -> Result<Vec<Member>, TeamFileError> {
-    let nobody = || {
-        let problem = "a team needs at least one `[[member]]`".to_owned();
-        TeamFileError { line: 1, problem }
+/// Reads the members. Also returns whether there are any, right or wrong. O(members).
+fn read_members(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> (Vec<ReadMember>, bool) {
+    let mut members = Vec::new();
+    let Some(value) = top.take("member") else { return (members, false) };
+    let place = top.places["member"].clone();
+    let refuse = |top: &mut Section<'_>, span: Range<usize>| {
+        let message = "`member` must be a list of tables";
+        top.problem(span, TeamFileCode::WrongType, message, "write `[[member]]`, in two brackets");
     };
-    let Found { value, offset } = top.take("member").ok_or_else(nobody)?;
     let DeValue::Array(list) = value else {
-        return Err(top.error(offset, "member", "must be a list of tables: write `[[member]]`"));
+        refuse(top, place.key);
+        return (members, true);
     };
-    if list.is_empty() {
-        return Err(nobody());
-    }
-    let mut members: Vec<Member> = Vec::new();
-    for (index, entry) in list.into_iter().enumerate() {
-        let start = entry.span().start;
+    let is_there = !list.is_empty();
+    let mut names: HashMap<NameKey, String> = HashMap::new();
+    for entry in list {
+        let header = entry.span();
         let DeValue::Table(table) = entry.into_inner() else {
-            return Err(top.error(offset, "member", "must be a table: write `[[member]]`"));
+            refuse(top, header);
+            continue;
         };
-        let mut section = Section::new(text, format!("member[{index}]"), table);
-        let member = read_member(&mut section, start)?;
-        for name in std::iter::once(&member.name).chain(&member.display_name) {
-            let key = NameKey::new(name);
-            if members.iter().any(|other| other.is_called(&key)) {
-                let problem = "is the name of another member too";
-                return Err(section.error(start, "name", problem));
-            }
+        let mut section = Section::new("member", table);
+        let member = read_member(&mut section, header.clone());
+        if let Some(member) = &member {
+            refuse_duplicates(member, &header, &mut names, &mut section);
         }
-        section.finish()?;
-        members.push(member);
+        let person = member.as_ref().filter(|member| member.agent().is_none());
+        let places = section.places.clone();
+        section.finish(|key| not_of_member(key, person), problems);
+        members.extend(member.map(|member| ReadMember { member, places }));
     }
-    Ok(members)
+    (members, is_there)
 }
 
-fn read_member(section: &mut Section<'_>, start: usize) -> Result<Member, TeamFileError> {
-    let name = section.string("name")?;
-    let name = name.ok_or_else(|| section.error(start, "name", "is missing"))?;
-    if let Some(problem) = problem_with_name(&name) {
-        return Err(section.error(start, "name", &problem));
-    }
-    section.call(format!("member.{name}"));
-    let display_name = section.string("display-name")?;
-    if let Some(problem) = display_name.as_deref().and_then(problem_with_name) {
-        return Err(section.error(start, "display-name", &problem));
-    }
-    let window = read_window(section)?;
-    let max_bytes = read_max_bytes(section)?;
-    let human = section.boolean("human")?.unwrap_or(false);
-    let agent = section.string("agent")?;
-    let kind = match (human, agent) {
-        (true, None) => MemberKind::Human,
-        (false, Some(agent)) => MemberKind::Agent(Box::new(read_agent(section, agent)?)),
-        (true, Some(_)) => {
-            return Err(section.error(start, "human", "and `agent` cannot both be set"));
+/// Refuses a name that another member has.
+fn refuse_duplicates(
+    member: &Member,
+    header: &Range<usize>,
+    names: &mut HashMap<NameKey, String>,
+    section: &mut Section<'_>,
+) {
+    let own = [("name", Some(&member.name)), ("display-name", member.display_name.as_ref())];
+    let own = own.map(|(key, name)| name.map(|name| (key, name, NameKey::new(name))));
+    for (key, name, compared) in own.iter().flatten() {
+        if let Some(other) = names.get(compared) {
+            let span = section.places.get(key).map_or(header.clone(), |place| place.value.clone());
+            let message = format!("`{name}` is the name of another member, `{other}`, too");
+            let fix = "rename one of them; case, spaces, `-` and `_` make no difference";
+            section.problem(span, TeamFileCode::DuplicateMember, message, fix);
         }
-        (false, None) => {
-            let problem = "is missing: name a type of agent, or set `human = true`";
-            return Err(section.error(start, "agent", problem));
-        }
+    }
+    for (_, name, compared) in own.into_iter().flatten() {
+        names.entry(compared).or_insert_with(|| name.clone());
+    }
+}
+
+/// Reads a member; one without a usable name, or that is neither an agent nor a person, is a problem.
+fn read_member(section: &mut Section<'_>, header: Range<usize>) -> Option<Member> {
+    let name = read_name(section, "name");
+    if let Some(name) = &name {
+        section.rename(format!("member.{name}"));
+    } else if !section.has("name") {
+        let fix = "add a line such as `name = \"max\"`";
+        section.problem(header.clone(), TeamFileCode::Missing, "`member.name` is missing", fix);
+    }
+    let display_name = read_name(section, "display-name");
+    let window = read_window(section);
+    let max_bytes = read_max_bytes(section);
+    let human = section.boolean("human");
+    let agent = section.string("agent", "agent = \"claude\"");
+    let is_agent = section.has("agent");
+    if human == Some(true) && is_agent {
+        let span = section.places["agent"].key.clone();
+        let message = format!("`{}` and `human = true` exclude each other", section.field("agent"));
+        section.problem(span, TeamFileCode::Conflict, message, "remove one of the two");
+    } else if human != Some(true) && !is_agent && !(section.has("human") && human.is_none()) {
+        let message = format!("`{}` is missing", section.field("agent"));
+        let fix = "name an agent, such as `agent = \"claude\"`, or write `human = true`";
+        section.problem(header, TeamFileCode::Missing, message, fix);
+    }
+    // The settings of an agent are read also when it is not known which: each may be wrong.
+    let kind = if is_agent || human != Some(true) {
+        MemberKind::Agent(Box::new(read_agent(section, agent.unwrap_or_default())))
+    } else {
+        MemberKind::Human
     };
-    Ok(Member { name, display_name, kind, window, max_bytes })
+    Some(Member { name: name?, display_name, kind, window, max_bytes })
 }
 
-fn read_agent(section: &mut Section<'_>, agent: String) -> Result<AgentSettings, TeamFileError> {
-    Ok(AgentSettings {
+fn read_agent(section: &mut Section<'_>, agent: String) -> AgentSettings {
+    AgentSettings {
         agent,
-        role_summary: section.string("role-summary")?,
-        instructions: section.string("instructions")?,
-        instructions_file: section.string("instructions-file")?,
-        model: read_argument(section, "model")?,
-        command: section.string("command")?,
-        args: section.strings("args")?,
-        env: section.string_table("env")?,
-        cwd: section.string("cwd")?,
-        sandbox: section.string("sandbox")?,
-        base_url: section.string("base-url")?,
-        wire: section.one_of("wire", &["responses", "chat"])?,
-        developer_role: section.one_of("developer-role", &["developer", "system"])?,
-        key_env: read_key_env(section)?,
-        context_window: read_context_window(section)?,
-        tools: section.one_of("tools", &["none", "read"])?,
-    })
-}
-
-/// Reads the name of a variable; a key that stands there by mistake is refused, and not repeated.
-fn read_key_env(section: &mut Section<'_>) -> Result<Option<String>, TeamFileError> {
-    section.read("key-env", "the name of a variable, not the key itself", |value| {
-        let name = value.as_str()?;
-        is_variable_name(name).then(|| name.to_owned())
-    })
-}
-
-fn read_context_window(section: &mut Section<'_>) -> Result<Option<u64>, TeamFileError> {
-    section.read("context-window", "a number of tokens, 1 or more", |value| {
-        whole_number(&value).filter(|&tokens| tokens > 0)
-    })
-}
-
-/// Says why nobody could be addressed by a name.
-fn problem_with_name(name: &str) -> Option<String> {
-    if let Some(unseen) = name.chars().find(|c| is_unseen(*c)) {
-        let code = u32::from(unseen);
-        return Some(format!(
-            "must not contain U+{code:04X}, a character that cannot be seen: one name could look like \
-             another"
-        ));
+        role_summary: section.string("role-summary", "role-summary = \"Max, reviewer\""),
+        instructions: section.string("instructions", "instructions = \"You are Max.\""),
+        instructions_file: section
+            .argument("instructions-file", "instructions-file = \"agents/max.md\""),
+        model: read_model(section),
+        command: section.argument("command", "command = \"/opt/claude/bin/claude\""),
+        args: section.arguments("args", "args = [\"--verbose\"]"),
+        env: section.variables("env", "env = { NAME = \"value\" }"),
+        cwd: section.argument("cwd", "cwd = \"services/auth\""),
+        sandbox: section.word("sandbox"),
+        base_url: section.argument("base-url", "base-url = \"http://127.0.0.1:8080/v1\""),
+        wire: section.word("wire"),
+        developer_role: section.word("developer-role"),
+        key_env: read_key_env(section),
+        context_window: read_context_window(section),
+        tools: section.word("tools"),
     }
-    let problem = if NameKey::new(name) == NameKey::new("") {
-        "must not be blank"
-    } else if NameKey::new(name).is_all() {
-        "cannot be `all`: that means everyone"
-    } else if name.contains(['[', ']', ',', '，', '!', '！', ':']) {
-        "must not contain brackets, commas, colons or exclamation marks"
+}
+
+/// The settings of each table, for those that stand in the wrong one.
+const CONTEXT: &[&str] = &["window", "fence", "max-bytes", "visibility", "text"];
+const LIMITS: &[&str] = &["turns", "turn-timeout", "queue", "parallel"];
+const AGENT: &[&str] = &[
+    "role-summary",
+    "instructions",
+    "instructions-file",
+    "model",
+    "command",
+    "args",
+    "env",
+    "cwd",
+    "sandbox",
+    "base-url",
+    "wire",
+    "developer-role",
+    "key-env",
+    "context-window",
+    "tools",
+];
+
+/// Explains a setting of another table.
+fn in_another_table(key: &str, own: &[&str]) -> Option<(String, String)> {
+    if own.contains(&key) {
+        return None;
+    }
+    let table = if CONTEXT.contains(&key) {
+        "[context]"
+    } else if LIMITS.contains(&key) {
+        "[limits]"
+    } else if AGENT.contains(&key) || key == "human" || key == "display-name" {
+        "[[member]]"
     } else {
         return None;
     };
-    Some(problem.to_owned())
+    Some((format!("is a setting of `{table}`"), format!("move it below `{table}`")))
+}
+
+/// Explains a setting that a member cannot have.
+fn not_of_member(key: &str, person: Option<&Member>) -> Option<(String, String)> {
+    match person {
+        Some(Member { name, .. }) if AGENT.contains(&key) => Some((
+            format!("is a setting of agents, and {name} is a person"),
+            "remove it, or replace `human = true` with an `agent`".to_owned(),
+        )),
+        _ if AGENT.contains(&key) => None,
+        _ => in_another_table(key, &["window", "max-bytes", "human", "display-name"]),
+    }
+}
+
+/// Parses the name of a variable; a key that stands there by mistake is refused and not repeated.
+fn read_key_env(section: &mut Section<'_>) -> Option<String> {
+    let form = Form {
+        types: &["string"],
+        must_be: "the name of a variable, not the key itself",
+        example: "key-env = \"MODEL_KEY\"",
+    };
+    section.read("key-env", &form, |value| into_string(value).filter(|name| is_variable_name(name)))
+}
+
+fn read_context_window(section: &mut Section<'_>) -> Option<u64> {
+    let form = Form {
+        types: &["integer"],
+        must_be: "a number of tokens, 1 or more",
+        example: "context-window = 8192",
+    };
+    section.read("context-window", &form, |value| whole_number(&value).filter(|&count| count > 0))
+}
+
+/// Reads a model's name, which programs get as an argument.
+fn read_model(section: &mut Section<'_>) -> Option<String> {
+    let form = Form {
+        types: &["string"],
+        must_be: "a name that does not begin with `-`, which programs take for an option",
+        example: "model = \"opus\"",
+    };
+    let is_name =
+        |name: &String| !name.is_empty() && !name.starts_with('-') && !name.contains('\0');
+    section.read("model", &form, |value| into_string(value).filter(is_name))
+}
+
+fn read_window(section: &mut Section<'_>) -> Option<usize> {
+    let form = Form {
+        types: &["integer"],
+        must_be: "a whole number of messages, 0 or more",
+        example: "window = 5",
+    };
+    section.read("window", &form, |value| usize::try_from(whole_number(&value)?).ok())
+}
+
+fn read_max_bytes(section: &mut Section<'_>) -> Option<u64> {
+    let form = Form {
+        types: &["string", "integer"],
+        must_be: "a size in bytes, KiB or MiB",
+        example: "max-bytes = \"768 KiB\"",
+    };
+    section.read("max-bytes", &form, |value| match &value {
+        DeValue::String(text) => bytes(text),
+        _ => whole_number(&value),
+    })
+}
+
+/// Reads a name by which a member can be addressed.
+fn read_name(section: &mut Section<'_>, key: &'static str) -> Option<String> {
+    let name = section.string(key, &format!("{key} = \"max\""))?;
+    match problem_with_name(&name) {
+        Some((problem, fix)) => {
+            section.invalid(key, &problem, fix);
+            None
+        }
+        None => Some(name),
+    }
+}
+
+/// Returns why a name cannot address a member, and the fix.
+fn problem_with_name(name: &str) -> Option<(String, &'static str)> {
+    if let Some(unseen) = name.chars().find(|c| is_unseen(*c)) {
+        let code = u32::from(unseen);
+        let problem = format!(
+            "contains U+{code:04X}, a character that cannot be seen: one name could look like another"
+        );
+        return Some((problem, "remove the character"));
+    }
+    let (problem, fix) = if NameKey::new(name) == NameKey::new("") {
+        ("is blank", "write a name of letters and digits")
+    } else if NameKey::new(name).is_all() {
+        ("cannot be `all`: that means everyone", "choose another name")
+    } else if name.contains(['[', ']', ',', '，', '!', '！', ':']) {
+        (
+            "contains a bracket, comma, colon or exclamation mark, which markers use",
+            "write a name of letters and digits",
+        )
+    } else {
+        return None;
+    };
+    Some((problem.to_owned(), fix))
 }
 
 /// Tells whether a character shows nothing, or changes how others are shown: controls, line breaks,
-/// directions of writing, and everything of no width.
+/// writing directions, and everything of no width.
 fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -222,32 +417,4 @@ fn is_unseen(c: char) -> bool {
             | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
             | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}'
             | '\u{e0000}'..='\u{e0fff}')
-}
-
-/// Reads a value that programs are given as an argument.
-fn read_argument(
-    section: &mut Section<'_>,
-    key: &'static str,
-) -> Result<Option<String>, TeamFileError> {
-    section.read(
-        key,
-        "a name that does not begin with `-`, which programs take for an option",
-        |value| {
-            let name = value.as_str()?;
-            (!name.starts_with('-')).then(|| name.to_owned())
-        },
-    )
-}
-
-fn read_window(section: &mut Section<'_>) -> Result<Option<usize>, TeamFileError> {
-    section.read("window", "a whole number of messages", |value| {
-        usize::try_from(whole_number(&value)?).ok()
-    })
-}
-
-fn read_max_bytes(section: &mut Section<'_>) -> Result<Option<u64>, TeamFileError> {
-    section.read("max-bytes", "a size such as \"768 KiB\"", |value| match &value {
-        DeValue::String(text) => bytes(text),
-        _ => whole_number(&value),
-    })
 }

@@ -1,19 +1,31 @@
-//! The team file, `convoke.toml`: who takes part in a conversation, and under which rules.
+//! The team file, `convoke.toml`: the members of a conversation and its rules, and what trust lets the
+//! file say.
 //!
-//! [`Team::parse`] reads its text. It refuses what it does not know, with the line, and the name that was
-//! probably meant: a setting that is misspelt must not be lost in silence.
+//! [`Team::parse`] reads its text; [`Team::check`] also checks what it refers to. Both report every
+//! error with its line, the nearest known name and the fix. [`gate`] decides which settings count before
+//! the user trusts the directory.
 
 mod briefing;
+mod check;
+mod error;
 mod file;
 mod member;
 mod quantity;
 mod section;
+mod syntax;
+mod trust;
+mod words;
 
 use std::time::Duration;
 
 pub use briefing::Briefing;
-pub use file::TeamFileError;
+pub use check::{BadReference, References};
+pub use error::{TeamFileCode, TeamFileError, TeamFileErrors};
 pub use member::{AgentSettings, Member, MemberKind};
+pub use trust::{
+    Baseline, Choice, FileLocation, Gated, Grant, MemberChoices, Trust, TrustedSetting, gate,
+};
+pub use words::{ApiDeveloperRole, ApiTools, ApiWire, Permissions};
 
 use convoke_core::marker::TextPolicy;
 use convoke_core::name::NameKey;
@@ -24,26 +36,26 @@ use convoke_core::{ContextManagerOptions, Fencing, Visibility};
 pub struct Team {
     /// The team's name.
     pub name: Option<String>,
-    /// What the team is to do.
+    /// The task of the team.
     pub task: Option<String>,
-    /// What each agent is told about the others.
+    /// The text about teammates in each agent's prompt.
     pub briefing: Briefing,
-    /// How contexts are prepared.
+    /// The rules for contexts.
     pub context: ContextSettings,
-    /// When a conversation is stopped.
+    /// The limits of the conversation.
     pub limits: Limits,
-    /// Who takes part.
+    /// The people and agents.
     pub members: Vec<Member>,
 }
 
-/// How contexts are prepared.
+/// The rules for contexts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextSettings {
-    /// How many context messages a member gets.
+    /// The number of context messages.
     pub window: usize,
     /// The most bytes of prompt and system text together.
     pub max_bytes: u64,
-    /// Whether content is set off.
+    /// Whether content is indented.
     pub fencing: Fencing,
     /// Which messages a member sees.
     pub visibility: Visibility,
@@ -51,21 +63,21 @@ pub struct ContextSettings {
     pub text: TextPolicy,
 }
 
-/// When a conversation is stopped.
+/// The limits of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How many turns there may be.
+    /// The most turns without a person in between.
     pub turns: u64,
-    /// How long a turn may take.
+    /// The most time for a turn.
     pub turn_timeout: Duration,
-    /// How many turns may wait.
+    /// The most queued turns.
     pub queue: u64,
     /// Whether turns that do not depend on each other may run at the same time.
     pub parallel: bool,
 }
 
 impl Team {
-    /// Reads a team file.
+    /// Parses a team file. Agents and files that it refers to are not looked up.
     ///
     /// ```
     /// use convoke_team::Team;
@@ -78,19 +90,24 @@ impl Team {
     ///     "#,
     /// )?;
     /// assert!(team.member("MAX").is_some());
-    /// # Ok::<(), convoke_team::TeamFileError>(())
+    /// # Ok::<(), convoke_team::TeamFileErrors>(())
     /// ```
-    pub fn parse(text: &str) -> Result<Self, TeamFileError> {
-        file::parse(text)
+    pub fn parse(text: &str) -> Result<Self, TeamFileErrors> {
+        file::parse(text, None)
     }
 
-    /// Returns the member that a name means.
+    /// Parses a team file and checks what it refers to. O(text), but for the look-ups of `references`.
+    pub fn check(text: &str, references: &dyn References) -> Result<Self, TeamFileErrors> {
+        file::parse(text, Some(references))
+    }
+
+    /// Returns the member with a name or display name.
     pub fn member(&self, name: &str) -> Option<&Member> {
         let key = NameKey::new(name);
         self.members.iter().find(|member| member.is_called(&key))
     }
 
-    /// Returns how a member's contexts are prepared: the team's settings, and the member's own.
+    /// Returns the options of a member's contexts: its own settings, else the team's.
     pub fn context_options(&self, member: &Member) -> ContextManagerOptions {
         ContextManagerOptions {
             context_window_size: member.window.unwrap_or(self.context.window),

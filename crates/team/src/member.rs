@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 
 use convoke_core::name::NameKey;
 
-/// Somebody who takes part in a conversation.
+use crate::{ApiDeveloperRole, ApiTools, ApiWire, Permissions};
+
+/// A participant of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// The name, by which others address it.
     pub name: String,
-    /// The name that people read, when it is another.
+    /// Another name, for people to read.
     pub display_name: Option<String>,
     /// Whether it is a person or an agent.
     pub kind: MemberKind,
-    /// How many context messages it gets, when not as many as everyone.
+    /// The number of context messages; the team's when there is none.
     pub window: Option<usize>,
-    /// The most bytes of its prompts, when not as many as everyone's.
+    /// The most bytes of a prompt; the team's when there is none.
     pub max_bytes: Option<u64>,
 }
 
@@ -28,18 +30,18 @@ pub enum MemberKind {
     Agent(Box<AgentSettings>),
 }
 
-/// How an agent is told who it is, and how it is run.
+/// The settings of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentSettings {
-    /// The type of agent: claude, codex, gemini, acp, api or plain.
+    /// The agent: claude, codex, gemini, api, plain, or one of the user's own.
     pub agent: String,
-    /// A short line that says who the agent is; it stands first in the system text and is never cut.
+    /// A short line about the agent; it stands first in the system text and is never cut.
     pub role_summary: Option<String>,
     /// The configured system text.
     pub instructions: Option<String>,
     /// The file whose text follows it, relative to the team file.
     pub instructions_file: Option<String>,
-    /// The model to use.
+    /// The model; the agent's own choice when there is none.
     pub model: Option<String>,
     /// The program to run, in place of the usual one.
     pub command: Option<String>,
@@ -47,22 +49,22 @@ pub struct AgentSettings {
     pub args: Vec<String>,
     /// Environment variables for the program.
     pub env: BTreeMap<String, String>,
-    /// The directory that it works in.
+    /// The working directory; the team file's when there is none.
     pub cwd: Option<String>,
-    /// What it may do to that directory.
-    pub sandbox: Option<String>,
-    /// Where an api agent's model is served.
+    /// The permissions; the user's own for the agent when there are none.
+    pub sandbox: Option<Permissions>,
+    /// The address of an api agent's model.
     pub base_url: Option<String>,
-    /// What is spoken there: responses or chat.
-    pub wire: Option<String>,
-    /// Who says on the Chat wire what a developer says: developer or system.
-    pub developer_role: Option<String>,
-    /// The name of the variable that holds the key. The key itself stands in no file.
+    /// The wire format there.
+    pub wire: Option<ApiWire>,
+    /// The role of developer messages on the Chat wire.
+    pub developer_role: Option<ApiDeveloperRole>,
+    /// The name of the variable that holds the key. No file holds the key itself.
     pub key_env: Option<String>,
-    /// The tokens that the model can hold.
+    /// The model's context window in tokens.
     pub context_window: Option<u64>,
-    /// The tools that the model is offered: none or read.
-    pub tools: Option<String>,
+    /// The tools that the model is offered.
+    pub tools: Option<ApiTools>,
 }
 
 impl Member {
@@ -74,7 +76,7 @@ impl Member {
         }
     }
 
-    /// Tells whether a name means this member.
+    /// Tells whether this is the member's name or display name.
     pub fn is_called(&self, key: &NameKey) -> bool {
         let names = std::iter::once(&self.name).chain(&self.display_name);
         names.into_iter().any(|name| NameKey::new(name) == *key)

@@ -1,18 +1,20 @@
 //! The history that a compaction leaves: the kept user messages and the summary.
 
 use convoke_core::diagnostic::Diagnostic;
+use convoke_core::ledger::{Rule, Source};
+use convoke_core::{Fragment, TextWriter};
 
 use crate::diagnostics;
-use crate::history::{Entry, History, Origin, user_text};
+use crate::history::{Entry, History, Origin, Piece, Section, user_text_ranges};
 use crate::item::{ContentItem, ResponseItem};
 use crate::model::TruncationPolicy;
-use crate::truncate::{tokens, truncate_middle};
+use crate::truncate::{Cut, tokens, truncate_middle};
 
 /// The tokens of user messages that a compaction keeps.
 const KEPT_TOKENS: u64 = 20_000;
 
-/// Returns the summary message: the pack's prefix and the last thing that the model said.
-pub fn summary(history: &History, prefix: &str) -> String {
+/// Returns the summary message: the pack's prefix and the last text of the model.
+pub fn summary(history: &History, prefix: &str) -> Entry {
     let said = history.items().rev().find_map(|item| match item {
         ResponseItem::Message(message) if message.role == "assistant" => {
             message.content.iter().rev().find_map(|part| match part {
@@ -22,51 +24,84 @@ pub fn summary(history: &History, prefix: &str) -> String {
         }
         _ => None,
     });
-    format!("{prefix}\n{}", said.unwrap_or(""))
+    let mut text = TextWriter::new(Section::Summary.name());
+    text.frame("summary prefix", &format!("{prefix}\n"));
+    let said = said.unwrap_or("").to_owned();
+    text.fragment(Fragment::new(said, Source::Model { id: None, index: None }));
+    Entry::message("user", Section::Summary, text.finish())
 }
 
-/// Builds the history after a compaction: fresh initial context, the user messages that fit, newest
-/// first chosen and oldest first told, and the summary.
+/// Builds the history after a compaction: fresh initial context, the user messages that fit (chosen from
+/// the newest on, in their order), and the summary.
 pub fn rebuild(
     initial_context: Vec<Entry>,
     history: &History,
-    summary: String,
+    summary: Entry,
     prefix: &str,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Entry> {
     let earlier = format!("{prefix}\n");
-    let messages: Vec<String> =
-        history.items().filter_map(user_text).filter(|text| !text.starts_with(&earlier)).collect();
+    let messages = history.entries().iter().filter_map(message);
+    let messages: Vec<_> = messages.filter(|(text, _)| !text.starts_with(&earlier)).collect();
     let mut entries = initial_context;
     entries.extend(keep(&messages, KEPT_TOKENS, diagnostics));
-    entries.push(Entry::new(ResponseItem::user(summary), Origin::Summary));
+    entries.push(summary);
     entries
 }
 
-fn keep(messages: &[String], budget: u64, diagnostics: &mut Vec<Diagnostic>) -> Vec<Entry> {
+/// Returns the text of a user message, and the origin of that text alone.
+fn message(entry: &Entry) -> Option<(String, Origin)> {
+    let ranges = user_text_ranges(&entry.item)?;
+    let pieces: Vec<_> =
+        ranges.iter().map(|range| Piece::Text(range.start as u64..range.end as u64)).collect();
+    let all: String = entry.item.texts().collect();
+    let text: String = ranges.into_iter().map(|range| &all[range]).collect();
+    let origin = if text.len() == all.len() {
+        entry.origin.clone()
+    } else {
+        entry.origin.cut(&entry.item, &pieces, &Rule::Other(IMAGES.into()))
+    };
+    Some((text, origin.in_section(Section::Kept)))
+}
+
+/// The rule by which the images of a message go.
+const IMAGES: &str = "compaction keeps no images";
+
+fn keep(
+    messages: &[(String, Origin)],
+    budget: u64,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<Entry> {
     let mut remaining = budget;
     let mut kept = Vec::new();
-    for (index, text) in messages.iter().enumerate().rev() {
+    for (index, (text, origin)) in messages.iter().enumerate().rev() {
         let size = text.len() as u64;
         if remaining == 0 {
             diagnostics.push(left_out(&messages[..=index]));
             break;
         }
         let cost = tokens(size);
+        let whole = Entry::new(ResponseItem::user(text), origin.clone());
         if cost <= remaining {
             remaining -= cost;
-            kept.push(Entry::new(ResponseItem::user(text), Origin::Kept));
+            kept.push(whole);
             continue;
         }
         let policy = TruncationPolicy::Tokens(remaining);
-        let cut = truncate_middle(text, policy).unwrap_or_else(|| text.clone());
-        let lost = size.saturating_sub(cut.len() as u64);
+        let cut = truncate_middle(text, policy);
+        let bytes = |cut: &Cut| cut.pieces.iter().map(Piece::text_bytes).sum::<u64>();
+        let lost = size - cut.as_ref().map_or(size, bytes);
         let message = format!("{lost} bytes of a user message did not fit into {budget} tokens");
         diagnostics
             .push(Diagnostic::new(diagnostics::COMPACTION_TRUNCATED, message).with_bytes(lost));
-        let mut entry = Entry::new(ResponseItem::user(cut), Origin::Kept);
-        entry.cut = lost;
-        kept.push(entry);
+        kept.push(match cut {
+            None => whole,
+            Some(cut) => {
+                let rule = Rule::MiddleCut { needed: size, available: policy.max_bytes() };
+                let origin = whole.origin.cut(&whole.item, &cut.pieces, &rule);
+                Entry::new(ResponseItem::user(cut.text), origin)
+            }
+        });
         if index > 0 {
             diagnostics.push(left_out(&messages[..index]));
         }
@@ -76,8 +111,8 @@ fn keep(messages: &[String], budget: u64, diagnostics: &mut Vec<Diagnostic>) -> 
     kept
 }
 
-fn left_out(messages: &[String]) -> Diagnostic {
-    let bytes: u64 = messages.iter().map(|text| text.len() as u64).sum();
+fn left_out(messages: &[(String, Origin)]) -> Diagnostic {
+    let bytes: u64 = messages.iter().map(|(text, _)| text.len() as u64).sum();
     let count = messages.len();
     let message = format!("{count} older user messages ({bytes} bytes) were left out");
     Diagnostic::new(diagnostics::COMPACTION_TRUNCATED, message)
@@ -88,9 +123,12 @@ fn left_out(messages: &[String]) -> Diagnostic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::user_text;
 
     fn kept(messages: &[&str], budget: u64) -> (Vec<String>, usize) {
-        let messages: Vec<_> = messages.iter().map(|it| (*it).to_owned()).collect();
+        let origin = Origin::Section(Section::User);
+        let messages: Vec<_> =
+            messages.iter().map(|it| ((*it).to_owned(), origin.clone())).collect();
         let mut diagnostics = Vec::new();
         let entries = keep(&messages, budget, &mut diagnostics);
         let texts = entries.iter().filter_map(|entry| user_text(&entry.item));

@@ -2,7 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use convoke_core::ledger::Source;
+use convoke_core::{Fragment, SourcedText, TextWriter};
 use convoke_files::{Files, Kind};
+
+use crate::history::Section;
 
 /// The place of a turn.
 #[derive(Debug, Clone, Copy)]
@@ -14,13 +18,16 @@ pub struct EnvironmentContext<'a> {
 }
 
 impl EnvironmentContext<'_> {
-    /// Writes what the model is told. Nothing is escaped, as in Codex.
-    pub fn render(&self) -> String {
-        format!(
-            "<environment_context>\n  <cwd>{}</cwd>\n  <shell>{}</shell>\n</environment_context>",
-            self.cwd.display(),
-            self.shell
-        )
+    /// Writes the message to the model. Nothing is escaped, as in Codex.
+    pub fn render(&self) -> SourcedText<'static> {
+        let mut out = TextWriter::new(Section::Environment.name());
+        out.frame("wrapper", "<environment_context>\n  <cwd>");
+        let cwd = self.cwd.display().to_string();
+        out.fragment(Fragment::new(cwd, Source::setting("cwd")));
+        out.frame("wrapper", "</cwd>\n  <shell>");
+        out.fragment(Fragment::new(self.shell.to_owned(), Source::setting("shell")));
+        out.frame("wrapper", "</shell>\n</environment_context>");
+        out.finish()
     }
 }
 

@@ -1,6 +1,10 @@
 //! The instructions of a thread and the messages of the developer role.
 
-use crate::item::ResponseItem;
+use convoke_core::ledger::Source;
+use convoke_core::{Fragment, SourcedText, TextWriter};
+
+use crate::history::{Entry, Section, Sources};
+use crate::json::entry;
 use crate::model::ModelInfo;
 use crate::personality::Personality;
 
@@ -11,75 +15,131 @@ pub struct BaseInstructions {
     pub text: String,
     /// Who decided.
     pub source: BaseSource,
+    /// Whether the thread was started with them in an earlier run.
+    pub is_restored: bool,
 }
 
 /// Who decided over the instructions of a thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BaseSource {
     /// A configuration or a client gave them.
     Given,
-    /// The thread was started with them.
+    /// The record of the thread does not say.
+    #[default]
     History,
     /// They are the model's, with its personality.
     Model,
+}
+
+impl BaseSource {
+    /// Returns the name that records use.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Given => "given",
+            Self::History => "history",
+            Self::Model => "model",
+        }
+    }
+
+    /// Finds a source by its name.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        [Self::Given, Self::History, Self::Model].into_iter().find(|it| it.name() == name)
+    }
 }
 
 impl BaseInstructions {
     /// Chooses: what is given, then what the history began with, then the model's own.
     pub fn resolve(
         given: Option<&str>,
-        history: Option<&str>,
+        history: Option<(&str, BaseSource)>,
         model: &ModelInfo,
         personality: Option<Personality>,
     ) -> Self {
-        let chosen = given.map(|text| (text, BaseSource::Given));
-        let chosen = chosen.or(history.map(|text| (text, BaseSource::History)));
-        match chosen {
-            Some((text, source)) => Self { text: text.to_owned(), source },
-            None => Self {
-                text: model.instructions(personality).into_owned(),
-                source: BaseSource::Model,
-            },
-        }
+        let (text, source) = match (given, history) {
+            (Some(text), _) => (text.to_owned(), BaseSource::Given),
+            (None, Some((text, source))) => (text.to_owned(), source),
+            (None, None) => (model.instructions(personality).into_owned(), BaseSource::Model),
+        };
+        Self { text, source, is_restored: given.is_none() && history.is_some() }
+    }
+}
+
+impl BaseInstructions {
+    /// Returns the sources of the text.
+    pub(crate) fn sources(&self) -> Sources<'static> {
+        let source = match self.source {
+            BaseSource::Given => Source::setting("base_instructions"),
+            BaseSource::History => Source::History { index: None },
+            BaseSource::Model => Source::setting("model"),
+        };
+        Sources::one(entry("instructions", source), self.is_restored)
     }
 }
 
 /// A message of the developer role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeveloperInstructions {
-    text: String,
+    section: Section,
+    text: SourcedText<'static>,
 }
 
 impl DeveloperInstructions {
-    /// Creates a message from its text.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into() }
+    /// Creates the message of configured instructions.
+    pub fn new(text: SourcedText<'static>) -> Self {
+        Self { section: Section::DeveloperInstructions, text }
+    }
+
+    /// Creates the message about permissions.
+    pub fn permissions(text: SourcedText<'static>) -> Self {
+        Self { section: Section::Permissions, text }
     }
 
     /// Creates the message about a mode of collaboration.
     pub fn from_collaboration_mode(text: &str) -> Self {
-        Self::new(format!("<collaboration_mode>{text}</collaboration_mode>"))
+        let wrapper = "<collaboration_mode>{text}</collaboration_mode>";
+        Self::wrapped(Section::CollaborationMode, wrapper, "{text}", text, "collaboration_mode")
     }
 
     /// Creates the message about a personality.
     pub fn personality_spec_message(wrapper: &str, spec: &str) -> Self {
-        Self::new(wrapper.replacen("{spec}", spec, 1))
+        Self::wrapped(Section::Personality, wrapper, "{spec}", spec, "personality")
     }
 
     /// Creates the message about a new model.
     pub fn model_switch_message(wrapper: &str, instructions: &str) -> Self {
-        Self::new(wrapper.replacen("{model_instructions}", instructions, 1))
+        let place = "{model_instructions}";
+        Self::wrapped(Section::ModelSwitch, wrapper, place, instructions, "model")
+    }
+
+    /// Puts a setting into its place in a wrapper.
+    fn wrapped(
+        section: Section,
+        wrapper: &str,
+        place: &str,
+        text: &str,
+        setting: &'static str,
+    ) -> Self {
+        let mut out = TextWriter::new(section.name());
+        match wrapper.split_once(place) {
+            Some((before, after)) => {
+                out.frame("wrapper", before);
+                out.fragment(Fragment::new(text.to_owned(), Source::setting(setting)));
+                out.frame("wrapper", after);
+            }
+            None => out.frame("wrapper", wrapper),
+        }
+        Self { section, text: out.finish() }
     }
 
     /// Returns the text.
     pub fn text(&self) -> &str {
-        &self.text
+        self.text.text()
     }
 }
 
-impl From<DeveloperInstructions> for ResponseItem {
+impl From<DeveloperInstructions> for Entry {
     fn from(instructions: DeveloperInstructions) -> Self {
-        Self::developer(instructions.text)
+        Self::message("developer", instructions.section, instructions.text)
     }
 }
 
@@ -96,9 +156,10 @@ mod tests {
         let model = ModelInfo::find("person", &[], models, &config.model_overrides).unwrap();
         let friendly = Some(Personality::Friendly);
         let cases = [
-            (Some("given"), Some("old"), "given", BaseSource::Given),
-            (Some(""), Some("old"), "", BaseSource::Given),
-            (None, Some("old"), "old", BaseSource::History),
+            (Some("given"), Some(("old", BaseSource::Model)), "given", BaseSource::Given),
+            (Some(""), Some(("old", BaseSource::Model)), "", BaseSource::Given),
+            (None, Some(("old", BaseSource::Model)), "old", BaseSource::Model),
+            (None, Some(("old", BaseSource::History)), "old", BaseSource::History),
             (None, None, "template [warm]", BaseSource::Model),
         ];
         for (given, history, text, source) in cases {

@@ -94,6 +94,7 @@ pub mod history;
 pub mod images;
 pub mod instructions;
 pub mod item;
+mod json;
 pub mod model;
 pub mod pack;
 pub mod permissions;

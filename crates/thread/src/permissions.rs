@@ -4,9 +4,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use convoke_core::diagnostic::Diagnostic;
+use convoke_core::ledger::Source;
+use convoke_core::{Fragment, SourcedText, TextWriter};
 
 use crate::command_rules::Prefix;
 use crate::diagnostics;
+use crate::history::Section;
 use crate::pack::PermissionTexts;
 use convoke_files::{Files, Kind};
 
@@ -127,24 +130,31 @@ pub struct Permissions<'a> {
 }
 
 impl Permissions<'_> {
-    /// Writes what the model is told, and reports a list that was cut.
+    /// Writes the message to the model, and reports a list that was cut.
     pub fn render(
         &self,
         texts: &PermissionTexts,
         files: &dyn Files,
         diagnostics: &mut Vec<Diagnostic>,
-    ) -> String {
+    ) -> SourcedText<'static> {
         let roots = self.roots_text(files);
         let approval = self.approval_text(texts, diagnostics);
-        let pieces = [OPEN, &self.sandbox_text(texts), &approval, &roots, CLOSE];
-        let mut text = String::new();
-        for piece in pieces {
-            if !text.is_empty() && !text.ends_with('\n') {
-                text.push('\n');
+        let settings = [
+            (self.sandbox_text(texts), "sandbox_mode"),
+            (approval, "approval_policy"),
+            (roots, "sandbox_workspace_write"),
+        ];
+        let mut out = TextWriter::new(Section::Permissions.name());
+        out.frame("wrapper", OPEN);
+        for (text, setting) in settings {
+            end_line(&mut out);
+            if !text.is_empty() {
+                out.fragment(Fragment::new(text, Source::setting(setting)));
             }
-            text.push_str(piece);
         }
-        text
+        end_line(&mut out);
+        out.frame("wrapper", CLOSE);
+        out.finish()
     }
 
     fn sandbox_text(&self, texts: &PermissionTexts) -> String {
@@ -198,6 +208,13 @@ impl Permissions<'_> {
             [root] => format!(" The writable root is {root}."),
             roots => format!(" The writable roots are {}.", roots.join(", ")),
         }
+    }
+}
+
+/// Begins a line, unless one has just begun.
+fn end_line(out: &mut TextWriter<'_>) {
+    if !out.text().ends_with('\n') {
+        out.frame("wrapper", "\n");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Cutting the middle out of a text that is too long for a model's policy.
 
+use crate::history::Piece;
 use crate::item::ContentItem;
 use crate::model::TruncationPolicy;
 
@@ -34,8 +35,17 @@ const fn fifth_more(limit: u64) -> u64 {
     limit.saturating_add(limit.div_ceil(5))
 }
 
+/// A text without its middle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// The head, a mark and the tail.
+    pub(crate) text: String,
+    /// The pieces that it is made of.
+    pub(crate) pieces: Vec<Piece>,
+}
+
 /// Keeps the beginning and the end of a text; `None` when all of it may stay.
-pub fn truncate_middle(text: &str, policy: TruncationPolicy) -> Option<String> {
+pub(crate) fn truncate_middle(text: &str, policy: TruncationPolicy) -> Option<Cut> {
     let max = usize::try_from(policy.max_bytes()).unwrap_or(usize::MAX);
     if text.len() <= max {
         return None;
@@ -50,24 +60,34 @@ pub fn truncate_middle(text: &str, policy: TruncationPolicy) -> Option<String> {
             format!("…{} chars truncated…", text[head..tail].chars().count())
         }
     };
-    Some([&text[..head], &mark, &text[tail..]].concat())
+    let pieces = vec![
+        Piece::Text(0..head as u64),
+        Piece::Mark(mark.len() as u64),
+        Piece::Text(tail as u64..text.len() as u64),
+    ];
+    Some(Cut { text: [&text[..head], &mark, &text[tail..]].concat(), pieces })
 }
 
 /// Lets the texts of an output share one budget; images stay. `None` when all of it may stay.
-pub fn truncate_parts(parts: &[ContentItem], policy: TruncationPolicy) -> Option<Vec<ContentItem>> {
+pub(crate) fn truncate_parts(
+    parts: &[ContentItem],
+    policy: TruncationPolicy,
+) -> Option<(Vec<ContentItem>, Vec<Piece>)> {
     let cost = |text: &str| match policy {
         TruncationPolicy::Bytes(_) => text.len() as u64,
         TruncationPolicy::Tokens(_) => tokens(text.len() as u64),
     };
     let (TruncationPolicy::Bytes(mut remaining) | TruncationPolicy::Tokens(mut remaining)) = policy;
-    let mut kept = Vec::with_capacity(parts.len());
-    let mut omitted = 0;
-    let mut changed = false;
+    let (mut kept, mut pieces) = (Vec::with_capacity(parts.len()), Vec::new());
+    let (mut omitted, mut changed, mut end) = (0, false, 0);
     for part in parts {
+        let start = end;
+        end += part.text().len() as u64;
         let text = match part {
             ContentItem::InputText(text) | ContentItem::OutputText(text) => text,
             ContentItem::InputImage(_) => {
                 kept.push(part.clone());
+                pieces.push(Piece::Text(start..end));
                 continue;
             }
         };
@@ -76,23 +96,27 @@ pub fn truncate_parts(parts: &[ContentItem], policy: TruncationPolicy) -> Option
         } else if cost(text) <= remaining {
             remaining -= cost(text);
             kept.push(part.clone());
+            pieces.push(Piece::Text(start..end));
         } else {
             let rest = match policy {
                 TruncationPolicy::Bytes(_) => TruncationPolicy::Bytes(remaining),
                 TruncationPolicy::Tokens(_) => TruncationPolicy::Tokens(remaining),
             };
-            let cut = truncate_middle(text, rest);
-            kept.push(ContentItem::InputText(cut.unwrap_or_else(|| text.clone())));
+            let whole = || Cut { text: text.clone(), pieces: vec![Piece::Text(0..end - start)] };
+            let cut = truncate_middle(text, rest).unwrap_or_else(whole);
+            kept.push(ContentItem::InputText(cut.text));
+            pieces.extend(cut.pieces.into_iter().map(|piece| piece.after(start)));
             remaining = 0;
             changed = true;
         }
     }
     if omitted > 0 {
         let mark = format!("[omitted {omitted} text items ...]");
+        pieces.push(Piece::Mark(mark.len() as u64));
         kept.push(ContentItem::InputText(mark));
         changed = true;
     }
-    changed.then_some(kept)
+    changed.then_some((kept, pieces))
 }
 
 #[cfg(test)]
@@ -111,7 +135,8 @@ mod tests {
             ("abc", TruncationPolicy::Bytes(0), Some("…3 chars truncated…")),
         ];
         for (text, policy, expected) in cases {
-            assert_eq!(truncate_middle(text, policy).as_deref(), expected, "{text}");
+            let cut = truncate_middle(text, policy).map(|cut| cut.text);
+            assert_eq!(cut.as_deref(), expected, "{text}");
         }
     }
 
@@ -129,7 +154,7 @@ mod tests {
         let text = |it: &str| ContentItem::InputText(it.to_owned());
         let image = ContentItem::InputImage("data:".to_owned());
         let parts = [text("aaaa"), image.clone(), text("bbbbbbbb"), text("c")];
-        let kept = truncate_parts(&parts, TruncationPolicy::Bytes(8)).unwrap();
+        let (kept, pieces) = truncate_parts(&parts, TruncationPolicy::Bytes(8)).unwrap();
         let expected = [
             text("aaaa"),
             image,
@@ -137,6 +162,10 @@ mod tests {
             text("[omitted 1 text items ...]"),
         ];
         assert_eq!(kept, expected);
+        let pieces: Vec<_> = pieces.iter().map(|piece| format!("{piece:?}")).collect();
+        let expected =
+            ["Text(0..4)", "Text(4..9)", "Text(9..11)", "Mark(23)", "Text(15..17)", "Mark(26)"];
+        assert_eq!(pieces, expected);
         assert_eq!(truncate_parts(&parts, TruncationPolicy::Bytes(13)), None);
     }
 
@@ -144,7 +173,7 @@ mod tests {
         #[test]
         fn what_is_kept_is_within_the_budget(text in "\\PC{0,200}", limit in 0_u64..100) {
             for policy in [TruncationPolicy::Bytes(limit), TruncationPolicy::Tokens(limit)] {
-                if let Some(cut) = truncate_middle(&text, policy) {
+                if let Some(Cut { text: cut, .. }) = truncate_middle(&text, policy) {
                     let mark = cut.len() - cut.split("truncated…").last().unwrap().len();
                     let head = cut.find('…').unwrap();
                     prop_assert!((head + cut.len() - mark) as u64 <= policy.max_bytes());

@@ -1,10 +1,13 @@
-//! What a user sends, as a message.
+//! The input of a user, as a message.
 
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::Diagnostic;
+use convoke_core::ledger::Source;
+use convoke_core::{Fragment, SourcedText, TextWriter};
 
 use crate::diagnostics;
+use crate::history::{Entry, Origin, Section};
 use crate::images;
 use crate::item::{ContentItem, ResponseItem};
 use convoke_files::{Files, absolute};
@@ -14,6 +17,8 @@ use convoke_files::{Files, absolute};
 pub enum UserInput {
     /// Text.
     Text(String),
+    /// Text that was assembled from fragments, with its ledger.
+    Assembled(SourcedText<'static>),
     /// An image by its URL.
     Image(String),
     /// An image file.
@@ -28,43 +33,79 @@ pub fn message(
     base: &Path,
     inputs: &[UserInput],
     diagnostics: &mut Vec<Diagnostic>,
-) -> ResponseItem {
-    let text = |it: &str| ContentItem::InputText(it.to_owned());
-    let mut content = Vec::with_capacity(inputs.len());
+) -> Entry {
+    let mut message = MessageWriter::default();
     // Only files are numbered.
     let mut images = 0;
     for input in inputs {
         match input {
-            UserInput::Text(it) => content.push(text(it)),
-            UserInput::Image(url) => {
-                let image = ContentItem::InputImage(url.clone());
-                content.extend([text("<image>"), image, text("</image>")]);
-            }
+            UserInput::Text(it) => message.said(ContentItem::InputText(it.clone())),
+            UserInput::Assembled(it) => message.assembled(it),
+            UserInput::Image(url) => message.image("<image>", url.clone()),
             UserInput::LocalImage(path) => {
                 images += 1;
                 match images::data_url(files, &absolute(base, path), path) {
-                    Ok(url) => {
-                        let open = format!("<image name=[Image #{images}]>");
-                        let image = ContentItem::InputImage(url);
-                        content.extend([text(&open), image, text("</image>")]);
-                    }
+                    Ok(url) => message.image(&format!("<image name=[Image #{images}]>"), url),
                     Err(instead) => {
                         let unusable =
                             Diagnostic::new(diagnostics::IMAGE_UNUSABLE, instead.clone());
                         diagnostics.push(unusable.at_path(path.display().to_string()));
-                        content.push(ContentItem::InputText(instead));
+                        message.frame("note", &instead);
                     }
                 }
             }
         }
     }
-    ResponseItem::message("user", content)
+    message.finish()
+}
+
+/// Writes the parts of a message with their sources.
+struct MessageWriter {
+    content: Vec<ContentItem>,
+    texts: TextWriter<'static>,
+}
+
+impl Default for MessageWriter {
+    fn default() -> Self {
+        Self { content: Vec::new(), texts: TextWriter::new(Section::User.name()) }
+    }
+}
+
+impl MessageWriter {
+    fn said(&mut self, part: ContentItem) {
+        let source = Source::Message { id: None, index: None };
+        self.texts.fragment(Fragment::new(part.text().to_owned(), source));
+        self.content.push(part);
+    }
+
+    fn assembled(&mut self, text: &SourcedText<'static>) {
+        self.texts.append(text);
+        self.content.push(ContentItem::InputText(text.text().to_owned()));
+    }
+
+    fn image(&mut self, open: &str, url: String) {
+        self.frame("image tag", open);
+        self.said(ContentItem::InputImage(url));
+        self.frame("image tag", "</image>");
+    }
+
+    fn frame(&mut self, what: &'static str, text: &str) {
+        self.texts.frame(what, text);
+        self.content.push(ContentItem::InputText(text.to_owned()));
+    }
+
+    fn finish(self) -> Entry {
+        let (_, entries) = self.texts.finish().into_parts();
+        let item = ResponseItem::message("user", self.content);
+        Entry::new(item, Origin::Fragments(Section::User, entries.into()))
+    }
 }
 
 /// Returns the texts among what a user sends.
 pub fn texts(inputs: &[UserInput]) -> Vec<&str> {
     let texts = inputs.iter().filter_map(|input| match input {
         UserInput::Text(text) => Some(text.as_str()),
+        UserInput::Assembled(text) => Some(text.text()),
         UserInput::Image(_) | UserInput::LocalImage(_) => None,
     });
     texts.collect()

@@ -1,10 +1,13 @@
 //! The user instructions: the user's own document, the project's, the list of skills and the note on
 //! nested documents, in one text of which every byte has a source.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use convoke_core::diagnostic::Diagnostic;
+use convoke_core::ledger::{Rule, Source};
+use convoke_core::{Fragment, SourcedText, TextWriter};
 
+use crate::history::Section;
 use crate::project_doc::{DOCUMENT_SEPARATOR, Document, ProjectDocs, UserDoc};
 use convoke_core::diagnostics;
 use convoke_files::Files;
@@ -13,35 +16,10 @@ const PROJECT_SEPARATOR: &str = "\n\n--- project-doc ---\n\n";
 const SECTION_SEPARATOR: &str = "\n\n";
 const CLOSE: &str = "\n</INSTRUCTIONS>";
 
-/// Where a piece of the user instructions came from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PieceSource {
-    /// A document.
-    File(PathBuf),
-    /// The list of skills.
-    Skills,
-    /// The note on nested documents.
-    ChildAgents,
-    /// What stands around and between the others.
-    Frame,
-}
-
-/// A run of bytes with one source.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
-    /// Where it came from.
-    pub source: PieceSource,
-    /// The bytes of it that are sent.
-    pub kept: u64,
-    /// The bytes of it that are not.
-    pub cut: u64,
-}
-
 /// The user instructions of a thread, found once when it starts.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct UserInstructions {
-    text: String,
-    pieces: Vec<Piece>,
+    text: SourcedText<'static>,
 }
 
 impl UserInstructions {
@@ -52,59 +30,63 @@ impl UserInstructions {
         skills: Option<String>,
         child_agents: Option<&str>,
     ) -> Option<Self> {
-        let mut whole = Self::default();
+        let mut out = TextWriter::new(SECTION);
         if let Some(document) = &user_doc.document {
-            whole.document(document);
+            write_document(document, &mut out);
         }
         for (index, document) in project_docs.documents.iter().enumerate() {
             let separator = match index {
                 0 => PROJECT_SEPARATOR,
                 _ => DOCUMENT_SEPARATOR,
             };
-            whole.separate(separator);
-            whole.document(document);
+            separate(separator, &mut out);
+            write_document(document, &mut out);
         }
         if let Some(skills) = skills {
-            whole.separate(SECTION_SEPARATOR);
-            whole.push(PieceSource::Skills, &skills, 0);
+            separate(SECTION_SEPARATOR, &mut out);
+            out.fragment(Fragment::new(skills, Source::setting("skills")));
         }
         if let Some(note) = child_agents {
-            whole.separate(SECTION_SEPARATOR);
-            whole.push(PieceSource::ChildAgents, note, 0);
+            separate(SECTION_SEPARATOR, &mut out);
+            let source = Source::setting("features.child_agents_md");
+            out.fragment(Fragment::new(note.to_owned(), source));
         }
-        (!whole.text.is_empty()).then_some(whole)
+        (!out.text().is_empty()).then(|| Self { text: out.finish() })
     }
 
     /// Returns the text without its wrapper.
     pub fn text(&self) -> &str {
-        &self.text
+        self.text.text()
     }
 
-    /// Writes the message for a working directory, with the pieces that it is made of.
-    pub fn render(&self, cwd: &Path) -> (String, Vec<Piece>) {
+    /// Writes the message for a working directory.
+    pub fn render(&self, cwd: &Path) -> SourcedText<'static> {
+        let mut out = TextWriter::new(SECTION);
         let open = format!("# AGENTS.md instructions for {}\n\n<INSTRUCTIONS>\n", cwd.display());
-        let frame = |bytes: usize| Piece { source: PieceSource::Frame, kept: bytes as u64, cut: 0 };
-        let mut pieces = vec![frame(open.len())];
-        pieces.extend(self.pieces.iter().cloned());
-        pieces.push(frame(CLOSE.len()));
-        (format!("{open}{}{CLOSE}", self.text), pieces)
+        out.frame("wrapper", &open);
+        out.append(&self.text);
+        out.frame("wrapper", CLOSE);
+        out.finish()
     }
+}
 
-    fn document(&mut self, document: &Document) {
-        let source = PieceSource::File(document.path.clone());
-        self.push(source, &document.text, document.size - document.loaded);
-    }
+const SECTION: &str = Section::UserInstructions.name();
 
-    fn push(&mut self, source: PieceSource, text: &str, cut: u64) {
-        self.text.push_str(text);
-        let kept = text.len() as u64;
-        self.pieces.push(Piece { source, kept, cut });
-    }
-
-    fn separate(&mut self, separator: &str) {
-        if !self.text.is_empty() {
-            self.push(PieceSource::Frame, separator, 0);
+fn write_document(document: &Document, out: &mut TextWriter<'static>) {
+    let source = Source::file(document.path.display().to_string());
+    let fragment = Fragment::new(document.text.clone(), source);
+    match document.size - document.loaded {
+        0 => out.fragment(fragment),
+        cut => {
+            let (needed, available) = (document.size, document.loaded);
+            out.cut_fragment(fragment, cut, Rule::EndCut { needed, available });
         }
+    }
+}
+
+fn separate(separator: &str, out: &mut TextWriter<'static>) {
+    if !out.text().is_empty() {
+        out.frame("separator", separator);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Gemini CLI, over standard input and `stream-json`.
 //!
-//! The program expands `@path` to the content of files in the workspace, and runs `/command`s; what
-//! would be acted on is escaped, and the delivery says so. Retries and reports to its maker are settings
+//! The program acts on `@name`, which attaches files and resources and selects agents, and runs
+//! `/command`s; both are escaped, and the turn says so. Retries and reports to its maker are settings
 //! of a file alone, so it runs in a home of our own, beside the user's: signed in as there, and with
 //! sessions that are ours.
 
@@ -54,7 +54,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         env.push(("GEMINI_SYSTEM_MD".into(), path.into()));
         diagnostics.extend(system_text_notes(system));
     }
-    let (prompt, notes) = inert::inert(&turn_input.prompt, &turn_input.cwd);
+    let (prompt, notes) = inert::inert(&turn_input.prompt);
     diagnostics.extend(notes);
     let dialogue = OneShot::new(Gemini::new(turn_input.limits.reply_bytes), prompt.into_owned());
     Ok(ProgramCall { args, env, dialogue: Box::new(dialogue), diagnostics, counts_sessions: false })

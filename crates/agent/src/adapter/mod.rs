@@ -6,6 +6,7 @@
 mod claude;
 mod codex;
 mod gemini;
+mod git;
 mod one_shot;
 mod plain;
 mod program;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use convoke_core::Diagnostic;
 
 pub use self::claude::TAIL as CLAUDE_TAIL;
+pub use self::codex::key_variable as codex_key_variable;
 pub(crate) use self::gemini::without_comments;
 pub use self::stand_in::{Script, StandIn, Step};
 use convoke_redact::Redactor;
@@ -30,7 +32,7 @@ use crate::diagnostics;
 use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, Launch, PrivateDir};
 use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
-use crate::turn_input::{Permissions, ResumeHandle, TurnInput};
+use crate::turn_input::{Permissions, ResumeHandle, Trust, TurnInput};
 use crate::verdict::{Failure, Reason, Verdict};
 
 /// Variables that tell a CLI it runs inside another; an agent of ours does not.
@@ -203,7 +205,7 @@ impl CliAgent {
         let launch = Launch {
             program,
             args: std::mem::take(&mut call.args),
-            env: self.environment(&call.env, private.path()),
+            env: self.environment(&call.env, turn_input, private.path()),
             cwd: turn_input.cwd.clone(),
             private_dir: private.path().to_owned(),
         };
@@ -224,12 +226,16 @@ impl CliAgent {
     fn environment(
         &self,
         adapter: &[(OsString, OsString)],
+        turn_input: &TurnInput,
         private_dir: &Path,
     ) -> Vec<(OsString, OsString)> {
         let mut env: BTreeMap<OsString, OsString> = self.host.env.iter().cloned().collect();
         env.retain(|name, _| !NESTED.iter().any(|nested| name == nested));
         env.extend(os_pairs(&self.definition.env));
         env.extend(adapter.iter().cloned());
+        if turn_input.trust == Trust::Untrusted {
+            git::disarm(&turn_input.cwd, &mut env);
+        }
         env.insert("TMPDIR".into(), private_dir.into());
         env.into_iter().collect()
     }

@@ -176,7 +176,8 @@ impl GuardedChild {
             if marked.is_empty() {
                 break;
             }
-            for pid in marked {
+            // A keeper ends what it holds, also what has lost the mark, if it is left to.
+            for pid in marked.into_iter().filter(|&pid| !platform::is_keeper(pid)) {
                 // One that is gone already is no news.
                 let _ = kill(pid, Signal::SIGKILL);
                 ended.insert(pid);

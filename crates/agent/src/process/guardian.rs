@@ -5,17 +5,21 @@
 //! interrupt or to end the agent, and says how the agent ended. When the socket breaks, Convoke is gone:
 //! then everything ends at once.
 //!
-//! The agent itself is started through a second step of the same binary, which gives it a session of
-//! its own and ties its life to the guardian's, and then becomes the agent.
+//! Between the guardian and the agent stands a keeper: a third process of the same binary, in a session
+//! of its own. It adopts orphans too, and ends everything when the guardian is killed, also together
+//! with Convoke.
+//!
+//! The agent itself is started through a last step of the same binary, which gives it a session of
+//! its own and ties its life to the keeper's, and then becomes the agent.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -28,6 +32,7 @@ use nix::unistd::{self, Pid};
 use super::platform;
 
 const GUARDIAN: &str = "__convoke-guardian";
+pub(super) const KEEPER: &str = "__convoke-keeper";
 const AGENT: &str = "__convoke-agent";
 
 /// Told to the guardian: send the agent an interrupt.
@@ -75,6 +80,10 @@ pub fn run_if_asked() -> Option<ExitCode> {
         let socket = args.next()?;
         let program = args.next()?;
         Some(guard(Path::new(&socket), &program, args))
+    } else if mode == KEEPER {
+        let socket = args.next()?;
+        let program = args.next()?;
+        Some(keep(Path::new(&socket), &program, args))
     } else if mode == AGENT {
         let parent = args.next()?;
         let program = args.next()?;
@@ -104,8 +113,8 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
         tell(&mut convoke, &format!("error {error}"));
         return ExitCode::FAILURE;
     }
-    let agent = match start_agent(program, args) {
-        Ok(agent) => agent,
+    let Kept { keeper, agent, connection } = match start_keeper(socket, program, args) {
+        Ok(kept) => kept,
         Err(error) => {
             tell(&mut convoke, &format!("error {error}"));
             return ExitCode::FAILURE;
@@ -117,37 +126,124 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
         thread::spawn(move || listen(commands, &sender));
     }
     // Nobody takes this news when the agent is ended before it ends by itself.
-    thread::spawn(move || sender.send(News::Ended(platform::wait_for_end(agent))));
+    if let Ok(reports) = connection.try_clone() {
+        thread::spawn(move || sender.send(News::Ended(end_of_agent(reports))));
+    }
 
     let mut exit = None;
-    let gone = loop {
+    loop {
         match news.recv() {
             Ok(News::Ended(status)) => {
                 exit = status;
-                break false;
+                break;
             }
             Ok(News::LastSituation(INTERRUPT)) => drop(killpg(agent, Signal::SIGINT)),
-            Ok(News::LastSituation(KILL)) => break false,
+            Ok(News::LastSituation(KILL) | News::ConvokeIsGone) | Err(_) => break,
             Ok(News::LastSituation(_)) => {}
-            Ok(News::ConvokeIsGone) | Err(_) => break true,
         }
-    };
-    let left = sweep(agent, &mut exit);
-    if gone {
-        remove_private_dir(socket);
     }
+    let left = sweep(agent, &[agent, keeper], &mut exit);
     match exit.map(|status| (status.code(), status.signal())) {
         Some((Some(code), _)) => tell(&mut convoke, &format!("exit {code}")),
         Some((_, Some(signal))) => tell(&mut convoke, &format!("signal {signal}")),
         _ => {}
     }
-    tell(&mut convoke, &format!("left {left}"));
+    if writeln!(convoke, "left {left}").is_err() {
+        remove_private_dir(socket);
+    }
+    drop(connection);
     ExitCode::SUCCESS
 }
 
 fn tell(convoke: &mut UnixStream, line: &str) {
     // Nobody listens any more when this fails, and the guardian ends in either case.
     let _ = writeln!(convoke, "{line}");
+}
+
+/// A keeper and its agent.
+struct Kept {
+    keeper: Pid,
+    agent: Pid,
+    /// Carries what the keeper says. Its end tells the keeper that the guardian is gone.
+    connection: UnixStream,
+}
+
+/// Waits for the keeper to report that the agent has ended, or to end itself.
+fn end_of_agent(mut connection: UnixStream) -> Option<ExitStatus> {
+    read_line(&mut connection).ok()?.parse().ok().map(ExitStatus::from_raw)
+}
+
+/// Reads a line, and nothing of the next one.
+fn read_line(connection: &mut UnixStream) -> io::Result<String> {
+    let mut line = String::new();
+    let mut byte = [0];
+    while connection.read(&mut byte)? == 1 && byte != *b"\n" {
+        line.push(byte[0].into());
+    }
+    Ok(line)
+}
+
+fn start_keeper(
+    socket: &Path,
+    program: &OsStr,
+    args: impl Iterator<Item = OsString>,
+) -> io::Result<Kept> {
+    let socket = socket.with_file_name("keeper");
+    let listener = platform::at_short_path(&socket, |path| UnixListener::bind(path))?;
+    listener.set_nonblocking(true)?;
+    let mut child = Command::new(platform::this_program()?)
+        .arg(KEEPER)
+        .arg(&socket)
+        .arg(program)
+        .args(args)
+        .spawn()?;
+    let keeper = pid_of(&child)?;
+    let mut connection = loop {
+        match listener.accept() {
+            Ok((connection, _)) => break connection,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        if child.try_wait()?.is_some() {
+            return Err(io::Error::other("the keeper process ended"));
+        }
+        thread::sleep(Duration::from_millis(1));
+    };
+    // Nobody else is to connect.
+    let _ = std::fs::remove_file(&socket);
+    connection.set_nonblocking(false)?;
+    let agent = read_line(&mut connection)?
+        .parse()
+        .map_err(|_| io::Error::other("the agent did not start"))?;
+    let_go_of_pipes()?;
+    Ok(Kept { keeper, agent: Pid::from_raw(agent), connection })
+}
+
+/// Holds the agent for the guardian, and ends everything when the guardian is gone.
+fn keep(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
+    let stray = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+    let prepared = stray.into_iter().collect::<SigSet>().thread_block();
+    let prepared = prepared.and(platform::adopt_orphans()).and(unistd::setsid());
+    let connected = platform::at_short_path(socket, |path| UnixStream::connect(path));
+    let (Ok(_), Ok(mut guardian)) = (prepared, connected) else {
+        return ExitCode::FAILURE;
+    };
+    let Ok(agent) = start_agent(program, args) else {
+        return ExitCode::FAILURE;
+    };
+    tell(&mut guardian, &agent.to_string());
+    if let Ok(mut reports) = guardian.try_clone() {
+        // An agent that is not reaped yet is left to the guardian, which learns how it ended.
+        thread::spawn(move || {
+            let status = platform::wait_for_end(agent).map(ExitStatusExt::into_raw);
+            tell(&mut reports, &status.map_or_else(|| "ended".to_owned(), |raw| raw.to_string()));
+        });
+    }
+    // The guardian ends all of this, the keeper too, unless it ends first.
+    while let Ok(1..) = guardian.read(&mut [0]) {}
+    sweep(agent, &[agent], &mut None);
+    remove_private_dir(socket);
+    ExitCode::SUCCESS
 }
 
 fn start_agent(program: &OsStr, args: impl Iterator<Item = OsString>) -> io::Result<Pid> {
@@ -157,12 +253,21 @@ fn start_agent(program: &OsStr, args: impl Iterator<Item = OsString>) -> io::Res
         .arg(program)
         .args(args)
         .spawn()?;
-    // The agent alone holds the pipes to Convoke; else their end would never be seen.
+    let_go_of_pipes()?;
+    pid_of(&child)
+}
+
+fn pid_of(child: &Child) -> io::Result<Pid> {
+    i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
+}
+
+/// The agent alone holds the pipes to Convoke; else their end would never be seen.
+fn let_go_of_pipes() -> io::Result<()> {
     let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     unistd::dup2_stdin(&nothing)?;
     unistd::dup2_stdout(&nothing)?;
     unistd::dup2_stderr(&nothing)?;
-    i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
+    Ok(())
 }
 
 /// Passes on what Convoke says, to the end of the connection.
@@ -176,12 +281,12 @@ fn listen(mut commands: UnixStream, sender: &mpsc::Sender<News>) {
     let _ = sender.send(News::ConvokeIsGone);
 }
 
-/// Ends everything that descends from the guardian, reaps it, and returns how many there were beside the
-/// agent. How the agent ended is left in `exit`.
+/// Ends everything that descends from this process, reaps it, and returns how many there were beside the
+/// expected ones. How the agent ended is left in `exit`.
 ///
 /// What forks while it is being ended is found in the next round. Only the kernel knows at every moment
 /// whether something is left: a list of processes can miss one that changes its parent.
-fn sweep(agent: Pid, exit: &mut Option<ExitStatus>) -> usize {
+fn sweep(agent: Pid, expected: &[Pid], exit: &mut Option<ExitStatus>) -> usize {
     let begin = Instant::now();
     let mut ended = BTreeSet::new();
     // The agent is not reaped yet, so its number cannot have become another group's.
@@ -190,7 +295,7 @@ fn sweep(agent: Pid, exit: &mut Option<ExitStatus>) -> usize {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::StillAlive) if begin.elapsed() < SWEEP_LIMIT => {
                 for pid in platform::descendants(unistd::getpid()) {
-                    if kill(pid, Signal::SIGKILL).is_ok() && pid != agent {
+                    if kill(pid, Signal::SIGKILL).is_ok() && !expected.contains(&pid) {
                         ended.insert(pid);
                     }
                 }
@@ -216,7 +321,7 @@ fn remove_private_dir(socket: &Path) {
     }
 }
 
-/// Becomes the agent: in a session of its own, and not for longer than the guardian lives.
+/// Becomes the agent: in a session of its own, and not for longer than the keeper lives.
 fn become_agent(parent: &OsStr, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
     let prepared = unistd::setsid()
         .and_then(|_| platform::end_with_parent())

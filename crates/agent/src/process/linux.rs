@@ -16,6 +16,8 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
+use super::guardian::KEEPER;
+
 /// Returns the running program: the file itself, also when another was installed over its name.
 #[expect(clippy::unnecessary_wraps, reason = "other systems may not know")]
 pub fn this_program() -> io::Result<PathBuf> {
@@ -88,10 +90,20 @@ pub fn using(private_dir: &Path) -> Vec<Pid> {
         value.is_some_and(|value| Path::new(value).starts_with(private_dir))
     };
     let uses = |pid: &i32| {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the kernel bounds what it says of a process"
+        )]
         let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environ.split(|&byte| byte == 0).any(is_within)
     };
     all_pids().filter(uses).map(Pid::from_raw).collect()
+}
+
+/// Returns whether a process is a keeper, which ends what it holds, and then itself.
+pub fn is_keeper(pid: Pid) -> bool {
+    let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    command.split(|&byte| byte == 0).nth(1) == Some(KEEPER.as_bytes())
 }
 
 fn all_pids() -> impl Iterator<Item = i32> {
@@ -104,6 +116,10 @@ fn all_pids() -> impl Iterator<Item = i32> {
 pub fn descendants(ancestor: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for pid in all_pids() {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the kernel bounds what it says of a process"
+        )]
         let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
             continue;
         };

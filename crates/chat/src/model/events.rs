@@ -1,18 +1,18 @@
 //! What happens in the conversation, and what becomes of it on the screen.
 
 use convoke_agent::Verdict;
-use convoke_session::{Event, MemberName, StopReason, TurnId, TurnState};
+use convoke_session::{MemberName, SessionEventKind, StopReason, TurnId, TurnState};
 
 use super::{Activity, Chat, Effect, Waiting};
-use crate::figures::number;
 use crate::transcript::Tone;
 use crate::work::Work;
+use convoke_core::figures::thousands;
 
 impl Chat {
     /// Takes in an event of the conversation.
-    pub(super) fn observe(&mut self, event: Event) -> Option<Effect> {
+    pub(super) fn observe(&mut self, event: SessionEventKind) -> Option<Effect> {
         match event {
-            Event::Opened { interrupted, .. } => {
+            SessionEventKind::Opened { interrupted, .. } => {
                 for turn in interrupted {
                     let session = &self.setup.session;
                     let text = format!(
@@ -23,45 +23,45 @@ impl Chat {
                     self.transcript.note(Tone::Warning, &text);
                 }
             }
-            Event::Message { id, from, to, text, .. } => {
-                if self.setup.company.roster.is_person(&from) && !self.pending.is_empty() {
+            SessionEventKind::Message { id, from, to, text, .. } => {
+                if self.setup.company.members.is_person(&from) && !self.pending.is_empty() {
                     self.pending.remove(0);
                 }
                 self.said(id, &from, &to, &text);
             }
-            Event::Task { task, by } => {
+            SessionEventKind::Task { task, by } => {
                 self.transcript.note(Tone::Quiet, &format!("{by} set the task: {task}"));
                 self.task = Some(task);
             }
-            Event::TurnQueued { turn, member, intent, .. } => {
+            SessionEventKind::TurnQueued { turn, member, intent, .. } => {
                 self.queue.push(Waiting { turn, member, intent });
             }
-            Event::TurnDropped { turn, member } => {
+            SessionEventKind::TurnDropped { turn, member } => {
                 self.unqueue(turn);
                 self.transcript.note(Tone::Quiet, &format!("{member}'s turn was dropped"));
             }
-            Event::TurnStarted { turn, member, tokens_estimate, .. } => {
+            SessionEventKind::TurnStarted { turn, member, tokens_estimate, .. } => {
                 self.unqueue(turn);
                 self.sent.retain(|(name, _)| *name != member);
                 self.sent.push((member.clone(), turn));
                 let width = self.text_width();
                 self.works.push(Work::new(turn, member, self.now, tokens_estimate, width));
             }
-            Event::Agent { turn, event, .. } => {
+            SessionEventKind::Agent { turn, event, .. } => {
                 if let Some(work) = self.works.iter_mut().find(|work| work.turn == turn) {
                     work.observe(&event);
                 }
             }
-            Event::TurnEnded { turn, member, state, outcome, reply, usage, elapsed_ms, .. } => {
+            SessionEventKind::TurnEnded { turn, member, state, reply, result, elapsed_ms } => {
                 self.unqueue(turn);
                 let at_work = self.works.iter().position(|work| work.turn == turn);
                 let work = at_work.map(|at| self.works.remove(at));
                 if let Some(reply) = reply {
                     let time = format!("{}.{} s", elapsed_ms / 1000, elapsed_ms % 1000 / 100);
-                    let taken = usage.map_or_else(
+                    let taken = result.usage.map_or_else(
                         || time.clone(),
                         |usage| {
-                            let (read, wrote) = (number(usage.input), number(usage.output));
+                            let (read, wrote) = (thousands(usage.input), thousands(usage.output));
                             format!("{time} · {read} in, {wrote} out")
                         },
                     );
@@ -69,11 +69,11 @@ impl Chat {
                 }
                 if matches!(state, TurnState::Failed | TurnState::Cancelled) {
                     self.undone = Some(turn);
-                    self.give_up(&member, &outcome, work.as_ref());
+                    self.give_up(&member, &result.verdict, work.as_ref());
                 }
             }
-            Event::Diagnostic { diagnostic, .. } => self.diagnose(&diagnostic),
-            Event::Stopped(stop) => return self.stop(stop),
+            SessionEventKind::Diagnostic { diagnostic, .. } => self.diagnose(&diagnostic),
+            SessionEventKind::Stopped(stop) => return self.stop(stop),
         }
         None
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use convoke_core::marker::Intent;
 use convoke_core::{Code, Diagnostic, MessageId};
-use convoke_session::{Event, MemberName, PersonMessage, Turn, TurnId};
+use convoke_session::{MemberName, PersonMessage, SessionEventKind, Turn, TurnId};
 use crossterm::event::KeyEvent;
 use ratatui::layout::Size;
 
@@ -60,7 +60,7 @@ pub enum Input {
     /// Time has passed: so much since the beginning.
     Tick(Duration),
     /// Something happened in the conversation.
-    Event(Event),
+    Event(SessionEventKind),
     /// These turns wait, and this is the task.
     Standing(Vec<Waiting>, Option<String>),
     /// What a member was sent.
@@ -401,7 +401,7 @@ impl Chat {
             id,
             from: printable_line(from.as_str()),
             to: if names.is_empty() { String::new() } else { printable_line(&names.join(", ")) },
-            is_person: self.setup.company.roster.is_person(from),
+            is_person: self.setup.company.members.is_person(from),
             cost: String::new(),
         };
         self.transcript.say(head, text);

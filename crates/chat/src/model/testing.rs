@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use convoke_core::marker::{Intent, TextPolicy};
 use convoke_session::content::Content;
-use convoke_session::{Event, MemberName, MessageNumber, Roster, TurnId};
+use convoke_session::{MemberName, MessageNumber, SessionEventKind, TeamMembers, TurnId};
 use convoke_team::Team;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
@@ -23,7 +23,7 @@ pub(crate) fn company() -> InputParser {
         members.into_iter().chain([("lin", "agent = \"codex\""), ("sam", "agent = \"plain\"")]);
     let text = members.map(|(name, kind)| format!("[[member]]\nname = \"{name}\"\n{kind}\n"));
     let team = Team::parse(&text.collect::<String>()).unwrap();
-    InputParser { roster: Roster::of(&team), text: TextPolicy::Preserve }
+    InputParser { members: TeamMembers::of(&team), text: TextPolicy::Preserve }
 }
 
 /// A chat that has just begun.
@@ -71,7 +71,7 @@ impl Chat {
     }
 
     /// Lets something happen in the conversation.
-    pub(crate) fn happen(&mut self, event: Event) -> Option<Effect> {
+    pub(crate) fn happen(&mut self, event: SessionEventKind) -> Option<Effect> {
         self.update(Input::Event(event))
     }
 
@@ -90,27 +90,26 @@ impl Chat {
 }
 
 /// Somebody said something.
-pub(crate) fn message(number: u64, from: &str, to: &[&str], text: &str) -> Event {
-    Event::Message {
+pub(crate) fn message(number: u64, from: &str, to: &[&str], text: &str) -> SessionEventKind {
+    SessionEventKind::Message {
         id: format!("msg-{number}").as_str().into(),
         number: MessageNumber(number),
         from: from.into(),
         to: to.iter().map(|name| MemberName::new(*name)).collect(),
         in_reply_to: None,
         text: text.to_owned(),
-        at: 0,
     }
 }
 
 /// Somebody's turn was called for.
-pub(crate) fn queued(turn: u64, member: &str) -> Event {
+pub(crate) fn queued(turn: u64, member: &str) -> SessionEventKind {
     let (turn, member) = (TurnId(turn), member.into());
-    Event::TurnQueued { turn, member, answers: MessageNumber(1), intent: Intent::P2 }
+    SessionEventKind::TurnQueued { turn, member, answers: MessageNumber(1), intent: Intent::P2 }
 }
 
 /// Somebody was sent a prompt.
-pub(crate) fn started(turn: u64, member: &str) -> Event {
-    Event::TurnStarted {
+pub(crate) fn started(turn: u64, member: &str) -> SessionEventKind {
+    SessionEventKind::TurnStarted {
         turn: TurnId(turn),
         member: member.into(),
         answers: MessageNumber(1),

@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 
-use convoke_agent::Verdict;
 use convoke_agent::event::{Event as AgentEvent, EventKind, Part};
 use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::{TurnResult, Verdict};
 use convoke_core::Diagnostic;
 use convoke_session::event::FailedTurn;
-use convoke_session::{Event, PersonMessage, StopReason, TurnId, TurnState};
+use convoke_session::{
+    AttemptResult, PersonMessage, SessionEventKind, StopReason, TurnId, TurnState,
+};
 use crossterm::event::KeyCode;
 use insta::assert_snapshot;
 use ratatui::layout::Size;
@@ -20,35 +22,38 @@ use crate::sent_prompt::SentPrompt;
 use crate::user_action::PromptView;
 use convoke_session::diagnostics;
 
-fn does(turn: u64, member: &str, kind: EventKind<'static>) -> Event {
-    Event::Agent { turn: TurnId(turn), member: member.into(), event: AgentEvent::own(kind) }
+fn does(turn: u64, member: &str, kind: EventKind<'static>) -> SessionEventKind {
+    SessionEventKind::Agent {
+        turn: TurnId(turn),
+        member: member.into(),
+        event: AgentEvent::own(kind),
+    }
 }
 
-fn writes(turn: u64, member: &str, text: &'static str) -> Event {
+fn writes(turn: u64, member: &str, text: &'static str) -> SessionEventKind {
     does(turn, member, EventKind::Text { text: Cow::Borrowed(text), part: Part::Delta })
 }
 
-fn ended(turn: u64, member: &str, outcome: Verdict, reply: Option<&str>) -> Event {
+fn ended(turn: u64, member: &str, outcome: Verdict, reply: Option<&str>) -> SessionEventKind {
     let state = match outcome {
         Verdict::Done => TurnState::Done,
         Verdict::Cancelled => TurnState::Cancelled,
         _ => TurnState::Failed,
     };
-    Event::TurnEnded {
+    let usage = Some(Usage { input: 12_345, output: 67, ..Usage::default() });
+    let result = TurnResult { usage, ..TurnResult::new(outcome) };
+    SessionEventKind::TurnEnded {
         turn: TurnId(turn),
         member: member.into(),
         state,
-        outcome,
         reply: reply.map(Into::into),
-        partial_bytes: 0,
-        usage: Some(Usage { input: 12_345, output: 67, ..Usage::default() }),
-        cost_usd: None,
+        result: Box::new(AttemptResult::new(0, result, "", &mut Vec::new())),
         elapsed_ms: 4_250,
     }
 }
 
-fn idle() -> Event {
-    Event::Stopped(StopReason::Idle { person: "you".into() })
+fn idle() -> SessionEventKind {
+    SessionEventKind::Stopped(StopReason::Idle { person: "you".into() })
 }
 
 /// A chat in which ada has begun to answer.
@@ -122,7 +127,10 @@ fn ctrl_c_cancels_the_turn_and_then_leaves() {
     assert!(chat.screen().contains("cancelling … "));
     assert_eq!(chat.ctrl('c'), Some(Effect::Leave));
     assert!(chat.screen().contains("saving … "));
-    assert_eq!(chat.happen(Event::Stopped(StopReason::Left)), Some(Effect::Close(Vec::new())));
+    assert_eq!(
+        chat.happen(SessionEventKind::Stopped(StopReason::Left)),
+        Some(Effect::Close(Vec::new()))
+    );
 }
 
 #[test]
@@ -133,7 +141,10 @@ fn what_was_said_before_leaving_is_stored() {
     chat.enter_line("/quit");
     chat.happen(message(2, "you", &["ada"], "Stored between two turns."));
     let last = PersonMessage::new("you", "Stored at the end.").to(["ada"]);
-    assert_eq!(chat.happen(Event::Stopped(StopReason::Left)), Some(Effect::Close(vec![last])));
+    assert_eq!(
+        chat.happen(SessionEventKind::Stopped(StopReason::Left)),
+        Some(Effect::Close(vec![last]))
+    );
 }
 
 #[test]
@@ -178,7 +189,7 @@ fn a_turn_that_failed_can_be_tried_again() {
     chat.happen(ended(1, "ada", failure.clone(), None));
     let failed =
         FailedTurn { turn: TurnId(1), member: "ada".into(), asker: "you".into(), outcome: failure };
-    chat.happen(Event::Stopped(StopReason::TurnFailed {
+    chat.happen(SessionEventKind::Stopped(StopReason::TurnFailed {
         person: "you".into(),
         turns: vec![failed],
     }));
@@ -193,7 +204,7 @@ fn another_person_who_is_asked_gets_the_word() {
     let mut chat = chat();
     let (person, turn) = ("kim".into(), TurnId(3));
     let answers = convoke_session::MessageNumber(2);
-    chat.happen(Event::Stopped(StopReason::Addressed { person, turn, answers }));
+    chat.happen(SessionEventKind::Stopped(StopReason::Addressed { person, turn, answers }));
     assert_eq!(chat.speaker.as_str(), "kim");
     assert!(chat.screen().contains("kim is asked; you speak as kim now"));
 }
@@ -238,9 +249,9 @@ fn a_reply_stands_with_what_it_took() {
     chat.happen(queued(2, "lin"));
     chat.happen(ended(1, "ada", Verdict::Done, Some("msg-2")));
     let diagnostic = Diagnostic::new(diagnostics::MARKER_UNRESOLVED, "nobody is called `lim`");
-    chat.happen(Event::Diagnostic { turn: None, diagnostic });
-    chat.happen(Event::Task { task: "Ship it".to_owned(), by: "ada".into() });
-    chat.happen(Event::TurnDropped { turn: TurnId(2), member: "lin".into() });
+    chat.happen(SessionEventKind::Diagnostic { turn: None, diagnostic });
+    chat.happen(SessionEventKind::Task { task: "Ship it".to_owned(), by: "ada".into() });
+    chat.happen(SessionEventKind::TurnDropped { turn: TurnId(2), member: "lin".into() });
     chat.happen(idle());
     assert_snapshot!(chat.screen());
 }
@@ -336,9 +347,8 @@ fn a_session_is_taken_up_with_its_end_in_view() {
 #[test]
 fn a_turn_that_was_interrupted_is_told_with_what_is_left_of_it() {
     let mut chat = chat();
-    let session = convoke_session::SessionId::generate();
     let interrupted = vec![TurnId(9)];
-    chat.happen(Event::Opened { session, messages: 2, waiting: 1, interrupted });
+    chat.happen(SessionEventKind::Opened { messages: 2, waiting: 1, interrupted });
     let screen = chat.screen();
     assert!(screen.contains("turn 9 was under way when Convoke was ended; /go takes"), "{screen}");
 }
@@ -380,8 +390,8 @@ fn nothing_of_a_hostile_text_reaches_the_terminal() {
     chat.happen(started(1, "lin"));
     chat.happen(writes(1, "lin", "\u{1b}[2J\u{1b}[H\u{9d}0;x\u{9c}"));
     let diagnostic = Diagnostic::new(diagnostics::MARKER_UNRESOLVED, text.as_str());
-    chat.happen(Event::Diagnostic { turn: None, diagnostic });
-    chat.happen(Event::Task { task: text.clone(), by: "ada".into() });
+    chat.happen(SessionEventKind::Diagnostic { turn: None, diagnostic });
+    chat.happen(SessionEventKind::Task { task: text.clone(), by: "ada".into() });
     chat.update(Input::Refused(text.clone()));
     chat.update(Input::Paste(text));
     let screen = chat.screen();

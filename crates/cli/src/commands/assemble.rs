@@ -12,6 +12,9 @@ use crate::terminal::stdout;
 /// Reads {"name"?, "agent", "input"} a line and writes {"prompt", "systemFlag", "ledger", "diagnostics"}.
 #[derive(Debug, Args)]
 pub struct Arguments {
+    /// The most bytes of a line; a longer one is answered with an error
+    #[arg(long, value_name = "BYTES", default_value_t = convoke_pipe::DEFAULT_LINE_BYTES)]
+    max_line_bytes: u64,
     /// Accepted for uniformity: the output is always JSON
     #[arg(long)]
     json: bool,
@@ -21,6 +24,7 @@ pub struct Arguments {
 
 /// Answers every line of standard input.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let reported = assemble_lines(stdin().lock(), BufWriter::new(stdout()))?;
+    let output = BufWriter::new(stdout());
+    let reported = assemble_lines(stdin().lock(), output, arguments.max_line_bytes)?;
     Ok(arguments.deny.outcome(reported))
 }

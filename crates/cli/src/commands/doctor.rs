@@ -13,6 +13,7 @@ use convoke_inspect::doctor::{
 };
 
 use crate::conversation::home::Home;
+use crate::conversation::project::{Project, TeamFileReport, UserConfiguration, find_team_file};
 use crate::diagnostics::Deny;
 use crate::diagnostics::own;
 use crate::figures::number;
@@ -46,6 +47,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let depth = if arguments.ask { Depth::Ask } else { Depth::Look };
     let mut report = examine(&vendors, &host_environment, depth);
     report.findings.extend(broken_configuration(&host_environment));
+    let broken_team = broken_team_file(&host_environment);
+    if let Some(TeamFileReport { file, errors }) = &broken_team {
+        let message = format!("{file} has errors: {errors}");
+        report.findings.push(Finding::new(Level::Problem, own::DOCTOR_CONFIGURATION, message));
+    }
     let paint = Paint::for_stream(&stdout());
     let mut out = stdout();
     if arguments.json {
@@ -53,6 +59,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         writeln!(out)?;
     } else {
         write!(out, "{}", show(&report, &host_environment, depth, paint))?;
+    }
+    drop(out);
+    if let Some(broken) = broken_team {
+        return Err(broken.into());
     }
     let given = report.all_findings().map(|found| found.diagnostic.code);
     let has_problem = report.findings.iter().any(|found| found.level == Level::Problem);
@@ -66,6 +76,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 fn broken_configuration(host_environment: &HostEnvironment) -> Option<Finding> {
     let wrong = Home::of(host_environment).read_catalog().err()?;
     Some(Finding::new(Level::Problem, own::DOCTOR_CONFIGURATION, wrong.to_string()))
+}
+
+/// The errors of the team file that a run here would use.
+fn broken_team_file(host_environment: &HostEnvironment) -> Option<TeamFileReport> {
+    let user = UserConfiguration::load(&Home::of(host_environment)).ok()?;
+    Project::read(&find_team_file(&host_environment.cwd)?, &user).err()
 }
 
 fn vendors(names: &[String]) -> Result<Vec<Vendor>, UsageError> {

@@ -114,7 +114,7 @@ fn team_file(installed: &[Vendor], person: &str, directory: &Path) -> String {
 # The team of this directory. `convoke run \"…\"` lets it talk, `convoke prompt --for NAME` shows what a
 # member would be sent, and docs/team-file.md describes every setting.
 name = {}
-# What the team works on; every member reads it in every prompt.
+# The task of the team; every member reads it in every prompt.
 # task = \"Review the authentication module\"
 
 [context]

@@ -4,6 +4,7 @@ mod ask;
 mod assemble;
 mod capture;
 mod chat;
+mod check;
 mod doctor;
 mod explain;
 mod init;
@@ -31,7 +32,9 @@ pub enum Command {
     Chat(chat::Arguments),
     /// Show, resume, copy and check conversations
     Sessions(sessions::Arguments),
-    /// Let a directory's team file choose what runs
+    /// Check a team file and show every error
+    Check(check::Arguments),
+    /// Trust a directory's team file with what it asks for
     Trust(trust::Arguments),
     Explain(explain::Explain),
     /// Show the exact prompt that a member would get now; nothing is sent
@@ -62,6 +65,7 @@ pub fn run(command: Command) -> anyhow::Result<Outcome> {
         Command::Run(arguments) => run::run(&arguments),
         Command::Chat(arguments) => chat::run(arguments),
         Command::Sessions(arguments) => sessions::run(arguments),
+        Command::Check(arguments) => check::run(&arguments),
         Command::Trust(arguments) => trust::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Prompt(arguments) => prompt::run(&arguments),

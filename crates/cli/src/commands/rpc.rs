@@ -1,9 +1,9 @@
 //! `convoke rpc`: a conversation kept for another program.
 
 use std::io::{BufWriter, stdin};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use convoke_agent::id::now;
 use convoke_core::marker::TextPolicy;
 
 use crate::outcome::Outcome;
@@ -15,6 +15,9 @@ pub struct Arguments {
     /// How messages are cleaned of their markers
     #[arg(long, value_name = "preserve|compat", default_value = "preserve")]
     text: TextPolicy,
+    /// The most bytes of a line; a longer one is answered with an error
+    #[arg(long, value_name = "BYTES", default_value_t = convoke_pipe::DEFAULT_LINE_BYTES)]
+    max_line_bytes: u64,
     /// Accepted for uniformity: the output is always JSON
     #[arg(long)]
     json: bool,
@@ -23,12 +26,7 @@ pub struct Arguments {
 /// Serves standard input and output.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let output = BufWriter::new(stdout());
-    convoke_pipe::rpc::serve(stdin().lock(), output, arguments.text, now)?;
+    let max_line_bytes = arguments.max_line_bytes;
+    convoke_pipe::rpc::serve(stdin().lock(), output, arguments.text, max_line_bytes, now)?;
     Ok(Outcome::Done)
-}
-
-/// Returns milliseconds since 1970.
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,34 +1,39 @@
-//! `convoke trust`: which directories may choose what runs on this machine.
+//! `convoke trust`: the directories whose team files may choose what runs on this machine.
 
-use std::io::Write as _;
+use std::collections::BTreeSet;
+use std::io::{self, BufRead as _, IsTerminal as _, Write, stdin};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use convoke_agent::turn_input::Trust;
-use convoke_redact::is_secret_name;
+use convoke_team::MemberChoices;
 use serde_json::json;
 
 use crate::conversation::home::Home;
-use crate::conversation::project::{Project, TEAM_FILE};
-use crate::conversation::trust::TrustedDirectories;
+use crate::conversation::project::{Project, TEAM_FILE, UserConfiguration};
+use crate::conversation::trust::{DirectoryTrust, TrustedDirectories, shown_choice};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::terminal::{Paint, stdout};
+use crate::terminal::{Paint, Screen, printable, stdout};
 
-/// Lets the team file of a directory choose what runs: commands, arguments, environment variables,
-/// working directories, permissions, and instruction files elsewhere.
+/// Trusts the team file of a directory with what it asks for: commands, arguments, environment variables,
+/// working directories, permissions, model addresses and keys, and instructions files elsewhere.
 ///
-/// Trust is for this one directory, not for what lies below it.
+/// Shows what the team file asks for, and asks before it grants. Trust is for this one directory, not for
+/// what lies below it, and for what the team file asks for now: when it asks for more, it has to be
+/// trusted again.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The directory of the team file; by default this one
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Trust it no longer
-    #[arg(long)]
+    /// Grant without asking
+    #[arg(long, short)]
+    yes: bool,
+    /// Revoke the trust
+    #[arg(long, conflicts_with = "yes")]
     revoke: bool,
-    /// List the directories that are trusted, and change nothing
-    #[arg(long, conflicts_with_all = ["revoke", "directory"])]
+    /// List the trusted directories, and change nothing
+    #[arg(long, conflicts_with_all = ["revoke", "yes", "directory"])]
     list: bool,
     /// Write JSON
     #[arg(long)]
@@ -39,37 +44,78 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let home = Home::of(&host_environment);
-    let mut trusted = TrustedDirectories::load(&home)?;
-    if arguments.list {
-        return list(&trusted, arguments);
-    }
     let given = arguments.directory.as_deref().unwrap_or(&host_environment.cwd);
-    let directory = real_directory(given, arguments)?;
-    let changed =
-        if arguments.revoke { trusted.remove(&directory) } else { trusted.add(directory.clone()) };
-    if changed {
-        trusted.save(&home)?;
+    if arguments.list {
+        return list(&TrustedDirectories::load(&home)?, arguments);
     }
-    let is_trusted = trusted.trust_of(&directory) == Trust::Trusted;
+    let directory = real_directory(given, arguments)?;
+    if arguments.revoke {
+        return revoke(&directory, &home, arguments);
+    }
+    grant(&directory, &home, arguments)
+}
+
+fn grant(directory: &Path, home: &Home, arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let mut user = UserConfiguration::load(home)?;
+    let asked = choices(directory, &user)?;
+    let before = match &asked {
+        Some(asked) => user.trusted.trust_of(directory, asked),
+        None => user.trusted.trust_of(directory, &[]),
+    };
+    let mut out = stdout();
+    let request = Request {
+        directory,
+        asked: asked.as_deref(),
+        granted: shown_grants(&user.trusted, directory),
+        before,
+    };
+    if !arguments.json {
+        request.show(&mut out)?;
+    }
+    let answer = match before {
+        DirectoryTrust::Trusted => Answer::Yes,
+        _ if arguments.yes => Answer::Yes,
+        _ if arguments.json => Answer::NotAsked,
+        _ => ask(&mut out)?,
+    };
+    let is_new = answer == Answer::Yes && before != DirectoryTrust::Trusted;
+    if is_new {
+        user.trusted.grant(directory.to_owned(), asked.as_deref().unwrap_or_default());
+        user.trusted.save(home)?;
+    }
+    if arguments.json {
+        request.write_json(&mut out, answer == Answer::Yes, is_new)?;
+    } else if is_new {
+        writeln!(out, "{} is trusted now.", directory.display())?;
+    }
+    match answer {
+        Answer::Yes => Ok(Outcome::Done),
+        Answer::No => {
+            writeln!(out, "Nothing was granted.")?;
+            Ok(Outcome::Failed)
+        }
+        Answer::NotAsked => Err(UsageError(
+            "nothing was granted: there is no terminal to ask on; `--yes` grants what is shown"
+                .to_owned(),
+        )
+        .into()),
+    }
+}
+
+fn revoke(directory: &Path, home: &Home, arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let mut trusted = TrustedDirectories::load(home)?;
+    let changed = trusted.remove(directory);
+    if changed {
+        trusted.save(home)?;
+    }
     let mut out = stdout();
     if arguments.json {
-        let answer = json!({"directory": directory, "trusted": is_trusted, "changed": changed});
+        let answer = json!({"directory": directory, "trusted": false, "changed": changed});
         writeln!(out, "{answer}")?;
-        return Ok(Outcome::Done);
-    }
-    let shown = directory.display();
-    let sentence = match (is_trusted, changed) {
-        (true, true) => format!("{shown} is trusted now."),
-        (true, false) => format!("{shown} was trusted already."),
-        (false, true) => format!("{shown} is trusted no longer."),
-        (false, false) => format!("{shown} was not trusted."),
-    };
-    writeln!(out, "{sentence}")?;
-    if is_trusted {
-        let paint = Paint::for_stream(&out);
-        for line in what_it_chooses(&directory, &trusted)? {
-            writeln!(out, "  {}", paint.warning(&line))?;
-        }
+    } else if changed {
+        writeln!(out, "{} is no longer trusted.", directory.display())?;
+    } else {
+        writeln!(out, "{} was not trusted.", directory.display())?;
     }
     Ok(Outcome::Done)
 }
@@ -95,66 +141,125 @@ fn real_directory(given: &Path, arguments: &Arguments) -> Result<PathBuf, UsageE
     let shown = given.display();
     match given.canonicalize() {
         Ok(path) if path.is_dir() => Ok(path),
-        Ok(_) => {
-            Err(UsageError(format!("{shown} is no directory; name the directory of the team file")))
-        }
+        Ok(_) => Err(UsageError(format!(
+            "{shown} is not a directory; name the directory of the team file"
+        ))),
         Err(_) if arguments.revoke && given.is_absolute() => Ok(given.to_owned()),
         Err(error) => Err(UsageError(format!("cannot read {shown}: {error}"))),
     }
 }
 
-/// Tells whether a file of the project really lies in it.
-fn is_within(directory: &Path, file: &str) -> bool {
-    directory.join(file).canonicalize().is_ok_and(|path| path.starts_with(directory))
+/// Returns what the team file of a directory asks for; `None` without a team file.
+fn choices(
+    directory: &Path,
+    user: &UserConfiguration,
+) -> anyhow::Result<Option<Vec<MemberChoices>>> {
+    let path = directory.join(TEAM_FILE);
+    if !path.exists() {
+        return Ok(None);
+    }
+    Ok(Some(Project::read_to_trust(&path, user)?.choices()))
 }
 
-/// Says what the team file there chooses that nobody else's may.
-fn what_it_chooses(
-    directory: &Path,
-    trusted: &TrustedDirectories,
-) -> Result<Vec<String>, UsageError> {
-    let path = directory.join(TEAM_FILE);
-    if !path.is_file() {
-        return Ok(vec![format!("There is no {TEAM_FILE} in it yet.")]);
+/// Returns what was granted earlier, as lines to compare with.
+fn shown_grants(trusted: &TrustedDirectories, directory: &Path) -> BTreeSet<String> {
+    let granted = trusted.granted(directory).into_iter().flatten();
+    let lines =
+        granted.flat_map(|(member, granted)| granted.shown.iter().map(move |it| line(member, it)));
+    lines.collect()
+}
+
+fn line(member: &str, choice: &str) -> String {
+    format!("{member}: {choice}")
+}
+
+/// What a directory asks for, beside what was granted earlier.
+struct Request<'a> {
+    directory: &'a Path,
+    /// `None` without a team file.
+    asked: Option<&'a [MemberChoices]>,
+    granted: BTreeSet<String>,
+    before: DirectoryTrust,
+}
+
+impl Request<'_> {
+    /// Returns what is asked for, line by line.
+    fn lines(&self) -> Vec<String> {
+        let asked = self.asked.into_iter().flatten();
+        asked
+            .flat_map(|it| it.choices.iter().map(|choice| line(&it.member, &shown_choice(choice))))
+            .collect()
     }
-    let project = Project::read(&path, trusted)?;
-    let mut lines = Vec::new();
-    for member in &project.team.members {
-        let Some(settings) = member.agent() else { continue };
-        let name = &member.name;
-        let mut chooses = |setting: &str, value: String| {
-            lines.push(format!("{name} may use {setting} = {value}"));
+
+    fn show(&self, out: &mut Screen) -> io::Result<()> {
+        let paint = Paint::for_stream(out);
+        let shown = self.directory.display();
+        let lines = self.lines();
+        let what = match (self.asked, lines.is_empty()) {
+            (None, _) => format!("there is no {TEAM_FILE} yet"),
+            (Some(_), true) => "the team file asks for nothing that needs trust".to_owned(),
+            (Some(_), false) => "the team file asks for".to_owned(),
         };
-        if let Some(command) = &settings.command {
-            chooses("command", format!("{command:?}"));
+        let end = if lines.is_empty() { "." } else { ":" };
+        match self.before {
+            DirectoryTrust::Untrusted => writeln!(out, "{shown} is not trusted; {what}{end}")?,
+            DirectoryTrust::Trusted => writeln!(out, "{shown} is trusted; {what}{end}")?,
+            DirectoryTrust::Changed => writeln!(
+                out,
+                "{shown} was trusted, and the team file has changed (+ new, - no longer asked for):"
+            )?,
         }
-        if !settings.args.is_empty() {
-            chooses("args", format!("{:?}", settings.args));
+        let is_changed = self.before == DirectoryTrust::Changed;
+        for line in &lines {
+            let is_new = is_changed && !self.granted.contains(line);
+            let mark = if is_new { "+" } else { " " };
+            writeln!(out, "{mark} {}", paint.warning(&printable(line)))?;
         }
-        for (variable, value) in &settings.env {
-            let is_secret = is_secret_name(variable);
-            let shown = if is_secret { "[redacted]".to_owned() } else { format!("{value:?}") };
-            chooses(&format!("env.{variable}"), shown);
+        if is_changed {
+            let lines: BTreeSet<String> = lines.into_iter().collect();
+            for line in self.granted.difference(&lines) {
+                writeln!(out, "- {}", paint.faint(&printable(line)))?;
+            }
         }
-        if let Some(cwd) = &settings.cwd {
-            chooses("cwd", format!("{cwd:?}"));
+        if self.before == DirectoryTrust::Untrusted {
+            writeln!(out, "Trust also lets the agents load the project's own settings for them.")?;
         }
-        if let Some(address) = &settings.base_url {
-            chooses("base-url", format!("{address:?}"));
-        }
-        if let Some(variable) = &settings.key_env {
-            chooses("key-env", format!("{variable:?}"));
-        }
-        if let Some(tools) = settings.tools.as_ref().filter(|word| *word != "none") {
-            chooses("tools", format!("{tools:?}"));
-        }
-        let outside = |file: &&String| !is_within(&project.directory, file);
-        if let Some(file) = settings.instructions_file.as_ref().filter(outside) {
-            chooses("instructions-file", format!("{file:?}"));
-        }
-        if let Some(sandbox) = settings.sandbox.as_ref().filter(|word| *word != "read-only") {
-            chooses("sandbox", format!("{sandbox:?}"));
-        }
+        Ok(())
     }
-    Ok(lines)
+
+    fn write_json(&self, out: &mut impl Write, trusted: bool, changed: bool) -> io::Result<()> {
+        let asks = self.lines();
+        let added: Vec<&String> = asks.iter().filter(|it| !self.granted.contains(*it)).collect();
+        let removed: Vec<&String> = self.granted.iter().filter(|it| !asks.contains(it)).collect();
+        let answer = json!({
+            "directory": self.directory,
+            "trusted": trusted,
+            "changed": changed,
+            "asks": asks,
+            "added": added,
+            "removed": removed,
+        });
+        writeln!(out, "{answer}")
+    }
+}
+
+/// The answer to the question whether to trust a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Yes,
+    No,
+    /// There is no terminal to ask on.
+    NotAsked,
+}
+
+fn ask(out: &mut Screen) -> io::Result<Answer> {
+    if !stdin().is_terminal() || !out.is_terminal() {
+        return Ok(Answer::NotAsked);
+    }
+    write!(out, "Trust it? [y/N] ")?;
+    out.flush()?;
+    let mut written = String::new();
+    stdin().lock().read_line(&mut written)?;
+    let is_yes = matches!(written.trim().to_ascii_lowercase().as_str(), "y" | "yes");
+    Ok(if is_yes { Answer::Yes } else { Answer::No })
 }

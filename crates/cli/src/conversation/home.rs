@@ -1,8 +1,9 @@
-//! Where the user's own files are: configuration, and everything that Convoke keeps.
+//! The user's own directories: configuration, and the data that Convoke stores.
 
 use std::path::PathBuf;
 
 use convoke_agent::config::Catalog;
+use convoke_files::{Disk, FileKind, Files};
 use convoke_inspect::HostEnvironment;
 
 use crate::outcome::UsageError;
@@ -10,9 +11,9 @@ use crate::outcome::UsageError;
 /// The user's own directories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
-    /// What the user writes: `agents.toml`.
+    /// The directory of `agents.toml`.
     pub configuration: PathBuf,
-    /// What Convoke keeps: sessions, trust, the sample project.
+    /// The directory of sessions, trust and the sample project.
     pub data: PathBuf,
 }
 
@@ -43,7 +44,7 @@ impl Home {
     pub fn read_catalog(&self) -> Result<Catalog, UsageError> {
         let mut catalog = Catalog::built_in();
         let path = self.configuration.join("agents.toml");
-        match std::fs::read_to_string(&path) {
+        match Disk.read_text(&path, FileKind::Configuration) {
             Ok(text) => {
                 let added = catalog.add_user_file(&path, &text);
                 added.map_err(|error| UsageError(error.to_string()))?;

@@ -1,10 +1,11 @@
-//! From arguments to a conversation that can run: `run` and `chat` begin here.
+//! Opens conversations for `run` and `chat`.
 //!
-//! [`open`] finds the team, asks whether its directory is trusted, finds an agent for every member, and
-//! begins a session or takes one up.
+//! [`open`] finds the team file, checks whether its directory is trusted, resolves an agent for every
+//! member, and creates or resumes a session.
 
 pub mod home;
 pub mod project;
+mod references;
 pub mod rehearsal_servers;
 mod resolved_agent;
 mod resolved_team;
@@ -13,32 +14,31 @@ pub mod sessions;
 pub mod team_redaction;
 pub mod trust;
 
-use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use convoke_agent::config::Kind;
-use convoke_agent::id::ThreadId;
+use convoke_agent::id::{ThreadId, now};
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
+use convoke_files::{Disk, FileKind, Files as _};
 use convoke_inspect::HostEnvironment;
 use convoke_model::ModelAgent;
 use convoke_session::coordinator::Observer;
 use convoke_session::{
-    Coordinator, MemberName, MessageNumber, Millis, NewSession, Rehearsal, Session, SessionId,
-    SqliteStore, Store as _,
+    Coordinator, MemberName, MessageNumber, NewSession, Rehearsal, Session, SessionId, SqliteStore,
+    Store as _,
 };
 use convoke_team::AgentSettings;
 
 use self::home::Home;
-use self::project::{Origin, Project, TEAM_FILE, find_team_file};
+use self::project::{Origin, Project, TEAM_FILE, UserConfiguration, find_team_file};
 use self::rehearsal_servers::RehearsalServers;
 use self::resolved_team::{AgentResolver, ResolvedTeam};
 use self::team_redaction::without_secrets;
-use self::trust::TrustedDirectories;
 use crate::outcome::UsageError;
 
-/// Which conversation to hold, and who plays the agents.
+/// The options that choose a conversation and its agents.
 #[derive(Debug, Default, Args)]
 pub struct ConversationOptions {
     /// The team file; by default convoke.toml here, or above as far as the repository goes
@@ -60,7 +60,7 @@ pub struct ConversationOptions {
     pub rehearse: Option<Rehearse>,
 }
 
-/// How a conversation is rehearsed.
+/// The kinds of rehearsal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Rehearse {
     /// With the built-in stand-in
@@ -71,20 +71,20 @@ pub enum Rehearse {
     No,
 }
 
-/// Who plays the agents.
+/// What answers for the agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentBackend {
     /// The agents themselves.
     Agents,
-    /// The built-in stand-in, for all.
+    /// The built-in stand-in, for every member.
     StandIns,
-    /// Their own programs, with a model server of ours.
+    /// The installed CLIs, with a model server of ours.
     Clis,
 }
 
 impl AgentBackend {
-    /// Decides who plays. A session that began as a rehearsal stays one unless the user says otherwise:
-    /// nobody pays by surprise.
+    /// Chooses what answers. A session that began as a rehearsal stays one unless the user says otherwise:
+    /// resuming it must not cost anything by surprise.
     fn of(asked: Option<Rehearse>, began: Option<Rehearsal>) -> Self {
         match (asked, began) {
             (Some(Rehearse::StandIn), _) | (None, Some(Rehearsal::StandIn)) => Self::StandIns,
@@ -93,7 +93,7 @@ impl AgentBackend {
         }
     }
 
-    /// Returns how a session is rehearsed that they play from the beginning.
+    /// Returns the kind of rehearsal that a new session is.
     pub const fn rehearsal(self) -> Option<Rehearsal> {
         match self {
             Self::Agents => None,
@@ -102,7 +102,7 @@ impl AgentBackend {
         }
     }
 
-    /// Returns the option that asks for them in a session that began so.
+    /// Returns the option that chooses it again in a session that began so.
     const fn option(self, began: Option<Rehearsal>) -> &'static str {
         match (self, began) {
             (Self::Agents, None) => "",
@@ -113,21 +113,21 @@ impl AgentBackend {
     }
 }
 
-/// A conversation that can run.
+/// An open conversation.
 pub struct Conversation {
-    /// Holds the session.
+    /// The coordinator of the session.
     pub coordinator: Coordinator<SqliteStore>,
     /// The team and its directory.
     pub project: Project,
-    /// Who plays the agents.
+    /// What answers for the agents.
     pub players: AgentBackend,
-    /// The option that has them play again.
+    /// The option that chooses the same agents again.
     pub option: &'static str,
-    /// The servers of a rehearsal with programs.
+    /// The model servers of a rehearsal with CLIs.
     pub stage: RehearsalServers,
-    /// What the user should know before it begins.
+    /// The diagnostics of opening it.
     pub diagnostics: Vec<Diagnostic>,
-    /// Whether the session was begun just now.
+    /// Whether the session is new.
     pub is_new: bool,
     /// Whether it is a rehearsal because the session began as one.
     pub stays_rehearsal: bool,
@@ -141,32 +141,32 @@ impl Conversation {
             return Ok(turn.member.clone());
         }
         let session = self.coordinator.store().session(self.coordinator.session()).await?;
-        let roster = self.coordinator.team_agents().roster();
-        let asked = session.state.asker.filter(|asker| roster.is_person(asker));
+        let members = self.coordinator.team_agents().members();
+        let asked = session.state.asker.filter(|asker| members.is_person(asker));
         // A crew always has a person.
-        Ok(asked.or_else(|| roster.people().next().cloned()).unwrap_or_else(|| "user".into()))
+        Ok(asked.or_else(|| members.people().next().cloned()).unwrap_or_else(|| "user".into()))
     }
 
-    /// Returns who is called when a person calls nobody: the agent whose question is answered, else the
-    /// first of the team.
+    /// Returns the member that a message without a marker addresses: the agent whose question is answered,
+    /// else the first agent of the team.
     pub async fn listener(&self) -> anyhow::Result<Option<MemberName>> {
-        let roster = self.coordinator.team_agents().roster();
+        let members = self.coordinator.team_agents().members();
         let asked = match self.coordinator.awaited() {
             Some(turn) => self.author(turn.answers).await?,
             None => None,
         };
-        let asked = asked.filter(|name| roster.agents().any(|agent| agent == name));
-        Ok(asked.or_else(|| roster.agents().next().cloned()))
+        let asked = asked.filter(|name| members.agents().any(|agent| agent == name));
+        Ok(asked.or_else(|| members.agents().next().cloned()))
     }
 
-    /// Returns who wrote a message, if it is a member still.
+    /// Returns the author of a message, if still a member.
     pub async fn author(&self, message: MessageNumber) -> anyhow::Result<Option<MemberName>> {
         let (store, session) = (self.coordinator.store(), self.coordinator.session());
         let message = store.message(session, message).await?.message;
-        Ok(self.coordinator.team_agents().roster().resolve(message.said.speaker.name()).cloned())
+        Ok(self.coordinator.team_agents().members().resolve(message.said.speaker.name()).cloned())
     }
 
-    /// Returns the members whose requests we send to their models ourselves.
+    /// Returns the model members: Convoke sends their requests itself.
     pub fn models(&self) -> impl Iterator<Item = MemberName> {
         let members = self.coordinator.team_agents().team().members.iter();
         let is_model = |settings: &AgentSettings| settings.agent == Kind::Api.name();
@@ -176,14 +176,13 @@ impl Conversation {
             .map(|member| MemberName::new(&*member.name))
     }
 
-    /// Tells whether there is something to keep: a session that was begun earlier, or in which something
-    /// was said.
+    /// Tells whether the session is kept: it was resumed, or has messages.
     pub async fn is_kept(&self) -> anyhow::Result<bool> {
         let session = self.coordinator.store().session(self.coordinator.session()).await?;
         Ok(!self.is_new || session.state.last_message != MessageNumber::default())
     }
 
-    /// Takes back a session in which there is nothing to keep.
+    /// Removes a new session without messages.
     pub async fn discard(self) -> anyhow::Result<()> {
         if !self.is_kept().await? {
             let (store, session) = (self.coordinator.store().clone(), self.coordinator.session());
@@ -193,15 +192,14 @@ impl Conversation {
         Ok(())
     }
 
-    /// Tells whether the session goes on with a team file that is not the one in its directory any more.
+    /// Tells whether the session has another team file than its directory has now.
     pub fn has_own_team(&self) -> bool {
         let Project { origin, directory, text, .. } = &self.project;
-        *origin == Origin::Session
-            && std::fs::read_to_string(directory.join(TEAM_FILE)).is_ok_and(|there| there != *text)
+        *origin == Origin::Session && team_text_in(directory).is_some_and(|there| there != *text)
     }
 }
 
-/// Opens a conversation: a new session, or the one that the order names.
+/// Opens a conversation: a new session, or the one that the options name.
 ///
 /// Without a team file, a rehearsal is of the built-in sample.
 pub async fn open(
@@ -211,18 +209,18 @@ pub async fn open(
 ) -> anyhow::Result<Conversation> {
     let home = Home::of(host_environment);
     let store = SqliteStore::open(&home.data).await?;
-    let trusted = TrustedDirectories::load(&home)?;
+    let user = UserConfiguration::load(&home)?;
     let session = match &order.session {
         Some(written) => Some(store.session(sessions::find(&store, written).await?).await?),
         None => None,
     };
     let project = match (&order.team, &session) {
-        (Some(path), _) => Project::read(path, &trusted)?,
-        (None, Some(session)) => project_of(session, &home, &trusted)?,
+        (Some(path), _) => Project::read(path, &user)?,
+        (None, Some(session)) => project_of(session, &home, &user)?,
         (None, None) => match find_team_file(&host_environment.cwd) {
-            Some(path) => Project::read(&path, &trusted)?,
+            Some(path) => Project::read(&path, &user)?,
             None if matches!(order.rehearse, Some(Rehearse::StandIn | Rehearse::Cli)) => {
-                sample::write(&home)?
+                sample::write(&home, &user)?
             }
             None => return Err(no_team(host_environment).into()),
         },
@@ -240,8 +238,9 @@ pub async fn open(
     };
     let is_new = session.is_none();
     let began = session.map_or_else(|| begin(&project, players), |session| session.began);
-    let casting = AgentResolver {
+    let resolver = AgentResolver {
         project: &project,
+        catalog: &user.catalog,
         players,
         done,
         session: began.id,
@@ -250,7 +249,7 @@ pub async fn open(
         host_environment,
     };
     let option = players.option(began.rehearsal.or(began_as));
-    let ResolvedTeam { team_agents, stage, diagnostics } = casting.fill().await?;
+    let ResolvedTeam { team_agents, stage, diagnostics } = resolver.fill().await?;
     let coordinator = if is_new {
         Coordinator::create(store, began, team_agents, observer).await?
     } else {
@@ -271,15 +270,15 @@ pub async fn open(
 
 /// A model that is a member of a stored session.
 pub struct ModelMember {
-    /// Takes its turns.
+    /// The agent.
     pub agent: ModelAgent,
-    /// What it remembers.
+    /// Its thread.
     pub thread: ThreadId,
     /// The directory that it works in.
     pub directory: PathBuf,
-    /// Whether the user trusts it.
+    /// Whether the user trusts that directory.
     pub trust: Trust,
-    /// What the user should know.
+    /// The diagnostics of resolving it.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -291,9 +290,11 @@ pub fn model_member(
     host_environment: &HostEnvironment,
 ) -> anyhow::Result<ModelMember> {
     let home = Home::of(host_environment);
-    let project = project_of(session, &home, &TrustedDirectories::load(&home)?)?;
-    let casting = AgentResolver {
+    let user = UserConfiguration::load(&home)?;
+    let project = project_of(session, &home, &user)?;
+    let resolver = AgentResolver {
         project: &project,
+        catalog: &user.catalog,
         players: AgentBackend::Agents,
         done: std::collections::HashMap::new(),
         session: session.began.id,
@@ -302,33 +303,33 @@ pub fn model_member(
         host_environment,
     };
     let mut diagnostics = Vec::new();
-    let (agent, name) = casting.model_called(name, &mut diagnostics)?;
-    let thread = casting.thread_of(&name);
-    let (directory, trust) = (project.directory.clone(), project.trust);
+    let (agent, name) = resolver.model_called(name, &mut diagnostics)?;
+    let thread = resolver.thread_of(&name);
+    let (directory, trust) = (project.directory.clone(), project.trust());
     Ok(ModelMember { agent, thread, directory, trust, diagnostics })
 }
 
 /// Returns the project of a stored session.
 ///
-/// A session may come from a file of somebody else's. So its own copy of the team file is trusted only
-/// while it is what stands in the directory that the user trusts.
+/// Sessions are untrusted input: they may be imported. A session's copy of the team file is trusted only
+/// while the same text stands in a directory that the user trusts.
 pub fn project_of(
     session: &Session,
     home: &Home,
-    trusted: &TrustedDirectories,
+    user: &UserConfiguration,
 ) -> anyhow::Result<Project> {
     if sample::is_of_session(&session.began, home) {
-        return sample::write(home);
+        return sample::write(home, user);
     }
     let NewSession { id, directory, team, .. } = &session.began;
     let directory = PathBuf::from(directory);
-    // A session keeps no secrets of the file, so that they come from where it stands.
-    let there = std::fs::read_to_string(directory.join(TEAM_FILE)).ok();
-    let there = there.filter(|text| without_secrets(text) == without_secrets(team));
-    let trust = if there.is_some() { trusted.trust_of(&directory) } else { Trust::Untrusted };
+    // A session stores no secrets of the file: they come from the directory.
+    let current = team_text_in(&directory);
+    let current = current.filter(|text| without_secrets(text) == without_secrets(team));
+    let origin = if current.is_some() { Origin::File } else { Origin::Session };
     let name = format!("the team file of session {id}");
-    let text = there.unwrap_or_else(|| team.clone());
-    let mut project = Project::of(name, text, directory, trust)?;
+    let text = current.unwrap_or_else(|| team.clone());
+    let mut project = Project::of(name, text, directory, user, origin)?;
     project.origin = Origin::Session;
     if !project.directory.is_dir() {
         let gone = project.directory.display();
@@ -338,6 +339,12 @@ pub fn project_of(
         .into());
     }
     Ok(project)
+}
+
+/// Returns the text of the team file in a directory, if it can be read.
+fn team_text_in(directory: &Path) -> Option<String> {
+    let bytes = Disk.read(&directory.join(TEAM_FILE), FileKind::TeamFile).ok()?;
+    String::from_utf8(bytes).ok()
 }
 
 fn begin(project: &Project, players: AgentBackend) -> NewSession {
@@ -350,12 +357,6 @@ fn begin(project: &Project, players: AgentBackend) -> NewSession {
         task: project.team.task.clone(),
         rehearsal: players.rehearsal(),
     }
-}
-
-/// Returns the time.
-pub fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }
 
 fn no_team(host_environment: &HostEnvironment) -> UsageError {

@@ -1,25 +1,45 @@
-//! The project: a team file, its directory, and how far the user trusts it.
+//! The project: a team file, its directory, and whether the user trusts what it asks for.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
-use convoke_agent::turn_input::Trust;
-use convoke_core::Diagnostic;
-use convoke_team::{AgentSettings, Team};
-
-use super::trust::TrustedDirectories;
-use crate::outcome::UsageError;
+use convoke_agent::config::{Catalog, Kind};
 use convoke_agent::diagnostics;
+use convoke_core::Diagnostic;
+use convoke_files::{Disk, FileKind, Files as _, TooLarge};
+use convoke_team::{
+    AgentSettings, FileLocation, MemberChoices, MemberKind, Team, TeamFileErrors, Trust,
+    TrustedSetting,
+};
+
+use super::home::Home;
+use super::references::{ProjectReferences, locate, read_instructions};
+use super::trust::{DirectoryTrust, TrustedDirectories};
+use crate::outcome::UsageError;
 
 /// The usual name of a team file.
 pub const TEAM_FILE: &str = "convoke.toml";
 
-/// The most bytes of an instruction file: more than any prompt takes.
-const MAX_INSTRUCTIONS: u64 = 16 << 20;
+/// The user's own configuration: the agents, and the directories that the user trusts.
+#[derive(Debug)]
+pub struct UserConfiguration {
+    /// The agents by name.
+    pub catalog: Catalog,
+    /// The trusted directories.
+    pub trusted: TrustedDirectories,
+}
 
-/// A team, the directory that it works in, and whether the user trusts that directory.
+impl UserConfiguration {
+    /// Reads `agents.toml` and the list of trusted directories.
+    pub fn load(home: &Home) -> anyhow::Result<Self> {
+        Ok(Self { catalog: home.read_catalog()?, trusted: TrustedDirectories::load(home)? })
+    }
+}
+
+/// A team, the directory that it works in, and whether the user trusts what it asks for.
 #[derive(Debug, Clone)]
 pub struct Project {
-    /// What to call the team's file in messages.
+    /// The name of the team file in messages.
     pub file: String,
     /// The text of the team file.
     pub text: String,
@@ -27,8 +47,8 @@ pub struct Project {
     pub team: Team,
     /// The directory of the team file, in which agents work.
     pub directory: PathBuf,
-    /// Whether the user trusts what the file says.
-    pub trust: Trust,
+    /// Whether the user trusts what the file asks for.
+    pub trust: DirectoryTrust,
     /// Where the text comes from.
     pub origin: Origin,
 }
@@ -38,88 +58,165 @@ pub struct Project {
 pub enum Origin {
     /// From the file itself.
     File,
-    /// From a session, which keeps a copy.
+    /// From a session, which stores a copy.
     Session,
     /// From this program: the built-in sample.
     Sample,
 }
 
+/// The errors of a team file. Displayed, each begins with `FILE:LINE:`.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .errors.report(.file).trim_end())]
+pub struct TeamFileReport {
+    /// The path of the team file, as the user gave it.
+    pub file: String,
+    /// The errors.
+    pub errors: TeamFileErrors,
+}
+
 impl Project {
-    /// Reads a team file.
-    pub fn read(path: &Path, trusted: &TrustedDirectories) -> Result<Self, UsageError> {
-        let shown = path.display();
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            UsageError(format!(
-                "cannot read the team file {shown}: {error}; name one with --team FILE"
-            ))
-        })?;
-        let directory = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
+    /// Reads and checks a team file.
+    pub fn read(path: &Path, user: &UserConfiguration) -> Result<Self, TeamFileReport> {
+        let file = path.display().to_string();
+        let (text, directory) = match read_team_file(path) {
+            Ok(read) => read,
+            Err(errors) => return Err(TeamFileReport { file, errors }),
         };
-        let directory = directory.canonicalize().map_err(|error| {
-            UsageError(format!("cannot read the directory of {shown}: {error}"))
-        })?;
-        let trust = trusted.trust_of(&directory);
-        Self::of(shown.to_string(), text, directory, trust)
+        Self::of(file, text, directory, user, Origin::File)
     }
 
-    /// Says what the user can do to have the file trusted.
-    pub fn how_to_trust(&self) -> String {
-        let directory = self.directory.display();
-        match self.origin {
-            Origin::File | Origin::Sample => format!("`convoke trust {directory}` gives it"),
-            Origin::Session => format!(
-                "it counts only while it stands in {directory}/{TEAM_FILE} and that directory is trusted"
-            ),
+    /// Reads and checks a team file as if its directory were trusted, to show what it asks for.
+    pub fn read_to_trust(path: &Path, user: &UserConfiguration) -> Result<Self, TeamFileReport> {
+        let file = path.display().to_string();
+        match read_team_file(path) {
+            Ok((text, directory)) => {
+                let trust = DirectoryTrust::Trusted;
+                Self::checked(file, text, directory, &user.catalog, trust, Origin::File)
+            }
+            Err(errors) => Err(TeamFileReport { file, errors }),
         }
     }
 
-    /// Says that a setting of a member needs trust, and was left out.
-    pub fn left_out(&self, member: &str, setting: &str) -> Diagnostic {
-        let how = self.how_to_trust();
-        let message = format!("`member.{member}.{setting}` needs trust and was left out: {how}");
-        Diagnostic::new(diagnostics::AGENT_SETTING_REFUSED, message).at_path(self.file.clone())
-    }
-
-    /// Reads a team file's text.
+    /// Parses and checks the text of a team file.
     pub fn of(
         file: String,
         text: String,
         directory: PathBuf,
-        trust: Trust,
-    ) -> Result<Self, UsageError> {
-        let team = Team::parse(&text).map_err(|error| UsageError(format!("{file}: {error}")))?;
-        Ok(Self { file, text, team, directory, trust, origin: Origin::File })
+        user: &UserConfiguration,
+        origin: Origin,
+    ) -> Result<Self, TeamFileReport> {
+        let trust = match origin {
+            // A file that is wrong chooses nothing, and is checked as if it were what was trusted.
+            Origin::File => match Team::parse(&text) {
+                Ok(team) => user.trusted.trust_of(&directory, &choices(&team, &directory)),
+                Err(_) => user.trusted.trust_of(&directory, &[]),
+            },
+            Origin::Session | Origin::Sample => DirectoryTrust::Untrusted,
+        };
+        Self::checked(file, text, directory, &user.catalog, trust, origin)
     }
 
-    /// Reads the text of a member's instruction file. Until the directory is trusted, it must lie in it.
+    fn checked(
+        file: String,
+        text: String,
+        directory: PathBuf,
+        catalog: &Catalog,
+        trust: DirectoryTrust,
+        origin: Origin,
+    ) -> Result<Self, TeamFileReport> {
+        let references = ProjectReferences { catalog, directory: &directory, trust, origin };
+        match Team::check(&text, &references) {
+            Ok(team) => Ok(Self { file, text, team, directory, trust, origin }),
+            Err(errors) => Err(TeamFileReport { file, errors }),
+        }
+    }
+
+    /// Tells whether the team file may choose what needs trust.
+    pub fn trust(&self) -> Trust {
+        self.trust.into()
+    }
+
+    /// Returns what the members ask for that needs trust.
+    pub fn choices(&self) -> Vec<MemberChoices> {
+        choices(&self.team, &self.directory)
+    }
+
+    /// Returns where an instructions file lies.
+    pub fn locate(&self, settings: &AgentSettings) -> FileLocation {
+        let file = settings.instructions_file.as_deref();
+        file.map(|file| locate(&self.directory, file)).unwrap_or_default()
+    }
+
+    /// Returns the diagnostic of a setting that needs trust and was left out.
+    pub fn left_out(&self, member: &str, setting: TrustedSetting) -> Diagnostic {
+        let how = how_to_trust(&self.directory, self.trust, self.origin);
+        let setting = setting.as_str();
+        let message = format!("`member.{member}.{setting}` needs trust and was left out: {how}");
+        Diagnostic::new(diagnostics::AGENT_SETTING_REFUSED, message).at_path(self.file.clone())
+    }
+
+    /// Returns the team with the format of each agent's prompts in place of the user's name for it.
+    pub fn team_with_formats(&self, catalog: &Catalog) -> Team {
+        let mut team = self.team.clone();
+        for member in &mut team.members {
+            let MemberKind::Agent(settings) = &mut member.kind else { continue };
+            let Some(definition) = catalog.get(&settings.agent) else { continue };
+            let format = match definition.kind {
+                Kind::StandIn => Kind::Plain,
+                kind => kind,
+            };
+            format.name().clone_into(&mut settings.agent);
+        }
+        team
+    }
+
+    /// Reads the text of a member's instructions file.
     pub fn read_instructions(
         &self,
         settings: &AgentSettings,
     ) -> Result<Option<String>, UsageError> {
         let Some(file) = &settings.instructions_file else { return Ok(None) };
-        let refuse =
-            |why: String| UsageError(format!("{}: instructions-file `{file}` {why}", self.file));
-        let unreadable = |error: std::io::Error| refuse(format!("cannot be read: {error}"));
-        let path = self.directory.join(file).canonicalize().map_err(unreadable)?;
-        if self.trust == Trust::Untrusted && !path.starts_with(&self.directory) {
-            let how = self.how_to_trust();
-            return Err(refuse(format!(
-                "lies outside the project and needs trust: {how}; or move it below the team file"
-            )));
-        }
-        // Anything else, a pipe say, could keep us waiting for ever.
-        let found = std::fs::metadata(&path).map_err(unreadable)?;
-        if !found.is_file() || found.len() > MAX_INSTRUCTIONS {
-            return Err(refuse(format!("must be a file of at most {MAX_INSTRUCTIONS} bytes")));
-        }
-        let bytes = std::fs::read(&path).map_err(unreadable)?;
-        let text = String::from_utf8(bytes).map_err(|error| {
-            refuse(format!("is not UTF-8 at byte {}", error.utf8_error().valid_up_to()))
-        })?;
-        Ok(Some(text))
+        read_instructions(&self.directory, file, self.trust, self.origin).map(Some).map_err(|bad| {
+            UsageError(format!("{}: `instructions-file` {}; {}", self.file, bad.problem, bad.fix))
+        })
     }
+}
+
+fn choices(team: &Team, directory: &Path) -> Vec<MemberChoices> {
+    team.choices(|file| locate(directory, file))
+}
+
+/// Returns what the user can do to have a team file trusted.
+pub(super) fn how_to_trust(directory: &Path, trust: DirectoryTrust, origin: Origin) -> String {
+    let shown = directory.display();
+    match (origin, trust) {
+        (Origin::Session, _) => format!(
+            "it counts only while it stands in {shown}/{TEAM_FILE} and that directory is trusted"
+        ),
+        (_, DirectoryTrust::Changed) => format!(
+            "the team file asks for more than you trusted; `convoke trust {shown}` shows the difference"
+        ),
+        (Origin::File | Origin::Sample, _) => format!("`convoke trust {shown}` gives it"),
+    }
+}
+
+/// Reads the text of a team file, and finds the real path of its directory.
+fn read_team_file(path: &Path) -> Result<(String, PathBuf), TeamFileErrors> {
+    let unreadable = |error: io::Error| {
+        let fix = match TooLarge::of(&error) {
+            Some(_) => "move long instructions into an `instructions-file`",
+            None => "name one with `--team FILE`, or write one with `convoke init`",
+        };
+        TeamFileErrors::unreadable(format!("cannot read the team file: {error}"), fix)
+    };
+    let bytes = Disk.read(path, FileKind::TeamFile).map_err(unreadable)?;
+    let text =
+        String::from_utf8(bytes).map_err(|error| TeamFileErrors::not_utf8(error.as_bytes()))?;
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    Ok((text, directory.canonicalize().map_err(unreadable)?))
 }
 
 /// Finds the team file of the working directory: in it, by its name alone, or above it as far as its

@@ -1,5 +1,5 @@
-//! The stage of a rehearsal with real programs: for each member a model server on this machine, and a
-//! private home in which its CLI knows no other.
+//! Rehearsals with real CLIs: for each member a model server on this machine, and a private home in which
+//! its CLI is configured for that server alone.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use convoke_agent::Vendor;
 use convoke_agent::adapter::Host;
-use convoke_agent::config::Kind;
 use convoke_agent::endpoint::{self, ModelServer};
 use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
@@ -15,7 +14,7 @@ use convoke_inspect::HostEnvironment;
 use convoke_rehearsal::{Answer, PartKind, Rehearsal, RequestParts, Script, start};
 use convoke_session::MemberName;
 
-/// The members whose programs talk to a server of ours.
+/// The model servers of a rehearsal, one for each member with a CLI.
 #[derive(Debug, Default)]
 pub struct RehearsalServers {
     actors: Vec<Actor>,
@@ -25,9 +24,9 @@ pub struct RehearsalServers {
 struct Actor {
     member: MemberName,
     server: Rehearsal,
-    /// How many calls were looked at.
+    /// The number of calls that were returned.
     seen: usize,
-    /// Removed with the stage.
+    /// Removed when the rehearsal ends.
     _home: PrivateDir,
 }
 
@@ -38,7 +37,7 @@ pub struct Received {
     pub bytes: u64,
     /// The instructions above the conversation.
     pub system: Vec<String>,
-    /// The pieces of the conversation.
+    /// The messages of the conversation.
     pub messages: Vec<String>,
 }
 
@@ -91,15 +90,5 @@ impl RehearsalServers {
             system: texts(PartKind::System),
             messages: texts(PartKind::Message),
         })
-    }
-}
-
-/// Returns the vendor whose CLI speaks for an agent of this kind.
-pub(super) fn vendor_of(kind: Kind) -> Option<Vendor> {
-    match kind {
-        Kind::Claude => Some(Vendor::Claude),
-        Kind::Codex => Some(Vendor::Codex),
-        Kind::Gemini => Some(Vendor::Gemini),
-        Kind::Plain | Kind::Api | Kind::StandIn => None,
     }
 }

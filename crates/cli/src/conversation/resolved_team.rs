@@ -1,14 +1,14 @@
-//! The cast: an agent for every place in a team, real or rehearsed.
+//! Resolves an agent for every member of a team, real or rehearsed.
 
-use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use convoke_agent::Agent;
 use convoke_agent::adapter::{Host, Script, StandIn, agent};
-use convoke_agent::config::Kind;
+use convoke_agent::config::{Catalog, Kind};
 use convoke_agent::id::ThreadId;
 use convoke_agent::process::guardian::Guardian;
 use convoke_core::Diagnostic;
@@ -17,11 +17,10 @@ use convoke_model::{ModelAgent, Settings};
 use convoke_redact::Redactor;
 use convoke_session::prompt::InstructionFile;
 use convoke_session::{MemberAgent, MemberName, SessionId, SqliteStore, TeamAgents};
-use convoke_team::{AgentSettings, MemberKind, Team};
 
 use super::home::Home;
 use super::project::{Origin, Project};
-use super::rehearsal_servers::{RehearsalServers, vendor_of};
+use super::rehearsal_servers::RehearsalServers;
 use super::resolved_agent::{ResolvedAgent, resolve_agent};
 use super::{AgentBackend, sample};
 use crate::diagnostics::own;
@@ -38,13 +37,14 @@ pub(super) struct ResolvedTeam {
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
-/// What agents are found with.
+/// Resolves the agents of a team.
 pub(super) struct AgentResolver<'a> {
     pub(super) project: &'a Project,
+    pub(super) catalog: &'a Catalog,
     pub(super) players: AgentBackend,
-    /// How many turns each member has done already: a script goes on after them.
+    /// The number of turns that each member has done: a script continues after them.
     pub(super) done: HashMap<MemberName, usize>,
-    /// Which session the threads of models belong to, and where they are kept.
+    /// The session that the threads of models belong to, and their store.
     pub(super) session: SessionId,
     pub(super) store: &'a SqliteStore,
     pub(super) home: &'a Home,
@@ -52,38 +52,36 @@ pub(super) struct AgentResolver<'a> {
 }
 
 impl AgentResolver<'_> {
-    /// Finds an agent for every member that is one.
+    /// Resolves every member that is an agent. O(members).
     pub(super) async fn fill(&self) -> anyhow::Result<ResolvedTeam> {
-        let catalog = self.home.read_catalog()?;
-        let mut team = self.project.team.clone();
+        let team = self.project.team_with_formats(self.catalog);
         let mut stage = RehearsalServers::default();
         let mut diagnostics = Vec::new();
         let mut seats = HashMap::new();
         let mut secrets: Vec<_> = self.environment();
         let mut keys = Vec::new();
-        for member in &self.project.team.members {
-            let Some(settings) = member.agent() else { continue };
-            let name = MemberName::new(&*member.name);
-            let engaged =
-                resolve_agent(self.project, &catalog, &member.name, settings, &mut diagnostics);
-            // A rehearsal refuses what the real run would.
-            let engaged = engaged?;
-            let own = engaged.definition.env.iter();
+        // A rehearsal refuses what the real run would.
+        let resolved = self.resolve_agents(&mut diagnostics)?;
+        let model_keys = self.model_keys(&resolved);
+        for (name, resolved) in resolved {
+            let own = resolved.definition.env.iter();
             secrets.extend(own.map(|(name, value)| (name.into(), value.into())));
-            set_format(&mut team, &member.name, &engaged);
+            let kind = resolved.definition.kind;
             let agent: Arc<dyn Agent> = match self.players {
-                AgentBackend::Agents if engaged.definition.kind == Kind::Api => {
-                    let model = self.model(&name, settings, &engaged, &mut diagnostics)?;
+                AgentBackend::Agents if kind == Kind::Api => {
+                    let model = self.model(&name, &resolved, &mut diagnostics)?;
                     keys.extend(model.key());
                     Arc::new(model)
                 }
-                AgentBackend::Agents => agent(engaged.definition.clone(), self.host()?).into(),
+                AgentBackend::Agents => {
+                    agent(resolved.definition.clone(), self.host(kind, &model_keys)?).into()
+                }
                 AgentBackend::Clis => {
-                    self.rehearse(&name, &engaged, &mut stage, &mut diagnostics).await?
+                    self.rehearse(&name, &resolved, &mut stage, &mut diagnostics).await?
                 }
                 AgentBackend::StandIns => self.stand_in(&name),
             };
-            seats.insert(name, self.member_agent(agent, settings, engaged)?);
+            seats.insert(name, self.member_agent(agent, &resolved)?);
         }
         let mut team_agents = TeamAgents::new(team, seats);
         let redactor = Redactor::for_env(&secrets);
@@ -91,37 +89,58 @@ impl AgentResolver<'_> {
         Ok(ResolvedTeam { team_agents, stage, diagnostics })
     }
 
+    fn resolve_agents(
+        &self,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Result<Vec<(MemberName, ResolvedAgent)>, UsageError> {
+        let members = self.project.team.members.iter();
+        let agents = members.filter_map(|member| Some((&member.name, member.agent()?)));
+        agents
+            .map(|(name, settings)| {
+                let agent = resolve_agent(self.project, self.catalog, name, settings, diagnostics)?;
+                Ok((MemberName::new(&**name), agent))
+            })
+            .collect()
+    }
+
+    /// Returns the variables that hold keys of models: those of the user's agents and of this team's.
+    fn model_keys(&self, resolved: &[(MemberName, ResolvedAgent)]) -> BTreeSet<OsString> {
+        let users = self.catalog.iter().filter_map(|(_, agent)| agent.api.key_env.as_ref());
+        let teams = resolved.iter().filter_map(|(_, agent)| agent.settings.key_env.as_ref());
+        users.chain(teams).map(OsString::from).collect()
+    }
+
     fn member_agent(
         &self,
         agent: Arc<dyn Agent>,
-        settings: &AgentSettings,
-        engaged: ResolvedAgent,
+        resolved: &ResolvedAgent,
     ) -> Result<MemberAgent, UsageError> {
+        let settings = &resolved.settings;
         let text = self.project.read_instructions(settings)?;
         let file = settings.instructions_file.clone().zip(text);
         let mut member_agent = MemberAgent::new(agent, &self.project.directory);
         member_agent.instruction_file = file.map(|(path, text)| InstructionFile { path, text });
         member_agent.model.clone_from(&settings.model);
-        member_agent.trust = self.project.trust;
-        member_agent.permissions = engaged.permissions;
-        if let Some(cwd) = engaged.cwd {
+        member_agent.trust = self.project.trust();
+        member_agent.permissions = resolved.permissions;
+        if let Some(cwd) = &settings.cwd {
             member_agent.cwd = self.project.directory.join(cwd);
         }
         Ok(member_agent)
     }
 
-    /// Lets a member's own program talk to a server of ours, where it can be made to.
+    /// Points a member's CLI to a server of ours; a stand-in answers for a member without a known CLI.
     async fn rehearse(
         &self,
         name: &MemberName,
-        engaged: &ResolvedAgent,
+        resolved: &ResolvedAgent,
         stage: &mut RehearsalServers,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> anyhow::Result<Arc<dyn Agent>> {
-        let definition = &engaged.definition;
+        let definition = &resolved.definition;
         let program = self.host_environment.program(OsStr::new(definition.program()));
-        let (Some(vendor), Some(program)) = (vendor_of(definition.kind), program) else {
-            let message = match vendor_of(definition.kind) {
+        let (Some(vendor), Some(program)) = (definition.kind.vendor(), program) else {
+            let message = match definition.kind.vendor() {
                 Some(_) => format!("`{}` is not installed", definition.program()),
                 None => format!("`{}` has no model that could be rehearsed", definition.program()),
             };
@@ -143,19 +162,17 @@ impl AgentResolver<'_> {
         Ok(agent(definition, host).into())
     }
 
-    /// Makes a model a member: its thread is that of its name in this session.
+    /// Creates the agent of a model member, with the member's thread in this session.
     fn model(
         &self,
         name: &MemberName,
-        settings: &AgentSettings,
-        engaged: &ResolvedAgent,
+        resolved: &ResolvedAgent,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> anyhow::Result<ModelAgent> {
-        let thread = self.thread_of(name);
-        let (settings, refused) =
-            Settings::for_member(settings, &engaged.definition, self.project.trust, Some(thread));
-        let refused = refused.into_iter().map(|it| self.project.left_out(name.as_str(), it));
-        diagnostics.extend(refused);
+        let thread = Some(self.thread_of(name));
+        let ResolvedAgent { settings, definition, .. } = resolved;
+        let (settings, withheld) = Settings::for_member(settings, definition, self.catalog, thread);
+        diagnostics.extend(withheld.map(|it| it.at_path(self.project.file.clone())));
         let host = convoke_model::Host {
             env: self.environment(),
             machine: machine::of_process(self.home.configuration.clone(), None)?,
@@ -179,19 +196,19 @@ impl AgentResolver<'_> {
         let member = self.project.team.member(name);
         let found = member.and_then(|member| Some((member, member.agent()?)));
         let Some((member, settings)) = found else {
-            return Err(UsageError(format!("no agent of the team is called `{name}`")).into());
+            return Err(UsageError(format!("no agent of the team has the name `{name}`")).into());
         };
         let name = MemberName::new(&*member.name);
-        let catalog = self.home.read_catalog()?;
-        let engaged = resolve_agent(self.project, &catalog, &member.name, settings, diagnostics)?;
-        if engaged.definition.kind != Kind::Api {
-            let program = engaged.definition.program();
+        let resolved =
+            resolve_agent(self.project, self.catalog, &member.name, settings, diagnostics)?;
+        if resolved.definition.kind != Kind::Api {
+            let program = resolved.definition.program();
             let why = format!(
                 "{name} is `{program}`, which keeps its own history; only a model's is ours"
             );
             return Err(UsageError(why).into());
         }
-        Ok((self.model(&name, settings, &engaged, diagnostics)?, name))
+        Ok((self.model(&name, &resolved, diagnostics)?, name))
     }
 
     fn stand_in(&self, name: &MemberName) -> Arc<dyn Agent> {
@@ -207,28 +224,46 @@ impl AgentResolver<'_> {
         self.done.get(name).copied().unwrap_or(0).min(most)
     }
 
-    fn host(&self) -> anyhow::Result<Host> {
+    /// Returns the machine as a CLI sees it.
+    fn host(&self, kind: Kind, model_keys: &BTreeSet<OsString>) -> anyhow::Result<Host> {
+        let mut env = self.environment();
+        env.retain(|(name, _)| is_inherited(name, kind, model_keys));
         Ok(Host {
             guardian: Guardian::this_program().context("cannot find this program")?,
-            env: self.environment(),
+            env,
             temp_root: std::env::temp_dir(),
             state_dir: self.home.data.join("agents"),
         })
     }
 
-    fn environment(&self) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+    fn environment(&self) -> Vec<(OsString, OsString)> {
         self.host_environment.environment.clone().into_iter().collect()
     }
 }
 
-/// A member's prompts are in the format of what it really is, whatever the user calls it.
-fn set_format(team: &mut Team, member: &str, engaged: &ResolvedAgent) {
-    let found = team.members.iter_mut().find(|other| other.name == member);
-    if let Some(MemberKind::Agent(settings)) = found.map(|member| &mut member.kind) {
-        let format = match engaged.definition.kind {
-            Kind::StandIn => Kind::Plain,
-            kind => kind,
+/// Tells whether a CLI inherits a variable: not if it holds the key of a model, unless it is one that the
+/// CLI itself signs in with.
+fn is_inherited(name: &OsStr, kind: Kind, model_keys: &BTreeSet<OsString>) -> bool {
+    let signs_in_with = kind.vendor().map_or(&[][..], |vendor| vendor.facts().sign_in.keys);
+    !model_keys.contains(name) || signs_in_with.iter().any(|own| name == *own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cli_inherits_of_the_keys_of_models_the_one_that_it_signs_in_with() {
+        let keys: BTreeSet<OsString> =
+            ["ANTHROPIC_API_KEY", "CODEX_API_KEY", "MODEL_KEY"].map(OsString::from).into();
+        let inherited = |kind: Kind| {
+            let all = ["ANTHROPIC_API_KEY", "CODEX_API_KEY", "MODEL_KEY", "PATH"];
+            all.into_iter()
+                .filter(|it| is_inherited(OsStr::new(it), kind, &keys))
+                .collect::<Vec<_>>()
         };
-        format.name().clone_into(&mut settings.agent);
+        assert_eq!(inherited(Kind::Claude), ["ANTHROPIC_API_KEY", "PATH"]);
+        assert_eq!(inherited(Kind::Codex), ["CODEX_API_KEY", "PATH"]);
+        assert_eq!(inherited(Kind::Plain), ["PATH"]);
     }
 }

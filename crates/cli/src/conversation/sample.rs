@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use convoke_agent::adapter::Step;
-use convoke_agent::turn_input::Trust;
+use convoke_files::{Disk, FileKind, Files};
 use convoke_session::NewSession;
 
 use super::home::Home;
-use super::project::{Origin, Project, TEAM_FILE};
+use super::project::{Origin, Project, TEAM_FILE, UserConfiguration};
 
 const TEAM: &str = include_str!("../../sample/convoke.toml");
 const FILES: [(&str, &str); 4] = [
@@ -59,7 +59,7 @@ fn directory(home: &Home) -> PathBuf {
 }
 
 /// Writes the sample project, as far as it is not there, and returns it.
-pub fn write(home: &Home) -> anyhow::Result<Project> {
+pub fn write(home: &Home, user: &UserConfiguration) -> anyhow::Result<Project> {
     let directory = directory(home);
     for (name, text) in FILES {
         let path = directory.join(name);
@@ -67,13 +67,11 @@ pub fn write(home: &Home) -> anyhow::Result<Project> {
     }
     let directory = directory.canonicalize().context("the sample project is gone")?;
     let file = "the sample team".to_owned();
-    let mut project = Project::of(file, TEAM.to_owned(), directory, Trust::Untrusted)?;
-    project.origin = Origin::Sample;
-    Ok(project)
+    Ok(Project::of(file, TEAM.to_owned(), directory, user, Origin::Sample)?)
 }
 
 fn write_file(path: &Path, text: &str) -> io::Result<()> {
-    if fs::read_to_string(path).is_ok_and(|there| there == text) {
+    if Disk.read_text(path, FileKind::Input).is_ok_and(|there| there == text) {
         return Ok(());
     }
     path.parent().map_or(Ok(()), fs::create_dir_all)?;

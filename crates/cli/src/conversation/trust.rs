@@ -1,13 +1,15 @@
-//! Trust: the directories whose team files may choose what runs on this machine.
+//! The directories that the user trusts, and what their team files asked for when trust was granted.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use convoke_agent::turn_input::Trust;
+use convoke_files::{Disk, FileKind, Files};
+use convoke_redact::is_secret_name;
+use convoke_team::{Choice, Grant, MemberChoices, Trust};
 use serde::{Deserialize, Serialize};
 
 use super::home::Home;
@@ -15,46 +17,90 @@ use crate::outcome::UsageError;
 
 const FILE: &str = "trusted.json";
 
-/// The directories that the user trusts. Each stands for itself alone, not for what lies below it.
+/// The trusted directories by real path. Each stands for itself alone, not for what lies below it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TrustedDirectories {
-    directories: BTreeSet<PathBuf>,
+    directories: BTreeMap<PathBuf, Grants>,
 }
 
-#[derive(Serialize, Deserialize)]
+/// What was granted to a directory, by member.
+pub type Grants = BTreeMap<String, MemberGrant>;
+
+/// What was granted to one member.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub struct MemberGrant {
+    /// What decides whether a later team file asks for more.
+    grant: Grant,
+    /// The choices as they were shown, to show a difference later. They hold no secret.
+    pub shown: Vec<String>,
+}
+
+/// Whether a directory is trusted with what its team file asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DirectoryTrust {
+    /// The user has not granted trust.
+    Untrusted,
+    /// The user granted trust, and the team file asks for more now.
+    Changed,
+    /// The user granted trust to all that the team file asks for.
+    Trusted,
+}
+
+impl From<DirectoryTrust> for Trust {
+    fn from(trust: DirectoryTrust) -> Self {
+        match trust {
+            DirectoryTrust::Trusted => Self::Trusted,
+            DirectoryTrust::Untrusted | DirectoryTrust::Changed => Self::Untrusted,
+        }
+    }
+}
+
+/// The file, version 2. Version 1 was a list of directories without grants.
+#[derive(Serialize)]
+struct File<'a> {
     version: u32,
-    directories: BTreeSet<PathBuf>,
+    directories: &'a BTreeMap<PathBuf, Grants>,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Directories<T> {
+    #[serde(rename = "version")]
+    _version: u32,
+    directories: T,
 }
 
 impl TrustedDirectories {
     /// Reads the list; without a file nothing is trusted.
+    ///
+    /// A directory of a list of version 1 is trusted as long as its team file asks for nothing.
     pub fn load(home: &Home) -> anyhow::Result<Self> {
         let path = home.data.join(FILE);
-        let text = match fs::read_to_string(&path) {
+        let text = match Disk.read_text(&path, FileKind::State) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(error).context(format!("cannot read {}", path.display())),
         };
-        let invalid = |why: String| {
+        let directories = parse(&text).map_err(|why| {
             let path = path.display();
             UsageError(format!(
                 "{path} is no list of trusted directories: {why}; remove it, and trust them again"
             ))
-        };
-        let file: File = serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))?;
-        if file.version != 1 {
-            return Err(invalid(format!("it has version {}", file.version)).into());
-        }
-        Ok(Self { directories: file.directories })
+        })?;
+        Ok(Self { directories })
     }
 
-    /// Writes the list, whole or not at all, for this user alone.
+    /// Writes the list, whole or not at all, readable by this user alone.
     pub fn save(&self, home: &Home) -> anyhow::Result<()> {
         let path = home.data.join(FILE);
         let draft = home.data.join(format!(".{FILE}.{}", std::process::id()));
-        let file = File { version: 1, directories: self.directories.clone() };
+        let file = File { version: 2, directories: &self.directories };
         let write = || -> io::Result<()> {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&home.data)?;
             let mut options = fs::OpenOptions::new();
@@ -68,23 +114,69 @@ impl TrustedDirectories {
         write().with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Says whether a directory, by its real path, is trusted.
-    pub fn trust_of(&self, directory: &Path) -> Trust {
-        if self.directories.contains(directory) { Trust::Trusted } else { Trust::Untrusted }
+    /// Tells whether a directory is trusted with what its team file asks for.
+    pub fn trust_of(&self, directory: &Path, asked: &[MemberChoices]) -> DirectoryTrust {
+        let Some(granted) = self.directories.get(directory) else {
+            return DirectoryTrust::Untrusted;
+        };
+        let is_covered = |it: &MemberChoices| {
+            granted.get(&it.member).is_some_and(|granted| granted.grant.covers(&it.grant))
+        };
+        if asked.iter().all(is_covered) { DirectoryTrust::Trusted } else { DirectoryTrust::Changed }
     }
 
-    /// Trusts a directory, by its real path. Returns whether that is new.
-    pub fn add(&mut self, directory: PathBuf) -> bool {
-        self.directories.insert(directory)
+    /// Tells whether the user trusts the files of a directory, whatever its team file asks for.
+    pub fn contains(&self, directory: &Path) -> bool {
+        self.directories.contains_key(directory)
     }
 
-    /// Trusts a directory no longer. Returns whether it was trusted.
+    /// Returns what was granted to a directory.
+    pub fn granted(&self, directory: &Path) -> Option<&Grants> {
+        self.directories.get(directory)
+    }
+
+    /// Trusts a directory with what its team file asks for, and with nothing that it asked for earlier.
+    pub fn grant(&mut self, directory: PathBuf, asked: &[MemberChoices]) {
+        let grants = asked.iter().map(|it| {
+            let shown = it.choices.iter().map(shown_choice).collect();
+            (it.member.clone(), MemberGrant { grant: it.grant.clone(), shown })
+        });
+        self.directories.insert(directory, grants.collect());
+    }
+
+    /// Revokes the trust in a directory. Returns whether there was any.
     pub fn remove(&mut self, directory: &Path) -> bool {
-        self.directories.remove(directory)
+        self.directories.remove(directory).is_some()
     }
 
     /// Returns the directories, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Path> {
-        self.directories.iter().map(PathBuf::as_path)
+        self.directories.keys().map(PathBuf::as_path)
     }
+}
+
+fn parse(text: &str) -> Result<BTreeMap<PathBuf, Grants>, String> {
+    let words = |error: serde_json::Error| error.to_string();
+    let Version { version } = serde_json::from_str(text).map_err(words)?;
+    match version {
+        1 => {
+            let file: Directories<Vec<PathBuf>> = serde_json::from_str(text).map_err(words)?;
+            Ok(file.directories.into_iter().map(|path| (path, Grants::new())).collect())
+        }
+        2 => {
+            let file: Directories<_> = serde_json::from_str(text).map_err(words)?;
+            Ok(file.directories)
+        }
+        other => Err(format!("it has version {other}")),
+    }
+}
+
+/// Returns a choice as it is shown and stored. The value of a variable that may be a secret is not.
+pub fn shown_choice(choice: &Choice) -> String {
+    let Choice { setting, value } = choice;
+    let variable = setting.strip_prefix("env.");
+    if variable.is_some_and(is_secret_name) {
+        return format!("{setting} = [redacted]");
+    }
+    format!("{setting} = {value}")
 }

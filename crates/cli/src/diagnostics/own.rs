@@ -7,9 +7,6 @@ convoke_core::diagnostic_codes! {
     THREAD_COMPACTS = "thread.compacts", Note,
         "The thread has reached its limit, so the next request asks for a summary, not for a reply.",
         "Nothing to do: the prompt follows with the next request.";
-    AGENT_KEY_WITHHELD = "agent.key-withheld", Note,
-        "The key was not sent, because it was configured for another URL.",
-        "Name the variable with --key-env, if that server may have the key.";
     REHEARSAL_STAND_IN = "rehearsal.stand-in", Note,
         "A member's program is not available for the rehearsal; the built-in stand-in replaced it.",
         "Install the program, or rehearse with the stand-in alone: --rehearse.";
@@ -17,6 +14,6 @@ convoke_core::diagnostic_codes! {
         "The model did not receive the prompt byte for byte.",
         "Compare the two with `convoke sessions show` and `convoke capture`.";
     DOCTOR_CONFIGURATION = "doctor.configuration", Error,
-        "The user's own agents.toml cannot be read, so that every run is refused.",
-        "Correct what the message names; docs/agents.md has the keys.";
+        "The user's own agents.toml or the team file here has errors, so that every run is refused.",
+        "Correct what the message names; `convoke check` shows every error of a team file.";
 }

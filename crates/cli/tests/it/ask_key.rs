@@ -1,4 +1,4 @@
-//! `convoke ask` and the key: who gets it, and where it is not repeated.
+//! Keys of models: which server gets them, which programs do not, and where they are not repeated.
 
 use convoke_rehearsal::Answer;
 
@@ -29,6 +29,42 @@ fn the_key_of_the_file_goes_to_the_server_of_the_file_alone() {
     let value = answer(&context, &["--base-url", &own_url, "Hello"]);
     assert!(has_key(&own));
     assert_eq!(value["diagnostics"].as_array().map(Vec::len), Some(0), "{value}");
+}
+
+#[test]
+fn the_key_of_a_member_goes_to_the_server_that_it_is_configured_for_alone() {
+    let (own, other) = (Model::new([Answer::say("Hi.")]), Model::new([Answer::say("Hi.")]));
+    let member = "[[member]]\nname = \"mo\"\nagent = \"api\"\n";
+    let elsewhere = format!("{member}base-url = \"{}/v1\"\n", other.server().base_url());
+    let has_key = |model: &Model| {
+        let calls = model.server().model_calls();
+        calls.last().expect("a call").header("authorization").is_some()
+    };
+    // Trusted or not, the file names an address and no key: the user's goes to the user's server.
+    let context = repository(&own).file("convoke.toml", &elsewhere);
+    assert!(context.run(&["trust", "--yes"]).contains("exit code: 0"));
+    let run = context.run(&["run", "Hello"]);
+    assert!(run.contains("agent.key-withheld") && run.contains("`THE_KEY`"), "{run}");
+    assert!(!has_key(&other), "{run}");
+    // Neither does a trusted file send it elsewhere by its name.
+    let context = context.file("convoke.toml", format!("{elsewhere}key-env = \"THE_KEY\"\n"));
+    assert!(context.run(&["trust", "--yes"]).contains("exit code: 0"));
+    let run = context.run(&["run", "Hello"]);
+    assert!(run.contains("agent.key-withheld") && !has_key(&other), "{run}");
+    let context = context.file("convoke.toml", member);
+    let run = context.run(&["run", "Hello"]);
+    assert!(!run.contains("agent.key-withheld") && has_key(&own), "{run}");
+}
+
+#[test]
+fn a_program_does_not_inherit_the_key_of_a_model() {
+    let model = Model::new([]);
+    let team = "[[member]]\nname = \"pl\"\nagent = \"plain\"\ncommand = \"/bin/sh\"\n\
+                args = [\"-c\", \"echo key: ${THE_KEY-none}, other: ${OTHER_KEY-none}\"]\n";
+    let context = repository(&model).env("OTHER_KEY", "x1").file("convoke.toml", team);
+    assert!(context.run(&["trust", "--yes"]).contains("exit code: 0"));
+    let run = context.run(&["run", "Hello"]);
+    assert!(run.contains("key: none, other: ") && !run.contains("other: none"), "{run}");
 }
 
 #[test]

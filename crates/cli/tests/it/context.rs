@@ -77,6 +77,31 @@ impl TestContext {
         ))
     }
 
+    /// Runs the command on a terminal, types an answer, and describes how it went; nothing without the
+    /// program `script`, which only a machine of one's own may lack.
+    pub fn on_a_terminal(&self, arguments: &[&str], answer: &str) -> Option<String> {
+        let line = format!("{} {}", env!("CARGO_BIN_EXE_convoke"), arguments.join(" "));
+        let child = Command::new("script")
+            .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+            .current_dir(self.path())
+            .env_clear()
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let Ok(mut child) = child else {
+            assert!(std::env::var_os("CI").is_none(), "script is not installed");
+            println!("skipped: script is not installed");
+            return None;
+        };
+        let mut stdin = child.stdin.take().expect("standard input");
+        stdin.write_all(answer.as_bytes()).expect("it reads");
+        let output = child.wait_with_output().expect("the command ends");
+        drop(stdin);
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        Some(self.masked(&format!("{text}\nexit code: {}", output.status.code().expect("a code"))))
+    }
+
     /// Replaces what differs from run to run.
     pub fn masked(&self, text: &str) -> String {
         let text = text

@@ -13,6 +13,7 @@ mod ask_key;
 mod assemble;
 mod capture;
 mod chat;
+mod check;
 mod context;
 mod doctor;
 mod init;

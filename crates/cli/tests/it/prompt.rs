@@ -27,7 +27,8 @@ agent = "gemini"
 
 [[member]]
 name = "robot"
-agent = "my-own"
+agent = "plain"
+command = "robot"
 "#;
 
 const MESSAGES: &str = concat!(
@@ -120,7 +121,7 @@ fn a_denied_diagnostic_is_exit_code_3() {
 }
 
 #[test]
-fn an_unknown_agent_type_gets_plain_text_and_a_diagnostic() {
+fn a_plain_agent_gets_plain_text() {
     insta::assert_snapshot!(project().run(&[
         "prompt",
         "--for",

@@ -109,6 +109,7 @@ fn the_ledger_adds_up_to_the_body() {
     assert_eq!(json["ledger"]["usedBytes"], sum);
     let mut sections: Vec<_> =
         entries.iter().map(|entry| entry["section"].as_str().unwrap()).collect();
+    sections.retain(|section| *section != "envelope");
     sections.dedup();
     assert_eq!(
         sections,
@@ -120,7 +121,6 @@ fn the_ledger_adds_up_to_the_body() {
             "environment",
             "user",
             "tools",
-            "envelope"
         ]
     );
 }

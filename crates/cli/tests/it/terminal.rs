@@ -51,7 +51,6 @@ fn on_terminal(context: &TestContext, directory: &Path, arguments: &[&str]) -> S
     let quote = |word: &str| format!("'{}'", word.replace('\'', "'\\''"));
     let words = std::iter::once(env!("CARGO_BIN_EXE_convoke")).chain(arguments.iter().copied());
     let line: Vec<String> = words.map(quote).collect();
-    // `script` takes its options before the command's own environment matters.
     let output = Command::new("script")
         .args(["-qefc", &line.join(" "), "/dev/null"])
         .current_dir(directory)
@@ -90,9 +89,13 @@ fn no_command_sends_a_terminal_anything_but_text() {
         (&here, &["run", "--session", HOSTILE, HOSTILE]),
         (&below, &["run", "--rehearse", "hi"]),
         (&here, &["chat", "--session", HOSTILE]),
-        (&here, &["prompt", "--for", "max", HOSTILE]),
-        (&here, &["prompt", "--for", "max", "--explain", HOSTILE]),
-        (&here, &["prompt", "--for", HOSTILE, "hi"]),
+        (&here, &["prompt", "--for", "max", "--session", "last", "--system"]),
+        (&here, &["prompt", "--for", "max", "--session", "last", "--explain"]),
+        (&here, &["prompt", "--for", "max", "--session", "last", "--json"]),
+        (&here, &["prompt", "--for", HOSTILE]),
+        (&here, &["check"]),
+        (&below, &["check"]),
+        (&below, &["check", "--json"]),
         (&here, &["request", HOSTILE]),
         (&here, &["request", "--explain", HOSTILE]),
         (&here, &["explain"]),
@@ -132,7 +135,7 @@ fn no_command_sends_a_terminal_anything_but_text() {
 #[test]
 fn a_pipe_gets_the_exact_bytes() {
     let context = context();
-    let output = context.output(&["prompt", "--for", "max", HOSTILE], b"");
+    let output = context.output(&["prompt", "--for", "max", "--system"], b"");
     let prompt = String::from_utf8(output.stdout).unwrap();
     assert!(prompt.contains(HOSTILE), "{prompt:?}");
 }

@@ -16,7 +16,6 @@ command = "./agent.sh"
 args = ["-x"]
 env = { GREETING = "hello" }
 cwd = "work"
-sandbox = "edit"
 "#;
 
 fn project() -> TestContext {
@@ -37,6 +36,8 @@ fn a_directory_is_trusted_listed_and_revoked() {
     let said = [
         project.run(&["trust", "--list"]),
         project.run(&["trust"]),
+        project.run(&["trust", "--json"]),
+        project.run(&["trust", "--yes"]),
         project.run(&["trust", "."]),
         project.run(&["trust", "--list"]),
         project.run(&["trust", "--list", "--json"]),
@@ -50,8 +51,57 @@ fn a_directory_is_trusted_listed_and_revoked() {
 fn a_team_file_chooses_what_runs_only_when_it_is_trusted() {
     let project = project();
     insta::assert_snapshot!("before", project.run(&["run"]));
-    project.output(&["trust"], b"");
+    project.output(&["trust", "--yes"], b"");
     insta::assert_snapshot!("after", project.run(&["run"]));
+}
+
+#[test]
+fn a_change_that_asks_for_more_has_to_be_trusted_again() {
+    let project = project();
+    project.output(&["trust", "--yes"], b"");
+    let path = project.path().join("convoke.toml");
+    let trusted = std::fs::read_to_string(&path).unwrap();
+    let change = |from: &str, to: &str| std::fs::write(&path, trusted.replace(from, to)).unwrap();
+    change("Say hello", "Say goodbye");
+    assert!(project.run(&["trust"]).contains("is trusted; the team file asks for"));
+    // Arguments that are left out make another command of it.
+    for (from, to) in [("\"-x\"", "\"-c\""), ("args = [\"-x\"]\n", ""), ("hello", "bye")] {
+        change(from, to);
+        let run = project.run(&["run"]);
+        let told =
+            "the team file asks for more than you trusted; `convoke trust [DIRECTORY]` shows";
+        assert!(run.contains("agent.setting-refused") && run.contains(told), "{run}");
+    }
+    change("args = [\"-x\"]", "args = [\"-c\", \"rm\"]");
+    let difference = project.run(&["trust"]);
+    let again = project.run(&["trust", "--yes"]);
+    assert!(project.run(&["run"]).contains("exit code: 0"));
+    // What was granted earlier is not granted any longer.
+    std::fs::write(&path, &trusted).unwrap();
+    insta::assert_snapshot!([difference, again, project.run(&["trust"])].join("\n"));
+}
+
+#[test]
+fn directories_trusted_by_an_earlier_version_are_asked_about_again() {
+    let project = project();
+    let list = format!("{{\"version\":1,\"directories\":[{:?}]}}", project.path());
+    std::fs::create_dir_all(project.home().join("data")).unwrap();
+    std::fs::write(project.home().join("data/trusted.json"), list).unwrap();
+    let shown = project.run(&["trust"]);
+    assert!(shown.contains("exit code: 2") && shown.contains("+ max: command = "), "{shown}");
+}
+
+#[test]
+fn a_person_is_asked_before_trust_is_granted() {
+    for (answer, code, is_trusted) in [("n\n", "1", false), ("\n", "1", false), ("y\n", "0", true)]
+    {
+        let project = project();
+        let Some(said) = project.on_a_terminal(&["trust"], answer) else { return };
+        assert!(said.contains("max: command = ") && said.contains("Trust it? [y/N]"), "{said}");
+        assert!(said.trim_end().ends_with(&format!("exit code: {code}")), "{said}");
+        let list = project.run(&["trust", "--list"]);
+        assert_eq!(list.contains("[DIRECTORY]"), is_trusted, "{list}");
+    }
 }
 
 #[test]
@@ -64,8 +114,8 @@ fn a_secret_in_a_team_file_is_neither_shown_nor_kept_and_the_agent_gets_it() {
         "agent.sh",
         "#!/bin/sh\necho \"$GREETING, ${#MY_API_KEY} characters: $MY_API_KEY\"\n",
     );
-    let trusted = project.run(&["trust"]);
-    assert!(trusted.contains("max may use env.MY_API_KEY = [redacted]"), "{trusted}");
+    let trusted = project.run(&["trust", "--yes"]);
+    assert!(trusted.contains("max: env.MY_API_KEY = [redacted]"), "{trusted}");
     let run = project.run(&["run"]);
     // The copy that the session keeps has no secret, and yet the agent gets it.
     let again = project.run(&["run", "--session", "last", "Again"]);
@@ -94,7 +144,7 @@ fn a_rehearsal_refuses_an_agent_that_nobody_knows() {
 #[test]
 fn trust_is_for_the_directory_and_not_for_what_lies_below() {
     let project = project();
-    project.output(&["trust"], b"");
+    project.output(&["trust", "--yes"], b"");
     let below = TEAM.replace("cwd = \"work\"\n", "");
     let project = project.file("vendor/convoke.toml", below);
     insta::assert_snapshot!(project.run(&[
@@ -110,7 +160,7 @@ fn trust_is_for_the_directory_and_not_for_what_lies_below() {
 #[test]
 fn a_session_does_not_bring_trust_with_it() {
     let project = project();
-    project.output(&["trust"], b"");
+    project.output(&["trust", "--yes"], b"");
     project.output(&["run", "--rehearse"], b"");
     // Somebody sends a session whose team file is another than the one that is trusted.
     let all = project.output(&["sessions", "export", "last", "--all"], b"").stdout;
@@ -136,7 +186,7 @@ fn instructions_outside_the_project_need_trust() {
             .replace("[DIRECTORY]/max.md", "[OUTSIDE]/max.md")
     };
     let before = shown(&project);
-    project.output(&["trust"], b"");
+    project.output(&["trust", "--yes"], b"");
     insta::assert_snapshot!(format!("{before}\n\n{}", shown(&project)));
 }
 
@@ -149,7 +199,7 @@ fn bad_input_is_named_and_explained() {
         project.run(&["trust", "--list", "--revoke"]),
         project.run(&["trust", "--revoke", "/gone"]),
     ];
-    for broken in ["[]", "{\"version\":2,\"directories\":[]}"] {
+    for broken in ["[]", "{\"version\":3,\"directories\":{}}"] {
         std::fs::create_dir_all(project.home().join("data")).unwrap();
         std::fs::write(project.home().join("data/trusted.json"), broken).unwrap();
         said.push(project.run(&["trust"]));

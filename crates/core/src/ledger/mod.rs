@@ -1,20 +1,28 @@
 //! The ledger: for every byte that is sent, where it came from; for every byte left out, which rule
 //! cut it.
 //!
-//! Entries stand in the order of the text. The kept bytes of a target sum to the bytes of that text.
+//! Entries stand in the order of the text, do not overlap, and cover it: the ranges of a target follow
+//! one another from the first byte of that text to its last.
 
 mod context;
+mod rule;
+mod source;
 mod stored;
 mod table;
 
 use std::borrow::Cow;
-use std::fmt;
+use std::ops::Range;
 
-use serde::ser::SerializeStruct;
+use serde::ser::{SerializeSeq, SerializeStruct};
 use serde::{Deserialize, Serialize, Serializer};
 
 pub(crate) use context::ContextRow;
+pub use rule::Rule;
+pub use source::Source;
 pub use table::{Style, Table};
+
+/// The section of the bytes of a request that no source accounts for: its JSON and its settings.
+pub const ENVELOPE: &str = "envelope";
 
 /// The text that an entry belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -24,51 +32,6 @@ pub enum Target {
     Prompt,
     /// The system text that travels beside the prompt.
     System,
-}
-
-/// Where a piece of text came from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "camelCase")]
-pub enum Source<'a> {
-    /// A message of the conversation, or an item of a thread.
-    Message {
-        /// Its id, when it has one.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        id: Option<Cow<'a, str>>,
-        /// Its position among the messages that were handed in.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        index: Option<usize>,
-    },
-    /// A file, or some lines of it.
-    File {
-        /// The path as it was handed in.
-        path: Cow<'a, str>,
-        /// The first and last line, 1-based, when not the whole file is meant.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        lines: Option<(u64, u64)>,
-    },
-    /// A setting, by its name.
-    Setting {
-        /// The setting's name.
-        name: Cow<'a, str>,
-    },
-    /// Written by Convoke itself: a header, a separator, a mark.
-    Convoke {
-        /// What was written, for example `header`.
-        what: Cow<'a, str>,
-    },
-}
-
-impl Source<'_> {
-    /// Returns the same source, borrowing nothing.
-    pub fn into_owned(self) -> Source<'static> {
-        match self {
-            Self::Message { id, index } => Source::Message { id: id.map(owned), index },
-            Self::File { path, lines } => Source::File { path: owned(path), lines },
-            Self::Setting { name } => Source::Setting { name: owned(name) },
-            Self::Convoke { what } => Source::Convoke { what: owned(what) },
-        }
-    }
 }
 
 /// What happened to a piece of text.
@@ -83,80 +46,6 @@ pub enum State {
     Dropped,
 }
 
-/// The rule that decided over a piece of text, with its arithmetic.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rule<'a> {
-    /// It fitted.
-    Fits,
-    /// It was written by Convoke around other text.
-    Frame,
-    /// It stands in the thread since an earlier turn, and is sent again as it was.
-    FromThread,
-    /// Older context goes first: with it the text would have needed more than there was.
-    OldestFirst {
-        /// The bytes that this message and all newer text need.
-        needed: u64,
-        /// The bytes that there were.
-        available: u64,
-    },
-    /// The end of the text was cut.
-    EndCut {
-        /// The bytes that the whole would have needed.
-        needed: u64,
-        /// The bytes that there were.
-        available: u64,
-    },
-    /// The middle of the text was cut.
-    MiddleCut {
-        /// The bytes that the whole would have needed.
-        needed: u64,
-        /// The bytes that there were.
-        available: u64,
-    },
-    /// A rule in words.
-    Other(Cow<'a, str>),
-}
-
-/// The words of [`Rule::FromThread`].
-const FROM_THREAD: &str = "from the thread";
-
-/// The words for it in ledgers that earlier versions wrote.
-const FROM_THREAD_BEFORE: &str = "unchanged, from the thread";
-
-impl Rule<'_> {
-    fn into_owned(self) -> Rule<'static> {
-        match self {
-            Self::Fits => Rule::Fits,
-            Self::Frame => Rule::Frame,
-            Self::FromThread => Rule::FromThread,
-            Self::OldestFirst { needed, available } => Rule::OldestFirst { needed, available },
-            Self::EndCut { needed, available } => Rule::EndCut { needed, available },
-            Self::MiddleCut { needed, available } => Rule::MiddleCut { needed, available },
-            Self::Other(text) => Rule::Other(owned(text)),
-        }
-    }
-}
-
-impl fmt::Display for Rule<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Rule::Fits => f.write_str("fits"),
-            Rule::Frame => f.write_str("frame"),
-            Rule::FromThread => f.write_str(FROM_THREAD),
-            Rule::OldestFirst { needed, available } => {
-                write!(f, "oldest context first: {needed} bytes needed, {available} available")
-            }
-            Rule::EndCut { needed, available } => {
-                write!(f, "end cut: {needed} bytes needed, {available} available")
-            }
-            Rule::MiddleCut { needed, available } => {
-                write!(f, "middle cut: {needed} bytes needed, {available} available")
-            }
-            Rule::Other(text) => f.write_str(text),
-        }
-    }
-}
-
 /// One line of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry<'a> {
@@ -166,33 +55,37 @@ pub struct Entry<'a> {
     pub section: Cow<'a, str>,
     /// Where it came from.
     pub source: Source<'a>,
-    /// The bytes of it that are sent.
-    pub kept_bytes: u64,
-    /// The bytes of it that are not.
+    /// Where it stands in that text, in bytes. In a request these are bytes of the body: the content of a
+    /// JSON string without its quotes, or a JSON value.
+    pub range: Range<u64>,
+    /// The bytes of the source that are not sent.
     pub cut_bytes: u64,
     /// What decided.
     pub rule: Rule<'a>,
 }
 
 impl Entry<'_> {
+    /// Returns the bytes of the text that it takes up.
+    pub fn kept_bytes(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
     /// Returns what happened, which the byte counts say.
     pub fn state(&self) -> State {
-        match (self.kept_bytes, self.cut_bytes) {
+        match (self.kept_bytes(), self.cut_bytes) {
             (_, 0) => State::Kept,
             (0, _) => State::Dropped,
             _ => State::Cut,
         }
     }
-}
 
-impl Entry<'_> {
     /// Returns the same entry, borrowing nothing.
     pub fn into_owned(self) -> Entry<'static> {
         Entry {
             target: self.target,
             section: owned(self.section),
             source: self.source.into_owned(),
-            kept_bytes: self.kept_bytes,
+            range: self.range,
             cut_bytes: self.cut_bytes,
             rule: self.rule.into_owned(),
         }
@@ -208,22 +101,38 @@ pub const fn estimate_tokens(bytes: u64) -> u64 {
     bytes.div_ceil(4)
 }
 
-impl Serialize for Entry<'_> {
+/// An entry on its way into JSON.
+struct Shown<'e, 'a> {
+    entry: &'e Entry<'a>,
+    has_range: bool,
+}
+
+impl Serialize for Shown<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut entry = serializer.serialize_struct("Entry", 8)?;
-        entry.serialize_field("target", &self.target)?;
-        entry.serialize_field("section", &self.section)?;
-        entry.serialize_field("source", &self.source)?;
-        entry.serialize_field("state", &self.state())?;
-        entry.serialize_field("keptBytes", &self.kept_bytes)?;
-        entry.serialize_field("cutBytes", &self.cut_bytes)?;
-        entry.serialize_field("tokensEstimate", &estimate_tokens(self.kept_bytes))?;
-        entry.serialize_field("rule", &self.rule.to_string())?;
+        let Self { entry: it, has_range } = self;
+        let mut entry = serializer.serialize_struct("Entry", 9)?;
+        entry.serialize_field("target", &it.target)?;
+        entry.serialize_field("section", &it.section)?;
+        entry.serialize_field("source", &it.source)?;
+        entry.serialize_field("state", &it.state())?;
+        if *has_range {
+            entry.serialize_field("range", &(it.range.start, it.range.end))?;
+        }
+        entry.serialize_field("keptBytes", &it.kept_bytes())?;
+        entry.serialize_field("cutBytes", &it.cut_bytes)?;
+        entry.serialize_field("tokensEstimate", &estimate_tokens(it.kept_bytes()))?;
+        entry.serialize_field("rule", &it.rule.to_string())?;
         entry.end()
     }
 }
 
-/// The account of one prompt or request.
+impl Serialize for Entry<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Shown { entry: self, has_range: true }.serialize(serializer)
+    }
+}
+
+/// The ledger of one prompt or request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ledger<'a> {
     /// The budget, when there was one.
@@ -231,6 +140,8 @@ pub struct Ledger<'a> {
     /// How many bytes of a request, from its beginning, are those of the request before it, when there
     /// was one: a provider can take these from its cache.
     pub unchanged_bytes: Option<u64>,
+    /// Whether it was read from a ledger of version 1, whose entries have sizes and no ranges.
+    is_version_1: bool,
     rows: Vec<Row<'a>>,
 }
 
@@ -269,17 +180,32 @@ impl<'a> Ledger<'a> {
     /// Returns the same ledger, borrowing nothing.
     pub fn into_owned(self) -> Ledger<'static> {
         let rows = self.entries().map(|entry| Row::One(entry.into_owned())).collect();
-        Ledger { max_bytes: self.max_bytes, unchanged_bytes: self.unchanged_bytes, rows }
+        let Self { max_bytes, unchanged_bytes, is_version_1, .. } = self;
+        Ledger { max_bytes, unchanged_bytes, is_version_1, rows }
     }
 
     /// Returns the bytes of everything that is sent.
     pub fn used_bytes(&self) -> u64 {
         let kept = self.rows.iter().map(|row| match row {
-            Row::One(entry) => entry.kept_bytes,
+            Row::One(entry) => entry.kept_bytes(),
             Row::Context(context) => context.kept_bytes,
         });
         kept.sum()
     }
+
+    /// Returns whether the entries of a target follow one another from the first byte of a text of this
+    /// length to its last. Of a ledger of version 1 only the sum is known.
+    pub fn covers(&self, target: Target, bytes: u64) -> bool {
+        let entries = self.entries().filter(|entry| entry.target == target);
+        cover(entries.map(|entry| entry.range), bytes)
+    }
+}
+
+/// Returns whether ranges follow one another from the first byte to the last.
+pub(crate) fn cover(ranges: impl IntoIterator<Item = Range<u64>>, bytes: u64) -> bool {
+    let follows =
+        |at: u64, range: Range<u64>| (range.start == at && range.end >= at).then_some(range.end);
+    ranges.into_iter().try_fold(0, follows) == Some(bytes)
 }
 
 enum Either<A, B> {
@@ -301,7 +227,7 @@ impl<T, A: Iterator<Item = T>, B: Iterator<Item = T>> Iterator for Either<A, B> 
 impl Serialize for Ledger<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut ledger = serializer.serialize_struct("Ledger", 5)?;
-        ledger.serialize_field("version", &1)?;
+        ledger.serialize_field("version", if self.is_version_1 { &1 } else { &2 })?;
         ledger.serialize_field("maxBytes", &self.max_bytes)?;
         ledger.serialize_field("usedBytes", &self.used_bytes())?;
         if let Some(unchanged) = self.unchanged_bytes {
@@ -316,6 +242,10 @@ struct EntryList<'l, 'a>(&'l Ledger<'a>);
 
 impl Serialize for EntryList<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.entries())
+        let mut list = serializer.serialize_seq(None)?;
+        for entry in self.0.entries() {
+            list.serialize_element(&Shown { entry: &entry, has_range: !self.0.is_version_1 })?;
+        }
+        list.end()
     }
 }

@@ -1,10 +1,13 @@
 //! Reading a ledger that was written as JSON. Rules come back in words: the arithmetic is in the text.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use super::{Entry, FROM_THREAD, FROM_THREAD_BEFORE, Ledger, Row, Rule, Source, Target};
+use super::rule::{FROM_THREAD, FROM_THREAD_BEFORE, RECOGNISED};
+use super::{Entry, Ledger, Row, Rule, Source, Target};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,6 +23,7 @@ struct StoredEntry {
     target: Target,
     section: String,
     source: Source<'static>,
+    range: Option<(u64, u64)>,
     kept_bytes: u64,
     cut_bytes: u64,
     rule: String,
@@ -29,27 +33,51 @@ impl<'de> Deserialize<'de> for Ledger<'static> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let StoredLedger { max_bytes, unchanged_bytes, entries } =
             StoredLedger::deserialize(deserializer)?;
-        let rows = entries.into_iter().map(|entry| Row::One(entry.into())).collect();
-        Ok(Self { max_bytes, unchanged_bytes, rows })
+        let is_version_1 = entries.iter().any(|entry| entry.range.is_none());
+        let mut ledger = Self { max_bytes, unchanged_bytes, is_version_1, rows: Vec::new() };
+        let mut ends = [0_u64; 2];
+        for stored in entries {
+            let end = &mut ends[usize::from(stored.target == Target::System)];
+            let range = match stored.range.filter(|_| !is_version_1) {
+                Some((from, to)) => from..to,
+                None => *end..end.saturating_add(stored.kept_bytes),
+            };
+            *end = range.end;
+            ledger.rows.push(Row::One(stored.entry(range).map_err(D::Error::custom)?));
+        }
+        Ok(ledger)
     }
 }
 
-impl From<StoredEntry> for Entry<'static> {
-    fn from(stored: StoredEntry) -> Self {
-        let rule = match &*stored.rule {
+impl<'de> Deserialize<'de> for Entry<'static> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let stored = StoredEntry::deserialize(deserializer)?;
+        let (from, to) = stored.range.ok_or_else(|| D::Error::missing_field("range"))?;
+        stored.entry(from..to).map_err(D::Error::custom)
+    }
+}
+
+impl StoredEntry {
+    fn entry(self, range: Range<u64>) -> Result<Entry<'static>, String> {
+        if range.end.checked_sub(range.start) != Some(self.kept_bytes) {
+            let (from, to, kept) = (range.start, range.end, self.kept_bytes);
+            return Err(format!("the range [{from}, {to}) does not have {kept} bytes"));
+        }
+        let rule = match &*self.rule {
             "fits" => Rule::Fits,
             "frame" => Rule::Frame,
             FROM_THREAD | FROM_THREAD_BEFORE => Rule::FromThread,
-            _ => Rule::Other(Cow::Owned(stored.rule)),
+            RECOGNISED => Rule::Recognised,
+            _ => Rule::Other(Cow::Owned(self.rule)),
         };
-        Self {
-            target: stored.target,
-            section: Cow::Owned(stored.section),
-            source: stored.source,
-            kept_bytes: stored.kept_bytes,
-            cut_bytes: stored.cut_bytes,
+        Ok(Entry {
+            target: self.target,
+            section: Cow::Owned(self.section),
+            source: self.source,
+            range,
+            cut_bytes: self.cut_bytes,
             rule,
-        }
+        })
     }
 }
 

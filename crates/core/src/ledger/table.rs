@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::{Entry, Ledger, Rule, Source, State, Target, estimate_tokens};
+use super::{ENVELOPE, Entry, Ledger, Rule, Source, State, Target, estimate_tokens};
+use crate::figures::thousands;
 
 /// What stands around text that deserves attention: colour codes, or nothing by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,7 +59,7 @@ impl fmt::Display for Table<'_, '_> {
             writeln!(
                 f,
                 "{:width$}  {:>10}  {:>8}  {:>10}",
-                format!("{name}, {} bytes", grouped(bytes)),
+                format!("{name}, {} bytes", thousands(bytes)),
                 "bytes",
                 "~tokens",
                 "left out",
@@ -69,7 +70,7 @@ impl fmt::Display for Table<'_, '_> {
             }
         }
         if let Some(unchanged) = self.ledger.unchanged_bytes {
-            let (unchanged, used) = (grouped(unchanged), grouped(used));
+            let (unchanged, used) = (thousands(unchanged), thousands(used));
             writeln!(f, "unchanged since the request before: {unchanged} of {used} bytes")?;
         }
         Ok(())
@@ -89,9 +90,9 @@ impl<'l> Table<'l, '_> {
             "  {:section_width$}  {:what_width$}  {:>10}  {:>8}  {:>10}  {}",
             line.section,
             line.what,
-            grouped(line.kept),
-            grouped(estimate_tokens(line.kept)),
-            if line.cut == 0 { String::new() } else { grouped(line.cut) },
+            thousands(line.kept),
+            thousands(estimate_tokens(line.kept)),
+            if line.cut == 0 { String::new() } else { thousands(line.cut) },
             line.remark,
         );
         writeln!(f, "{on}{}{off}", row.trim_end())
@@ -105,12 +106,12 @@ impl<'l> Table<'l, '_> {
                 writeln!(
                     f,
                     "{} of {} bytes ({percent}%), about {} tokens",
-                    grouped(used),
-                    grouped(max),
-                    grouped(tokens)
+                    thousands(used),
+                    thousands(max),
+                    thousands(tokens)
                 )
             }
-            None => writeln!(f, "{} bytes, about {} tokens", grouped(used), grouped(tokens)),
+            None => writeln!(f, "{} bytes, about {} tokens", thousands(used), thousands(tokens)),
         }
     }
 
@@ -135,14 +136,14 @@ impl<'l> Table<'l, '_> {
         }
         write!(f, "{}]", fill('·', BAR - drawn))?;
         for (index, &(section, bytes)) in sections.iter().enumerate() {
-            write!(f, "  {} {section} {}", FILLS[index % FILLS.len()], grouped(bytes))?;
+            write!(f, "  {} {section} {}", FILLS[index % FILLS.len()], thousands(bytes))?;
         }
         writeln!(f)?;
         let cut: u64 = lines.iter().map(|line| line.cut).sum();
         if cut > 0 {
             let (on, off) = self.colour(State::Dropped);
             let bar = fill('×', share(cut, full).clamp(1, BAR));
-            writeln!(f, "{on}[{bar}]  left out: {} bytes{off}", grouped(cut))?;
+            writeln!(f, "{on}[{bar}]  left out: {} bytes{off}", thousands(cut))?;
         }
         Ok(())
     }
@@ -163,19 +164,6 @@ fn title(target: Target) -> &'static str {
     }
 }
 
-/// Writes a number with a separator after every three digits.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
 fn fill(character: char, count: u64) -> String {
     (0..count).map(|_| character).collect()
 }
@@ -185,12 +173,19 @@ fn share(bytes: u64, full: u64) -> u64 {
     u64::try_from(share).unwrap_or(BAR).min(BAR)
 }
 
-/// Gathers entries into lines: what Convoke wrote in a section becomes one line, and so do the dropped
-/// messages when there are many.
+/// Gathers entries into lines: the texts of Convoke in a section become one line, and so do the dropped
+/// messages when there are many, and all of the envelope.
 fn lines(ledger: &Ledger<'_>) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
+    let mut envelope: Option<Line> = None;
     let mut dropped = 0;
     for entry in ledger.entries() {
+        if entry.section == ENVELOPE {
+            let all =
+                envelope.get_or_insert_with(|| Line { kept: 0, ..line(&entry, String::new()) });
+            all.kept += entry.kept_bytes();
+            continue;
+        }
         let what = describe(&entry.source);
         let same_place =
             |line: &Line| line.target == entry.target && line.section == *entry.section;
@@ -209,11 +204,12 @@ fn lines(ledger: &Ledger<'_>) -> Vec<Line> {
             && let Some(line) =
                 lines.iter_mut().rev().take_while(|line| same_place(line)).find(|l| l.what == FRAME)
         {
-            line.kept += entry.kept_bytes;
+            line.kept += entry.kept_bytes();
             continue;
         }
         lines.push(line(&entry, if frame { FRAME.to_owned() } else { what }));
     }
+    lines.extend(envelope);
     lines
 }
 
@@ -226,12 +222,11 @@ fn line(entry: &Entry<'_>, what: String) -> Line {
         section: entry.section.to_string(),
         what,
         state: entry.state(),
-        kept: entry.kept_bytes,
+        kept: entry.kept_bytes(),
         cut: entry.cut_bytes,
         remark: match (entry.state(), &entry.rule) {
-            (State::Kept, Rule::FromThread) | (State::Cut | State::Dropped, _) => {
-                entry.rule.to_string()
-            }
+            (State::Kept, Rule::FromThread | Rule::Recognised)
+            | (State::Cut | State::Dropped, _) => entry.rule.to_string(),
             (State::Kept, _) => String::new(),
         },
     }
@@ -239,12 +234,20 @@ fn line(entry: &Entry<'_>, what: String) -> Line {
 
 fn describe(source: &Source<'_>) -> String {
     match source {
-        Source::Message { id: Some(id), .. } => id.to_string(),
+        Source::Message { id: Some(id), .. }
+        | Source::Tool { call: Some(id), .. }
+        | Source::Model { id: Some(id), .. } => id.to_string(),
         Source::Message { id: None, index: Some(index) } => format!("message {index}"),
         Source::Message { id: None, index: None } => "the message".to_owned(),
         Source::File { path, lines: None } => path.to_string(),
         Source::File { path, lines: Some((first, last)) } => format!("{path}:{first}-{last}"),
         Source::Setting { name } => name.to_string(),
-        Source::Convoke { what } => what.to_string(),
+        Source::Convoke { what } | Source::Program { what } => what.to_string(),
+        Source::Tool { index: Some(index), .. } => format!("output {index}"),
+        Source::Model { index: Some(index), .. } => format!("answer {index}"),
+        Source::History { index: Some(index) } => format!("item {index}"),
+        Source::Tool { .. } => "an output".to_owned(),
+        Source::Model { .. } => "an answer".to_owned(),
+        Source::History { .. } => "the history".to_owned(),
     }
 }

@@ -106,19 +106,21 @@ fn only_one_entry_differs(
     Ok(())
 }
 
-/// The entries of the prompt, each with its own bytes of it.
+/// The entries of the prompt without their places, each with its own bytes of it.
 fn slices<'o>(output: &'o AssemblerOutput<'_>) -> Vec<(Entry<'o>, &'o str)> {
     let mut rest = output.prompt.as_str();
     let mut slices = Vec::new();
-    for entry in output.ledger.entries() {
+    for mut entry in output.ledger.entries() {
         let bytes = match entry.target {
             Target::Prompt => {
-                let (own, after) = rest.split_at(usize::try_from(entry.kept_bytes).expect("bytes"));
+                let (own, after) =
+                    rest.split_at(usize::try_from(entry.kept_bytes()).expect("bytes"));
                 rest = after;
                 own
             }
             Target::System => "",
         };
+        entry.range = 0..entry.kept_bytes();
         slices.push((entry, bytes));
     }
     slices

@@ -78,7 +78,7 @@ fn file_lost_no_more_than_it_must(
         .ledger
         .entries()
         .filter(|entry| is_instruction_file(&entry.source))
-        .map(|entry| usize::try_from(entry.kept_bytes).expect("a length"))
+        .map(|entry| usize::try_from(entry.kept_bytes()).expect("a length"))
         .collect();
     let (head, tail) = (kept[0], kept.get(1).copied().unwrap_or(0));
     prop_assert!(used as u64 + SLACK as u64 >= input.max_bytes);

@@ -63,7 +63,7 @@ proptest! {
         let Ok(output) = assemble(&format, &input) else { return Ok(()) };
         for (index, message) in input.context_messages.iter().enumerate() {
             let its = output.ledger.entries().filter(|entry| index_of(entry) == Some(index));
-            let sizes: Vec<u64> = its.map(|entry| entry.kept_bytes + entry.cut_bytes).collect();
+            let sizes: Vec<u64> = its.map(|entry| entry.kept_bytes() + entry.cut_bytes).collect();
             prop_assert_eq!(sizes, [line(&format, message, &input).len() as u64]);
         }
     }
@@ -96,9 +96,11 @@ fn sliced(
     format: &Format,
 ) -> Result<(), TestCaseError> {
     let parts = Parts::of(input);
-    let mut tail_of_file = false;
+    let (mut tail_of_file, mut at) = (false, 0);
     for entry in output.ledger.entries().filter(|entry| entry.target == target) {
-        let kept = usize::try_from(entry.kept_bytes).expect("a length");
+        prop_assert_eq!(entry.range.start, at, "{:?} does not follow the one before", entry);
+        at = entry.range.end;
+        let kept = usize::try_from(entry.kept_bytes()).expect("a length");
         prop_assert!(rest.is_char_boundary(kept), "{:?} ends between characters", entry);
         let (own, after) = rest.split_at(kept);
         rest = after;
@@ -126,6 +128,7 @@ fn sliced(
                 }
                 other => return Err(TestCaseError::fail(format!("no setting is called {other}"))),
             },
+            other => return Err(TestCaseError::fail(format!("no source of a prompt: {other:?}"))),
         };
         match (entry.state(), from_end) {
             (_, true) => prop_assert!(whole.ends_with(own)),

@@ -37,7 +37,7 @@ fn prompts_are_as_expected() {
 fn adds_up(input: &AssemblerInput<'_>, output: &AssemblerOutput<'_>) -> Result<(), String> {
     let sum = |target| -> u64 {
         let entries = output.ledger.entries().filter(|entry| entry.target == target);
-        entries.map(|entry| entry.kept_bytes).sum()
+        entries.map(|entry| entry.kept_bytes()).sum()
     };
     let system = output.system_flag.as_ref().map_or(0, String::len) as u64;
     expect(&(output.prompt.len() as u64, system), &(sum(Target::Prompt), sum(Target::System)))?;

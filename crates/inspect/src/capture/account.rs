@@ -1,11 +1,14 @@
-//! The account of a turn's request: each part, its size, and whose it is. It adds up to the body.
+//! The account of a turn's request: its ledger, in which every byte of the body has a source. What the user
+//! gave is found by its text; the rest is the program's own.
 
-use convoke_core::ledger::estimate_tokens;
-use convoke_rehearsal::{Kind, PartKind, Recorded, RequestParts, Wire};
+use std::borrow::Cow;
+
+use convoke_core::ledger::{ENVELOPE, Entry, Ledger, Rule, Source, Target, estimate_tokens};
+use convoke_rehearsal::{Kind, Part, PartKind, Recorded, RequestParts, Wire};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
-use super::ownership::{Origin, attribute};
+use super::ownership::{Span, Yours, attribute};
 use super::{Capture, CaptureError, Ended};
 
 /// The account of one request.
@@ -19,49 +22,16 @@ pub struct Account {
     pub model: String,
     /// Whether the answer was to be streamed.
     pub streamed: bool,
-    /// The bytes of the body.
-    pub body_bytes: u64,
-    /// The bytes of it that belong to no part.
-    pub envelope_bytes: u64,
-    /// The parts, in order.
-    pub parts: Vec<AccountPart>,
+    /// Where every byte of the body came from.
+    pub ledger: Ledger<'static>,
 }
 
-/// One part of the account.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AccountPart {
-    /// What it is.
-    pub kind: PartKind,
-    /// Where it stands.
-    pub place: String,
-    /// Who speaks, where the wire says so.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub role: Option<String>,
-    /// What to call it.
-    pub title: String,
-    /// Its bytes.
-    pub bytes: u64,
-    /// Its estimated tokens.
-    pub tokens_estimate: u64,
-    /// What of it is the user's.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub yours: Vec<Share>,
-}
-
-impl AccountPart {
-    /// Returns the bytes of it that are the user's.
-    pub fn your_bytes(&self) -> u64 {
-        self.yours.iter().map(|share| share.bytes).sum()
-    }
-}
-
-/// A share of the user's.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// The bytes of one source of the user's.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
-    /// Where it came from.
-    pub origin: Origin,
-    /// Its bytes.
+    /// The source.
+    pub source: Source<'static>,
+    /// Its bytes in the body.
     pub bytes: u64,
 }
 
@@ -74,37 +44,12 @@ impl Capture {
             .ok_or_else(|| self.no_call())?;
         let request_parts = RequestParts::of(call.wire, &request.body)
             .map_err(|source| CaptureError::NotJson { number: request.number, source })?;
-        let spans = attribute(&request_parts.parts, &self.yours);
-        let envelope_bytes = request_parts.envelope_bytes();
-        let parts = request_parts.parts.into_iter().zip(spans).map(|(part, spans)| {
-            let mut yours: Vec<Share> = Vec::new();
-            for span in spans {
-                let origin = &self.yours[span.yours].origin;
-                let bytes = span.range.len() as u64;
-                match yours.iter_mut().find(|share| share.origin == *origin) {
-                    Some(share) => share.bytes += bytes,
-                    None => yours.push(Share { origin: origin.clone(), bytes }),
-                }
-            }
-            let bytes = part.text.len() as u64;
-            AccountPart {
-                kind: part.kind,
-                place: part.place,
-                role: part.role,
-                title: part.title,
-                bytes,
-                tokens_estimate: estimate_tokens(bytes),
-                yours,
-            }
-        });
         Ok(Account {
             request: request.number,
             wire: call.wire,
             model: call.model.clone(),
             streamed: call.streamed,
-            body_bytes: request_parts.body_bytes,
-            envelope_bytes,
-            parts: parts.collect(),
+            ledger: ledger(&request.body, &request_parts.parts, &self.yours),
         })
     }
 
@@ -123,43 +68,201 @@ impl Capture {
 }
 
 impl Account {
-    /// Returns everything that is the user's, by origin, in the order of the request.
+    /// Returns everything that is the user's, by source, in the order of the request.
     pub fn yours(&self) -> Vec<Share> {
         let mut yours: Vec<Share> = Vec::new();
-        for share in self.parts.iter().flat_map(|part| &part.yours) {
-            match yours.iter_mut().find(|known| known.origin == share.origin) {
-                Some(known) => known.bytes += share.bytes,
-                None => yours.push(share.clone()),
+        for entry in self.ledger.entries().filter(is_yours) {
+            let bytes = entry.kept_bytes();
+            match yours.iter_mut().find(|known| known.source == entry.source) {
+                Some(known) => known.bytes += bytes,
+                None => yours.push(Share { source: entry.source, bytes }),
             }
         }
         yours
     }
 
+    /// Returns the bytes of the body.
+    pub fn body_bytes(&self) -> u64 {
+        self.ledger.used_bytes()
+    }
+
     /// Returns the bytes that are the user's.
     pub fn your_bytes(&self) -> u64 {
-        self.parts.iter().map(AccountPart::your_bytes).sum()
+        self.ledger.entries().filter(is_yours).map(|entry| entry.kept_bytes()).sum()
     }
 
     /// Returns the bytes that are the program's own, the envelope included.
     pub fn program_bytes(&self) -> u64 {
-        self.body_bytes - self.your_bytes()
+        self.body_bytes() - self.your_bytes()
     }
+
+    /// Returns the bytes that no part accounts for: settings, and the JSON itself.
+    pub fn envelope_bytes(&self) -> u64 {
+        let envelope = self.ledger.entries().filter(|entry| entry.section == ENVELOPE);
+        envelope.map(|entry| entry.kept_bytes()).sum()
+    }
+}
+
+fn is_yours(entry: &Entry<'_>) -> bool {
+    !matches!(entry.source, Source::Program { .. })
 }
 
 impl Serialize for Account {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut account = serializer.serialize_struct("Account", 11)?;
+        let mut account = serializer.serialize_struct("Account", 10)?;
         account.serialize_field("request", &self.request)?;
         account.serialize_field("wire", &self.wire)?;
         account.serialize_field("model", &self.model)?;
         account.serialize_field("streamed", &self.streamed)?;
-        account.serialize_field("bodyBytes", &self.body_bytes)?;
-        account.serialize_field("tokensEstimate", &estimate_tokens(self.body_bytes))?;
+        account.serialize_field("bodyBytes", &self.body_bytes())?;
+        account.serialize_field("tokensEstimate", &estimate_tokens(self.body_bytes()))?;
         account.serialize_field("yourBytes", &self.your_bytes())?;
         account.serialize_field("programBytes", &self.program_bytes())?;
-        account.serialize_field("envelopeBytes", &self.envelope_bytes)?;
-        account.serialize_field("yours", &self.yours())?;
-        account.serialize_field("parts", &self.parts)?;
+        account.serialize_field("envelopeBytes", &self.envelope_bytes())?;
+        account.serialize_field("ledger", &self.ledger)?;
         account.end()
+    }
+}
+
+/// Writes the ledger of a body that is there already, part by part in the order of the body.
+fn ledger(body: &[u8], parts: &[Part], yours: &[Yours]) -> Ledger<'static> {
+    let spans = attribute(parts, yours);
+    let mut parts: Vec<_> = parts.iter().zip(spans).collect();
+    parts.sort_by_key(|(part, _)| part.range.start);
+    let mut writer = LedgerWriter::default();
+    for (part, spans) in parts {
+        writer.up_to(part.range.start, ENVELOPE, program(ENVELOPE));
+        let section = match part.kind {
+            PartKind::System => "instructions",
+            PartKind::Message => "conversation",
+            PartKind::Tool => "tools",
+        };
+        let raw = &body[part.range.clone()];
+        let mut at = Place::default();
+        for Span { range, yours: index } in spans {
+            for (place, source) in
+                [(range.start, program(&part.title)), (range.end, yours[index].origin.source())]
+            {
+                at.decode_up_to(place, raw);
+                writer.up_to(part.range.start + at.raw, section, source);
+            }
+        }
+        writer.up_to(part.range.end, section, program(&part.title));
+    }
+    writer.up_to(body.len(), ENVELOPE, program(ENVELOPE));
+    writer.ledger
+}
+
+fn program(what: &str) -> Source<'static> {
+    Source::Program { what: Cow::Owned(what.to_owned()) }
+}
+
+#[derive(Default)]
+struct LedgerWriter {
+    ledger: Ledger<'static>,
+    at: u64,
+}
+
+impl LedgerWriter {
+    /// Adds the entry of the bytes from the last one up to a place, if there are any.
+    fn up_to(&mut self, end: usize, section: &'static str, source: Source<'static>) {
+        let range = self.at..end as u64;
+        if range.is_empty() {
+            return;
+        }
+        self.at = range.end;
+        let rule = if section == ENVELOPE { Rule::Frame } else { Rule::Fits };
+        let (target, section) = (Target::Prompt, Cow::Borrowed(section));
+        self.ledger.push(Entry { target, section, source, range, cut_bytes: 0, rule });
+    }
+}
+
+/// A place in the content of a JSON string: the same in its bytes and in its text.
+#[derive(Debug, Default)]
+struct Place {
+    raw: usize,
+    text: usize,
+}
+
+impl Place {
+    /// Goes on to a place of the text.
+    fn decode_up_to(&mut self, text: usize, raw: &[u8]) {
+        while self.text < text && self.raw < raw.len() {
+            let (escaped, decoded) = character(&raw[self.raw..]);
+            self.raw += escaped;
+            self.text += decoded;
+        }
+    }
+}
+
+/// Returns the bytes of the first character of a JSON string's content, and those of its text.
+fn character(raw: &[u8]) -> (usize, usize) {
+    let code = |at: usize| {
+        let digits = std::str::from_utf8(raw.get(at..at + 4)?).ok()?;
+        u32::from_str_radix(digits, 16).ok()
+    };
+    match raw {
+        [b'\\', b'u', ..] => match code(2) {
+            // A character outside of the basic plane is a pair.
+            Some(0xD800..=0xDFFF) => (12, 4),
+            code => (6, code.and_then(char::from_u32).map_or(1, char::len_utf8)),
+        },
+        [b'\\', ..] => (2, 1),
+        _ => (1, 1),
+    }
+}
+
+#[cfg(test)]
+#[path = "../../../core/tests/schema/mod.rs"]
+mod schema;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::Origin;
+    use convoke_rehearsal::Wire;
+
+    #[test]
+    fn every_range_decodes_to_the_text_of_its_source() {
+        let file = "Use \"tabs\".\n\tNever délete 🦀 files, please.";
+        let prompt = "Read\nthe file, and then answer me.";
+        let escaped = serde_json::to_string(file)
+            .unwrap()
+            .replace('é', "\\u00e9")
+            .replace('🦀', "\\ud83e\\udd80");
+        let body = format!(
+            "{{ \"tools\": [ {{\"name\": \"shell\"}} ],\n \"system\": [{{\"type\": \"text\", \"text\": \"Be brief.\\n\\n{} \\u0041nd kind.\"}}], \"messages\": [{{\"role\": \"user\", \"content\": {}}}]}}",
+            escaped.trim_matches('"').trim_end(),
+            serde_json::to_string(prompt).unwrap(),
+        );
+        let given = |origin: Origin, text: &str| Yours { origin, text: text.to_owned() };
+        let path = std::path::PathBuf::from("/p/CLAUDE.md");
+        let yours = [given(Origin::File { path }, file), given(Origin::Argument, prompt)];
+        let parts = RequestParts::of(Wire::Messages, body.as_bytes()).unwrap().parts;
+        let ledger = ledger(body.as_bytes(), &parts, &yours);
+        assert!(ledger.covers(Target::Prompt, body.len() as u64));
+        let decoded = |entry: &Entry<'_>| {
+            let place = |at: u64| usize::try_from(at).unwrap();
+            let raw = &body[place(entry.range.start)..place(entry.range.end)];
+            serde_json::from_str(&format!("\"{raw}\"")).unwrap_or_else(|_| raw.to_owned())
+        };
+        let shown: Vec<(String, String)> = ledger
+            .entries()
+            .filter(|entry| entry.section != ENVELOPE)
+            .map(|entry| (serde_json::to_string(&entry.source).unwrap(), decoded(&entry)))
+            .collect();
+        let program = |what: &str| format!("{{\"kind\":\"program\",\"what\":\"{what}\"}}");
+        let expected = [
+            (program("shell"), "{\"name\": \"shell\"}".to_owned()),
+            (program("Be brief."), "Be brief.\n\n".to_owned()),
+            ("{\"kind\":\"file\",\"path\":\"/p/CLAUDE.md\"}".to_owned(), file.to_owned()),
+            (program("Be brief."), " And kind.".to_owned()),
+            ("{\"kind\":\"setting\",\"name\":\"your argument\"}".to_owned(), prompt.to_owned()),
+        ];
+        assert_eq!(shown, expected);
+        let mut json = serde_json::to_value(&ledger).unwrap();
+        assert_eq!(schema::check_ledger(&json), Ok(()));
+        json["entries"][0]["source"]["kind"] = "rumour".into();
+        assert!(schema::check_ledger(&json).is_err());
     }
 }

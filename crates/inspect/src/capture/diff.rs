@@ -145,9 +145,9 @@ fn take_apart(capture: &Capture) -> Result<(Side, Vec<Part>, u64), CaptureError>
     let side = Side {
         agent: capture.program.agent.to_string(),
         version: capture.program.version.clone(),
-        model: account.model,
-        body_bytes: account.body_bytes,
-        tokens_estimate: estimate_tokens(account.body_bytes),
+        body_bytes: account.body_bytes(),
+        tokens_estimate: estimate_tokens(account.body_bytes()),
+        model: account.model.clone(),
     };
     let body = capture.turn().map(|request| &request.body[..]).unwrap_or_default();
     let request_parts = RequestParts::of(account.wire, body)
@@ -158,7 +158,7 @@ fn take_apart(capture: &Capture) -> Result<(Side, Vec<Part>, u64), CaptureError>
         part.title = part.title.replace(&*home, "~");
         part
     });
-    Ok((side, parts.collect(), account.envelope_bytes))
+    Ok((side, parts.collect(), account.envelope_bytes()))
 }
 
 /// Returns, for each new part, the old one that it continues.

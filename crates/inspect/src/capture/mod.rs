@@ -26,7 +26,7 @@ mod home;
 mod ownership;
 mod saved;
 
-pub use account::{Account, AccountPart, Share};
+pub use account::{Account, Share};
 pub use child::Ended;
 pub use diff::{Change, Difference, Side, compare};
 pub use home::HomeError;

@@ -2,12 +2,12 @@
 //! that instruct an agent) is searched for in the request; what is found is the user's, and the rest
 //! is the program's own.
 
-use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use convoke_core::ledger::Source;
 use convoke_explain::{Edition, Session, explain};
-use convoke_files::Disk;
+use convoke_files::{Disk, FileKind, Files};
 use convoke_rehearsal::{Part, PartKind, Recorded, RequestParts};
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
@@ -38,17 +38,16 @@ pub enum Origin {
     },
 }
 
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Origin {
+    /// Returns the source that a ledger names.
+    pub(super) fn source(&self) -> Source<'static> {
         match self {
-            Origin::Argument => f.write_str("your argument"),
-            Origin::Stdin => f.write_str("your standard input"),
-            Origin::File { path } => write!(f, "{}", path.display()),
+            Self::Argument => Source::setting("your argument"),
+            Self::Stdin => Source::setting("your standard input"),
+            Self::File { path } => Source::file(path.display().to_string()),
         }
     }
 }
-
-const LARGEST_FILE: u64 = 8 << 20;
 
 /// What the user gave to a run.
 pub(super) struct Given<'a> {
@@ -128,11 +127,8 @@ fn named_files(request: &Recorded) -> Vec<PathBuf> {
 }
 
 fn read_text(path: &Path) -> Option<String> {
-    let metadata = std::fs::metadata(path).ok()?;
-    if !metadata.is_file() || metadata.len() > LARGEST_FILE {
-        return None;
-    }
-    let text = String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned();
+    let bytes = Disk.read(path, FileKind::Instructions).ok()?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
     (!text.trim().is_empty()).then_some(text)
 }
 
@@ -257,7 +253,14 @@ mod tests {
     use super::*;
 
     fn part(kind: PartKind, text: &str) -> Part {
-        Part { kind, place: String::new(), role: None, title: String::new(), text: text.to_owned() }
+        Part {
+            kind,
+            place: String::new(),
+            role: None,
+            title: String::new(),
+            text: text.to_owned(),
+            range: 0..text.len(),
+        }
     }
 
     fn found(parts: &[Part], origin: Origin, text: &str) -> Vec<Vec<String>> {

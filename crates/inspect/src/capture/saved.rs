@@ -8,6 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use convoke_files::{Disk, FileKind, Files};
 use convoke_rehearsal::{Answered, Kind, Recorded};
 use serde::{Deserialize, Serialize};
 
@@ -107,7 +108,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Reads a capture from its directory.
 pub fn load(directory: &Path) -> Result<Capture, SavedError> {
     let path = directory.join(MANIFEST);
-    let text = std::fs::read(&path).map_err(|error| match error.kind() {
+    let text = Disk.read(&path, FileKind::Record).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => SavedError::Missing(directory.to_owned()),
         _ => SavedError::at(&path)(error),
     })?;
@@ -163,7 +164,7 @@ fn read_body(directory: &Path, name: &str, manifest: &Path) -> Result<Vec<u8>, S
         return Err(SavedError::invalid(manifest, &reason));
     }
     let path = directory.join(name);
-    std::fs::read(&path).map_err(SavedError::at(&path))
+    Disk.read(&path, FileKind::Record).map_err(SavedError::at(&path))
 }
 
 /// A capture could not be saved or read.

@@ -1,9 +1,17 @@
 //! The directory that no path leads out of.
+//!
+//! Directories are held open, and what lies in one is opened by its name alone, without following a link.
+//! So a directory that is exchanged for a link while it is looked at leads nowhere.
 
-use std::fs::{self, File};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, statat};
 
 use super::Refusal;
 
@@ -14,16 +22,49 @@ const BINARY_PROBE: usize = 8192;
 
 /// A directory, by its real path.
 #[derive(Debug, Clone)]
-pub(super) struct Root(PathBuf);
+pub(super) struct Root {
+    path: PathBuf,
+    directory: Arc<OwnedFd>,
+}
+
+/// What a path leads to.
+pub(super) enum Place {
+    Directory(OpenDirectory),
+    /// Anything else, by its name in the directory that it lies in.
+    File(OpenDirectory, OsString),
+}
 
 impl Root {
     pub fn open(directory: &Path) -> io::Result<Self> {
-        let root = directory.canonicalize()?;
-        if root.is_dir() { Ok(Self(root)) } else { Err(io::ErrorKind::NotADirectory.into()) }
+        let path = directory.canonicalize()?;
+        let directory = Arc::new(openat(CWD, &path, directory_flags(), Mode::empty())?);
+        Ok(Self { path, directory })
     }
 
-    /// Returns the real path that a given one leads to, if that is not outside.
-    pub fn resolve(&self, given: &str) -> Result<PathBuf, Refusal> {
+    /// Returns the directory's real path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens the directory that a path leads to, or the one that holds the file that it leads to.
+    pub fn find(&self, given: &str) -> Result<Place, Refusal> {
+        let below = self.resolve(given)?;
+        let failed = |error: io::Error| Refusal::io(given, &error);
+        let mut directory = OpenDirectory::whole(self).map_err(failed)?;
+        let mut names = below.iter().peekable();
+        while let Some(name) = names.next() {
+            if names.peek().is_none()
+                && directory.kind(name).map_err(failed)? != FileType::Directory
+            {
+                return Ok(Place::File(directory, name.to_owned()));
+            }
+            directory = directory.directory(name).map_err(failed)?;
+        }
+        Ok(Place::Directory(directory))
+    }
+
+    /// Returns where a path leads to, as a path without links from here, if that is not outside.
+    fn resolve(&self, given: &str) -> Result<PathBuf, Refusal> {
         if given.contains('\0') {
             return Err(Refusal::new("a path cannot contain NUL"));
         }
@@ -33,52 +74,126 @@ impl Root {
                 "`{given}` is not below the working directory; use a relative path"
             ))
         };
-        let real = match self.0.join(given_path).canonicalize() {
+        let real = match self.path.join(given_path).canonicalize() {
             Ok(real) => real,
             // Whether something exists outside is nobody's business.
             Err(_) if self.is_spelt_outside(given_path) => return Err(outside()),
             Err(error) => return Err(Refusal::io(given, &error)),
         };
-        if real.starts_with(&self.0) { Ok(real) } else { Err(outside()) }
+        real.strip_prefix(&self.path).map(Path::to_owned).map_err(|_| outside())
     }
 
     fn is_spelt_outside(&self, given: &str) -> bool {
-        !convoke_files::absolute(&self.0, Path::new(given)).starts_with(&self.0)
-    }
-
-    /// Returns a path as the model knows it.
-    pub fn shown(&self, path: &Path) -> String {
-        let below = path.strip_prefix(&self.0).unwrap_or(path);
-        if below.as_os_str().is_empty() { ".".to_owned() } else { below.display().to_string() }
+        !convoke_files::absolute(&self.path, Path::new(given)).starts_with(&self.path)
     }
 }
 
-/// Reads a text file. The path is real, so a link in its place was put there since and is not followed.
-pub(super) fn read_text(path: &Path, shown: &str) -> Result<String, Refusal> {
-    let failed = |error: io::Error| Refusal::io(shown, &error);
-    let about = fs::symlink_metadata(path).map_err(failed)?;
-    if about.is_dir() {
-        return Err(Refusal::new(format!("`{shown}` is a directory; list it instead")));
+/// A directory that is held open.
+pub(super) struct OpenDirectory {
+    descriptor: OwnedFd,
+    /// Its path from the root.
+    below: PathBuf,
+}
+
+impl OpenDirectory {
+    fn whole(root: &Root) -> io::Result<Self> {
+        let descriptor = openat(&*root.directory, ".", directory_flags(), Mode::empty())?;
+        Ok(Self { descriptor, below: PathBuf::new() })
     }
-    // A pipe or a device could keep us waiting for ever.
-    if !about.is_file() {
-        return Err(Refusal::new(format!("`{shown}` is no regular file")));
+
+    /// Returns the path of the directory from the root.
+    pub fn below(&self) -> &Path {
+        &self.below
     }
-    if about.len() > FILE_BYTES {
-        let bytes = about.len();
-        return Err(Refusal::TooLarge(format!(
-            "`{shown}` has {bytes} bytes, and files of up to {FILE_BYTES} bytes are read"
-        )));
+
+    /// Returns the path of an entry as the model knows it.
+    pub fn shown(&self, name: &OsStr) -> String {
+        self.below.join(name).display().to_string()
     }
-    let mut options = fs::OpenOptions::new();
-    let flags = nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK;
-    let file: File = options.read(true).custom_flags(flags.bits()).open(path).map_err(failed)?;
-    let mut bytes = Vec::new();
-    file.take(FILE_BYTES).read_to_end(&mut bytes).map_err(failed)?;
-    let probe = &bytes[..bytes.len().min(BINARY_PROBE)];
-    let binary = || Refusal::NoText(format!("`{shown}` is not text"));
-    if memchr::memchr(0, probe).is_some() {
-        return Err(binary());
+
+    /// Opens a directory in this one; a link is refused.
+    pub fn directory(&self, name: &OsStr) -> io::Result<Self> {
+        let descriptor = openat(&self.descriptor, name, directory_flags(), Mode::empty())?;
+        Ok(Self { descriptor, below: self.below.join(name) })
     }
-    String::from_utf8(bytes).map_err(|_| binary())
+
+    /// Returns the names in the directory, sorted, each with what stands there; links stay links.
+    pub fn entries(&self) -> io::Result<Vec<(OsString, FileType)>> {
+        let mut entries = Vec::new();
+        for entry in Dir::read_from(&self.descriptor)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                FileType::Unknown => self.kind(name).unwrap_or(FileType::Unknown),
+                known => known,
+            };
+            entries.push((name.to_owned(), kind));
+        }
+        entries.sort_by(|(left, _), (right, _)| left.cmp(right));
+        Ok(entries)
+    }
+
+    fn kind(&self, name: &OsStr) -> io::Result<FileType> {
+        let found = statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(FileType::from_raw_mode(found.st_mode))
+    }
+
+    /// Reads a text file of the directory.
+    pub fn read_text(&self, name: &OsStr) -> Result<String, Refusal> {
+        let shown = self.shown(name);
+        let bytes = self.read(name, FILE_BYTES)?;
+        let probe = &bytes[..bytes.len().min(BINARY_PROBE)];
+        let binary = || Refusal::NoText(format!("`{shown}` is not text"));
+        if memchr::memchr(0, probe).is_some() {
+            return Err(binary());
+        }
+        String::from_utf8(bytes).map_err(|_| binary())
+    }
+
+    /// Reads a regular file of the directory that has at most so many bytes.
+    pub fn read(&self, name: &OsStr, limit: u64) -> Result<Vec<u8>, Refusal> {
+        let shown = self.shown(name);
+        let failed = |error: io::Error| Refusal::io(&shown, &error);
+        let too_large = |bytes: u64| {
+            Refusal::TooLarge(format!(
+                "`{shown}` has {bytes} bytes, and files of up to {limit} bytes are read"
+            ))
+        };
+        // Looked at before it is opened: opening a device can do things.
+        self.check_regular(self.kind(name).map_err(failed)?, &shown)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = openat(&self.descriptor, name, flags, Mode::empty());
+        let file = file.map_err(|error| failed(error.into()))?;
+        let found = fstat(&file).map_err(|error| failed(error.into()))?;
+        self.check_regular(FileType::from_raw_mode(found.st_mode), &shown)?;
+        let size = u64::try_from(found.st_size).unwrap_or(0);
+        if size > limit {
+            return Err(too_large(size));
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+        #[expect(clippy::disallowed_methods, reason = "a limit is taken")]
+        File::from(file).take(limit + 1).read_to_end(&mut bytes).map_err(failed)?;
+        match bytes.len() as u64 {
+            read if read > limit => Err(too_large(read)),
+            _ => Ok(bytes),
+        }
+    }
+
+    fn check_regular(&self, kind: FileType, shown: &str) -> Result<(), Refusal> {
+        match kind {
+            FileType::RegularFile => Ok(()),
+            FileType::Directory => {
+                Err(Refusal::new(format!("`{shown}` is a directory; list it instead")))
+            }
+            // A pipe or a device could keep us waiting for ever.
+            _ => Err(Refusal::new(format!("`{shown}` is no regular file"))),
+        }
+    }
+}
+
+fn directory_flags() -> OFlags {
+    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
 }

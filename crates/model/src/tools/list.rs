@@ -1,11 +1,13 @@
 //! `list_files`.
 
 use std::fmt::Write as _;
+use std::io;
 
 use serde::Deserialize;
 
 use super::Refusal;
-use super::confine::Root;
+use super::confine::{Place, Root};
+use rustix::fs::FileType;
 
 /// More entries than this are counted and left out.
 const MOST_ENTRIES: usize = 1000;
@@ -17,17 +19,17 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(root: &Root, given: &Arguments, room: usize) -> Result<String, Refusal> {
-    let directory = root.resolve(&given.path)?;
-    let failed = |error: std::io::Error| Refusal::io(&given.path, &error);
+    let failed = |error: io::Error| Refusal::io(&given.path, &error);
+    let Place::Directory(directory) = root.find(&given.path)? else {
+        return Err(failed(io::ErrorKind::NotADirectory.into()));
+    };
     let mut names = Vec::new();
-    for entry in std::fs::read_dir(&directory).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let mut name = entry.file_name().to_string_lossy().into_owned();
-        let kind = entry.file_type().map_err(failed)?;
-        if kind.is_dir() {
-            name.push('/');
-        } else if kind.is_symlink() {
-            name.push('@');
+    for (name, kind) in directory.entries().map_err(failed)? {
+        let mut name = name.to_string_lossy().into_owned();
+        match kind {
+            FileType::Directory => name.push('/'),
+            FileType::Symlink => name.push('@'),
+            _ => {}
         }
         names.push(name);
     }

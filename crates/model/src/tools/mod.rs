@@ -4,6 +4,7 @@
 //! whatever links. What goes wrong is told to the model as text, so that it can try something else.
 
 mod confine;
+mod ignored;
 mod list;
 mod read;
 mod search;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Deserialize;
 
-use super::confine::{self, Root};
+use super::confine::{Place, Root};
 use super::{Refusal, lenient_number};
 
 /// The lines of a call that names no number.
@@ -20,8 +20,13 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(root: &Root, given: &Arguments, room: usize) -> Result<String, Refusal> {
-    let path = root.resolve(&given.path)?;
-    let text = confine::read_text(&path, &given.path)?;
+    let text = match root.find(&given.path)? {
+        Place::File(directory, name) => directory.read_text(&name)?,
+        Place::Directory(_) => {
+            let path = &given.path;
+            return Err(Refusal::new(format!("`{path}` is a directory; list it instead")));
+        }
+    };
     if text.is_empty() {
         return Ok("the file is empty".to_owned());
     }

@@ -1,14 +1,16 @@
 //! `search_text`.
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::time::Instant;
 
+use convoke_files::FileKind;
 use memchr::memmem::Finder;
 use serde::Deserialize;
 
 use super::Refusal;
-use super::confine::{self, Root};
+use super::confine::{self, OpenDirectory, Place, Root};
+use super::ignored::IgnoreRules;
+use rustix::fs::FileType;
 
 const MOST_MATCHES: usize = 200;
 const MOST_FILES: usize = 20_000;
@@ -51,7 +53,7 @@ pub(super) fn run(root: &Root, given: &Arguments, bounds: Bounds) -> Result<Stri
     if given.text.is_empty() || given.text.contains('\n') {
         return Err(Refusal::new("`text` must be part of one line"));
     }
-    let path = root.resolve(&given.path)?;
+    let place = root.find(&given.path)?;
     let mut found = Found {
         root,
         finder: Finder::new(&given.text),
@@ -62,12 +64,16 @@ pub(super) fn run(root: &Root, given: &Arguments, bounds: Bounds) -> Result<Stri
         passed_over: PassedOver::default(),
         cut_short: None,
     };
-    if path.is_dir() {
-        found.directory(&path);
-    } else {
-        let shown = root.shown(&path);
-        let text = confine::read_text(&path, &shown)?;
-        found.file(&shown, &text);
+    match &place {
+        Place::Directory(directory) => {
+            let mut rules = IgnoreRules::above(root, directory);
+            found.directory(directory, rules.as_mut(), 0);
+            found.passed_over.rules = rules.map_or(0, |rules| rules.too_large);
+        }
+        Place::File(directory, name) => {
+            let text = directory.read_text(name)?;
+            found.file(&directory.shown(name), &text);
+        }
     }
     let Found { mut text, matches, files, passed_over, cut_short, .. } = found;
     if matches == 0 && cut_short != Some(MORE_LINES) {
@@ -89,6 +95,8 @@ struct PassedOver {
     no_text: usize,
     unreadable: usize,
     deep: usize,
+    /// Files of rules that were too large to say what is left out.
+    rules: usize,
 }
 
 impl PassedOver {
@@ -125,43 +133,64 @@ impl PassedOver {
                 "{deep} directories more than {MOST_DEPTH} levels deep were not searched"
             )),
         }
+        if self.rules > 0 {
+            let kib = FileKind::Gitignore.limit() >> 10;
+            parts.push(format!(
+                "{} not followed: larger than {kib} KiB with those above",
+                if self.rules == 1 {
+                    "1 .gitignore was".to_owned()
+                } else {
+                    format!("{} .gitignore files were", self.rules)
+                }
+            ));
+        }
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 }
 
 impl Found<'_> {
     /// Searches a directory in the order of names. Links are passed over, and so is what the project
-    /// says is no work of its own (`.gitignore`), unless the directory itself was asked for.
-    fn directory(&mut self, directory: &Path) {
-        let walk = ignore::WalkBuilder::new(directory)
-            .hidden(false)
-            // What counts is what the project says: not what a user says of all projects.
-            .git_global(false)
-            .max_depth(Some(MOST_DEPTH))
-            .sort_by_file_name(std::ffi::OsStr::cmp)
-            .filter_entry(|entry| {
-                let name = entry.file_name();
-                entry.depth() == 0 || !PASSED_OVER.iter().any(|passed| name == *passed)
-            })
-            .build();
-        for entry in walk {
+    /// says is no work of its own, unless the directory itself was asked for.
+    fn directory(
+        &mut self,
+        directory: &OpenDirectory,
+        mut rules: Option<&mut IgnoreRules>,
+        depth: usize,
+    ) {
+        if depth == MOST_DEPTH {
+            self.passed_over.deep += 1;
+            return;
+        }
+        let Ok(entries) = directory.entries() else {
+            self.passed_over.unreadable += 1;
+            return;
+        };
+        let levels = rules.as_deref_mut().map(|rules| rules.enter(self.root, directory));
+        for (name, kind) in entries {
             if self.is_over() {
-                return;
+                break;
             }
-            let Ok(entry) = entry else {
-                self.passed_over.unreadable += 1;
+            let is_directory = kind == FileType::Directory;
+            let path = self.root.path().join(directory.below()).join(&name);
+            let is_left_out = PASSED_OVER.iter().any(|passed| name == *passed)
+                || rules.as_deref().is_some_and(|rules| rules.leave_out(&path, is_directory));
+            if is_left_out {
                 continue;
-            };
-            let kind = entry.file_type();
-            if kind.is_some_and(|kind| kind.is_dir()) && entry.depth() == MOST_DEPTH {
-                self.passed_over.deep += 1;
-            } else if kind.is_some_and(|kind| kind.is_file()) {
-                let shown = self.root.shown(entry.path());
-                match confine::read_text(entry.path(), &shown) {
-                    Ok(text) => self.file(&shown, &text),
+            }
+            if is_directory {
+                match directory.directory(&name) {
+                    Ok(below) => self.directory(&below, rules.as_deref_mut(), depth + 1),
+                    Err(_) => self.passed_over.unreadable += 1,
+                }
+            } else if kind == FileType::RegularFile {
+                match directory.read_text(&name) {
+                    Ok(text) => self.file(&directory.shown(&name), &text),
                     Err(why) => self.passed_over.note(&why),
                 }
             }
+        }
+        if let (Some(rules), Some(levels)) = (rules, levels) {
+            rules.leave(levels);
         }
     }
 

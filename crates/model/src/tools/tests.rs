@@ -197,3 +197,72 @@ fn a_call_that_makes_no_sense_is_answered_in_words() {
     assert!(toolbox.run("read_file", "{").text.contains("cannot be understood"));
     assert!(!toolbox.run("search_text", r#"{"text":""}"#).ok);
 }
+
+#[test]
+fn rules_over_the_limit_are_not_followed_and_said() {
+    let (folder, toolbox) = lab();
+    let work = folder.path().join("work");
+    for no_text in ["image.png", "latin.txt"] {
+        fs::remove_file(work.join(no_text)).unwrap();
+    }
+    fs::create_dir(work.join("target")).unwrap();
+    fs::write(work.join("target/out"), "a hay\n").unwrap();
+    fs::write(work.join(".gitignore"), "target\n".repeat(1 << 20)).unwrap();
+    let (_, found) = call(&toolbox, "search_text", json!({"text": "hay"}));
+    let told = "[1 file was not searched: 1 larger than 4 MiB; \
+                1 .gitignore was not followed: larger than 128 KiB with those above]\n";
+    assert_eq!(found, format!("target/out:1: a hay\n{told}"));
+    // Several that are small enough alone are held together only up to the limit.
+    let line = "target\n";
+    let half = line.repeat((100 << 10) / line.len());
+    fs::write(work.join(".gitignore"), &half).unwrap();
+    fs::create_dir(work.join("deep")).unwrap();
+    fs::write(work.join("deep/.gitignore"), &half).unwrap();
+    fs::write(work.join("deep/hay"), "a hay\n").unwrap();
+    let (_, found) = call(&toolbox, "search_text", json!({"text": "hay"}));
+    assert!(found.starts_with("deep/hay:1: a hay\n[1 .gitignore was not followed"), "{found}");
+}
+
+/// Exchanges a directory and a link to one outside, over and over.
+fn exchange(work: &Path, stop: &std::sync::atomic::AtomicBool) {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    let (directory, link) = (work.join("d"), work.join("l"));
+    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+        renameat_with(CWD, &directory, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+    }
+}
+
+#[test]
+fn a_directory_that_is_exchanged_for_a_link_leads_nowhere() {
+    let (folder, toolbox) = lab();
+    let work = folder.path().join("work");
+    let outside = folder.path().join("etc");
+    fs::create_dir_all(outside.join("s")).unwrap();
+    fs::create_dir_all(work.join("d/s")).unwrap();
+    for name in ["passwd", "s/passwd"] {
+        fs::write(outside.join(name), "the secret needle").unwrap();
+        fs::write(work.join("d").join(name), "a needle of the project").unwrap();
+    }
+    fs::write(outside.join("shadow"), "").unwrap();
+    symlink(&outside, work.join("l")).unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| exchange(&work, &stop));
+        let mut read = 0;
+        let mut leaked = None;
+        for _ in 0..10_000 {
+            let calls = [
+                call(&toolbox, "read_file", json!({"path": "d/passwd"})),
+                call(&toolbox, "read_file", json!({"path": "d/s/passwd"})),
+                call(&toolbox, "list_files", json!({"path": "d"})),
+                call(&toolbox, "search_text", json!({"text": "needle", "path": "d"})),
+            ];
+            read += calls.iter().filter(|(ok, _)| *ok).count();
+            let out = |text: &String| text.contains("secret") || text.contains("shadow");
+            leaked = leaked.or(calls.into_iter().map(|(_, text)| text).find(out));
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(leaked, None);
+        assert!(read > 0, "nothing of the project was read either");
+    });
+}

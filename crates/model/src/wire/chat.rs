@@ -7,12 +7,10 @@ use convoke_thread::item::{ContentItem, FunctionCall, Reasoning, ReasoningConten
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::bounds::{self, MOST_CALLS, Room, expect_short};
 use super::{Answer, Bounded, FinishReason, ResponseDelta, unreadable, usage};
 use crate::client::CallError;
 use crate::sse::{Data, SseEvent};
-
-/// More calls than this in one answer are no answer.
-const MOST_CALLS: u64 = 256;
 
 /// Reads an answer of Chat Completions.
 #[derive(Debug)]
@@ -20,6 +18,7 @@ pub(crate) struct Reader {
     limit: usize,
     text: Bounded,
     thoughts: Bounded,
+    room: Room,
     calls: BTreeMap<u64, Call>,
     finish_reason: Option<String>,
     usage: Option<Usage>,
@@ -30,7 +29,7 @@ pub(crate) struct Reader {
 struct Call {
     id: String,
     name: String,
-    arguments: Bounded,
+    arguments: String,
 }
 
 #[derive(Deserialize)]
@@ -78,6 +77,7 @@ impl Reader {
             limit,
             text: Bounded::default(),
             thoughts: Bounded::default(),
+            room: Room::new(limit),
             calls: BTreeMap::new(),
             finish_reason: None,
             usage: None,
@@ -117,7 +117,7 @@ impl Reader {
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
             return heard.extend([ResponseDelta::Failed(CallError::said(&error))]);
         }
-        self.model = chunk.model.filter(|model| !model.is_empty()).or(self.model.take());
+        self.model = chunk.model.and_then(|model| bounds::model(&model)).or(self.model.take());
         self.usage = chunk.usage.as_ref().and_then(usage).or(self.usage);
         // Further choices are not asked for; a server that sends them repeats itself.
         let choices = chunk.choices.into_iter().flatten();
@@ -138,49 +138,49 @@ impl Reader {
             },
             _ => None,
         });
-        if let Some(text) = thought.filter(|text| !text.is_empty()) {
-            self.thoughts.push(&text, self.limit);
-            heard.extend([ResponseDelta::Thought(text)]);
+        if let Some(mut text) = thought {
+            text.truncate(self.thoughts.push(&text, self.limit));
+            heard.extend(Some(text).filter(|text| !text.is_empty()).map(ResponseDelta::Thought));
         }
-        for text in [delta.content, delta.refusal].into_iter().flatten() {
-            if !text.is_empty() {
-                self.text.push(&text, self.limit);
-                heard.extend([ResponseDelta::Text(text)]);
-            }
+        for mut text in [delta.content, delta.refusal].into_iter().flatten() {
+            text.truncate(self.text.push(&text, self.limit));
+            heard.extend(Some(text).filter(|text| !text.is_empty()).map(ResponseDelta::Text));
         }
-        for call in delta.tool_calls.into_iter().flatten() {
-            if let Some(failure) = self.call(call) {
-                heard.extend([ResponseDelta::Failed(failure)]);
-            }
-        }
+        let mut calls = delta.tool_calls.into_iter().flatten();
+        let failed = calls.find_map(|call| self.call(call).err());
+        heard.extend(failed.map(ResponseDelta::Failed));
     }
 
     /// Takes a piece of a call. Servers that send no index send each call whole, with an id.
-    fn call(&mut self, piece: CallDelta) -> Option<CallError> {
+    fn call(&mut self, piece: CallDelta) -> Result<(), CallError> {
         let next = self.calls.last_key_value().map_or(0, |(last, _)| last + 1);
         let last = next.saturating_sub(1);
         let index = piece.index.unwrap_or(if piece.id.is_some() { next } else { last });
-        if index >= MOST_CALLS {
-            let many =
-                format!("a call has the number {index}, and {MOST_CALLS} calls are the most");
-            return Some(CallError::Shape(many));
+        if index >= MOST_CALLS as u64 {
+            return Err(CallError::Shape(format!(
+                "a call has the number {index}; an answer may have no more than {MOST_CALLS} tool calls"
+            )));
         }
         let call = self.calls.entry(index).or_default();
         if let Some(id) = piece.id.filter(|id| !id.is_empty()) {
+            expect_short(&id)?;
             call.id = id;
         }
         if let Some(function) = piece.function {
             if let Some(name) = function.name.filter(|name| *name != call.name) {
                 call.name.push_str(&name);
+                expect_short(&call.name)?;
             }
-            match function.arguments.unwrap_or_default() {
-                Value::Null => {}
-                Value::String(piece) => call.arguments.push(&piece, self.limit),
-                whole => call.arguments.push(&whole.to_string(), self.limit),
-            }
+            let piece = match function.arguments.unwrap_or_default() {
+                Value::Null => String::new(),
+                Value::String(piece) => piece,
+                whole => whole.to_string(),
+            };
+            // Half of a call's arguments is worse than none.
+            self.room.admit_arguments(piece.len())?;
+            call.arguments.push_str(&piece);
         }
-        // Half of a call's arguments is worse than none.
-        (call.arguments.cut > 0).then_some(CallError::Flood(self.limit as u64))
+        Ok(())
     }
 
     pub fn into_answer(self) -> Answer {
@@ -199,9 +199,9 @@ impl Reader {
         }
         for (index, call) in self.calls {
             let call_id = if call.id.is_empty() { format!("call_{index}") } else { call.id };
-            let arguments = match call.arguments.text.trim() {
+            let arguments = match call.arguments.trim() {
                 "" => "{}".to_owned(),
-                _ => call.arguments.text,
+                _ => call.arguments,
             };
             items.push(ResponseItem::FunctionCall(FunctionCall {
                 id: None,

@@ -1,7 +1,11 @@
 //! The two wires: from the events of a stream to what the model said.
 
+mod bounds;
 mod chat;
 mod responses;
+pub(crate) mod strings;
+
+use std::collections::VecDeque;
 
 use convoke_agent::usage::Usage;
 use convoke_thread::config::Wire;
@@ -9,7 +13,7 @@ use convoke_thread::item::ResponseItem;
 use serde_json::Value;
 
 use crate::client::CallError;
-use crate::sse::SseEvent;
+use crate::sse::{SseEvent, SseReader};
 
 /// What an answer comes to.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -54,7 +58,7 @@ pub(crate) enum Reader {
 }
 
 impl Reader {
-    /// Creates a reader that keeps at most `limit` bytes of each text.
+    /// Creates a reader that keeps at most `limit` bytes of messages, as many of reasoning, and as many of calls.
     pub fn new(wire: Wire, limit: usize) -> Self {
         match wire {
             Wire::Responses => Self::Responses(responses::Reader::new(limit)),
@@ -87,6 +91,27 @@ impl Reader {
     }
 }
 
+/// Reads a whole stream of bytes that was recorded, and keeps at most `limit` bytes of each kind of text.
+///
+/// Errors in the stream end it; the answer is what came before.
+pub fn read_stream(wire: Wire, bytes: &[u8], limit: usize) -> Answer {
+    let mut sse = SseReader::new(bytes.len());
+    let mut events = VecDeque::new();
+    sse.push(bytes, &mut events);
+    events.extend(sse.finish());
+    let mut reader = Reader::new(wire, limit);
+    let mut heard = Vec::new();
+    for event in events {
+        reader.event(event, &mut heard);
+        if heard.iter().any(|heard| matches!(heard, ResponseDelta::Over | ResponseDelta::Failed(_)))
+        {
+            break;
+        }
+        heard.clear();
+    }
+    reader.into_answer()
+}
+
 /// A text that grows up to a limit.
 #[derive(Debug, Default)]
 struct Bounded {
@@ -95,11 +120,12 @@ struct Bounded {
 }
 
 impl Bounded {
-    fn push(&mut self, piece: &str, limit: usize) {
+    /// Adds a piece, and returns how many bytes of it there was room for.
+    fn push(&mut self, piece: &str, limit: usize) -> usize {
         let room = limit.saturating_sub(self.text.len());
         if piece.len() <= room && self.cut == 0 {
             self.text.push_str(piece);
-            return;
+            return piece.len();
         }
         let kept = match self.cut {
             0 => piece.floor_char_boundary(room),
@@ -107,6 +133,7 @@ impl Bounded {
         };
         self.text.push_str(&piece[..kept]);
         self.cut += (piece.len() - kept) as u64;
+        kept
     }
 }
 

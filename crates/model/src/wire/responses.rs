@@ -7,6 +7,7 @@ use convoke_thread::item::{ContentItem, ResponseItem};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::bounds::{self, Room};
 use super::{Answer, Bounded, FinishReason, ResponseDelta, unreadable, usage};
 use crate::client::CallError;
 use crate::sse::{Data, SseEvent};
@@ -14,10 +15,13 @@ use crate::sse::{Data, SseEvent};
 /// Reads an answer of the Responses API.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    limit: usize,
+    /// The room for what is kept.
+    room: Room,
     items: Vec<ResponseItem>,
-    /// The text of the message that streams, in case its whole form does not come or is too long.
+    /// The text of the message that streams, in case its whole form does not come.
     text: Bounded,
+    /// The bytes of pieces that may still be shown, of messages and of reasoning.
+    shown: [usize; 2],
     cut_bytes: u64,
     usage: Option<Usage>,
     model: Option<String>,
@@ -55,9 +59,10 @@ const EVENTS_READ: [&str; 10] = [
 impl Reader {
     pub fn new(limit: usize) -> Self {
         Self {
-            limit,
+            room: Room::new(limit),
             items: Vec::new(),
             text: Bounded::default(),
+            shown: [limit; 2],
             cut_bytes: 0,
             usage: None,
             model: None,
@@ -84,14 +89,18 @@ impl Reader {
         let delta = event.delta.unwrap_or_default();
         match &*event.kind {
             "response.output_text.delta" | "response.refusal.delta" => {
-                self.text.push(&delta, self.limit);
-                heard.extend([ResponseDelta::Text(delta.into_owned())]);
+                let kept = self.text.push(&delta, self.room.for_text());
+                let shown = show(&delta[..kept], &mut self.shown[0]);
+                heard.extend(shown.map(ResponseDelta::Text));
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                heard.extend([ResponseDelta::Thought(delta.into_owned())]);
+                heard.extend(show(&delta, &mut self.shown[1]).map(ResponseDelta::Thought));
             }
             "response.created" => self.note_model(event.response.as_ref()),
-            "response.output_item.done" => self.item(event.item.unwrap_or_default()),
+            "response.output_item.done" => {
+                let failed = self.item(event.item.unwrap_or_default()).err();
+                heard.extend(failed.map(ResponseDelta::Failed));
+            }
             "response.completed" | "response.done" => self.completed(event.response, heard),
             "response.incomplete" => {
                 let response = event.response.unwrap_or_default();
@@ -119,67 +128,67 @@ impl Reader {
     /// Passes over an event that is too long, except for what its name says.
     fn oversized(&mut self, name: &str, heard: &mut impl Extend<ResponseDelta>) {
         match name {
-            "response.output_item.done" => self.keep_streamed_text(),
+            "response.output_item.done" => {
+                heard.extend(self.keep_streamed_text().err().map(ResponseDelta::Failed));
+            }
             "response.completed" => heard.extend([ResponseDelta::Over]),
             _ => {}
         }
     }
 
-    fn item(&mut self, mut item: Value) {
+    fn item(&mut self, mut item: Value) -> Result<(), CallError> {
         as_output_text(&mut item);
         as_json_text(item.get_mut("arguments"));
         match ResponseItem::try_from(item) {
-            Ok(ResponseItem::Other(_)) => {}
-            Ok(item) if self.is_too_long(&item) => self.keep_streamed_text(),
+            Ok(ResponseItem::Other(_)) => Ok(()),
             Ok(item) => {
                 if item.role().is_some() {
                     self.text = Bounded::default();
                 }
-                self.items.push(item);
+                self.keep(item)
             }
             // What it says streamed in before; without that there is nothing to keep.
             Err(_) => self.keep_streamed_text(),
         }
     }
 
-    fn is_too_long(&self, item: &ResponseItem) -> bool {
-        let limit = self.limit as u64;
-        item.role().is_some() && item.text_bytes() > limit && !self.text.text.is_empty()
+    fn keep(&mut self, mut item: ResponseItem) -> Result<(), CallError> {
+        self.cut_bytes += self.room.admit(&mut item)?;
+        self.items.push(item);
+        Ok(())
     }
 
-    fn keep_streamed_text(&mut self) {
+    fn keep_streamed_text(&mut self) -> Result<(), CallError> {
         let text = std::mem::take(&mut self.text);
         self.cut_bytes += text.cut;
-        if !text.text.is_empty() {
-            self.items
-                .push(ResponseItem::message("assistant", vec![ContentItem::OutputText(text.text)]));
+        if text.text.is_empty() {
+            return Ok(());
         }
+        self.keep(ResponseItem::message("assistant", vec![ContentItem::OutputText(text.text)]))
     }
 
     fn completed(&mut self, response: Option<Value>, heard: &mut impl Extend<ResponseDelta>) {
         let mut response = response.unwrap_or_default();
         self.note_model(Some(&response));
         self.usage = response.get("usage").and_then(usage);
-        self.keep_streamed_text();
-        if self.items.is_empty()
-            && let Some(Value::Array(output)) = response.get_mut("output").map(Value::take)
-        {
-            for item in output {
-                self.item(item);
+        let output = response.get_mut("output").map(Value::take);
+        let kept = self.keep_streamed_text().and_then(|()| match output {
+            Some(Value::Array(output)) if self.items.is_empty() => {
+                output.into_iter().try_for_each(|item| self.item(item))
             }
-        }
-        heard.extend([ResponseDelta::Over]);
+            _ => Ok(()),
+        });
+        heard.extend([kept.err().map_or(ResponseDelta::Over, ResponseDelta::Failed)]);
     }
 
     fn note_model(&mut self, response: Option<&Value>) {
         let named = response.and_then(|it| it.get("model")).and_then(Value::as_str);
-        if let Some(model) = named.filter(|model| !model.is_empty()) {
-            self.model = Some(model.to_owned());
-        }
+        self.model = named.and_then(bounds::model).or(self.model.take());
     }
 
     pub fn into_answer(mut self) -> Answer {
-        self.keep_streamed_text();
+        // There is no room for it only in an answer that has failed.
+        let _ = self.keep_streamed_text();
         Answer {
             items: self.items,
             usage: self.usage,
@@ -188,6 +197,13 @@ impl Reader {
             cut_bytes: self.cut_bytes,
         }
     }
+}
+
+/// Returns the part of a piece that may be shown.
+fn show(piece: &str, room: &mut usize) -> Option<String> {
+    let shown = &piece[..piece.floor_char_boundary(*room)];
+    *room = if shown.len() < piece.len() { 0 } else { *room - shown.len() };
+    (!shown.is_empty()).then(|| shown.to_owned())
 }
 
 /// Returns whether an event that cannot be read is one whose form does not matter here.

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::client::CallError;
 use crate::sse::Data;
 
 /// Reads events given by their data, and returns what was heard and what it came to.
@@ -118,6 +119,130 @@ fn counts_are_bounded_and_so_is_the_number_of_a_call() {
     assert!(matches!(&heard[..], [ResponseDelta::Failed(CallError::Shape(_))]), "{heard:?}");
 }
 
+fn call_item(number: usize) -> Value {
+    json!({"type": "response.output_item.done", "item": {
+        "type": "function_call", "call_id": format!("call_{number}"), "name": "list", "arguments": "{}"}})
+}
+
+fn failure(heard: &[ResponseDelta]) -> &CallError {
+    match heard.iter().find(|heard| matches!(heard, ResponseDelta::Failed(_))) {
+        Some(ResponseDelta::Failed(error)) => error,
+        _ => panic!("{heard:?}"),
+    }
+}
+
+#[test]
+fn calls_are_bounded_on_either_wire() {
+    let whole = |number: usize| {
+        let function = json!({"name": "list", "arguments": "{}"});
+        chunk(&json!({"tool_calls": [{"id": format!("call_{number}"), "function": function}]}))
+    };
+    let readers: [(Wire, &dyn Fn(usize) -> Value); 2] =
+        [(Wire::Chat, &whole), (Wire::Responses, &call_item)];
+    for (wire, call) in readers {
+        let (heard, answer) = read(wire, &(0..256).map(call).collect::<Vec<_>>());
+        assert_eq!((heard.len(), calls(&answer).len()), (0, 256), "{wire:?}");
+        let (heard, answer) = read(wire, &(0..300).map(call).collect::<Vec<_>>());
+        let error = failure(&heard).to_string();
+        assert!(error.contains("more than 256 tool calls"), "{error}");
+        assert_eq!(calls(&answer).len(), 256, "{wire:?}");
+    }
+    // Also where they come only at the end.
+    let output: Vec<Value> = (0..300).map(|number| call_item(number)["item"].take()).collect();
+    let (heard, _) = read(
+        Wire::Responses,
+        &[json!({"type": "response.completed", "response": {"output": output}})],
+    );
+    assert!(matches!(failure(&heard), CallError::Shape(_)));
+}
+
+#[test]
+fn all_texts_of_an_answer_share_one_limit() {
+    let part = json!({"type": "output_text", "text": "x".repeat(400)});
+    let message = json!({"type": "message", "role": "assistant", "content": [part]});
+    let said = json!({"type": "response.output_item.done", "item": message});
+    let delta = json!({"type": "response.output_text.delta", "delta": "x".repeat(400)});
+    let summary = json!([{"type": "summary_text", "text": "y".repeat(400)}]);
+    let reasoning = json!({"type": "reasoning", "id": "r", "summary": summary});
+    let thought = json!({"type": "response.output_item.done", "item": reasoning});
+    let thinks = json!({"type": "response.reasoning_text.delta", "delta": "y".repeat(400)});
+    let round = [delta, said, thinks, thought];
+    let events: Vec<Value> = (0..100).flat_map(|_| round.clone()).collect();
+    let (heard, answer) = read(Wire::Responses, &events);
+    let kept: u64 = answer.items.iter().map(ResponseItem::text_bytes).sum();
+    assert_eq!((kept, answer.cut_bytes), (2_000, 2 * 39_000));
+    let shown = |is_text: bool| -> usize {
+        let shown = heard.iter().map(|heard| match heard {
+            ResponseDelta::Text(text) if is_text => text.len(),
+            ResponseDelta::Thought(text) if !is_text => text.len(),
+            _ => 0,
+        });
+        shown.sum()
+    };
+    assert_eq!((shown(true), shown(false)), (1_000, 1_000));
+
+    let chunks = vec![chunk(&json!({"content": "é".repeat(300)})); 10];
+    let (heard, answer) = read(Wire::Chat, &chunks);
+    let shown: usize = heard
+        .iter()
+        .map(|heard| if let ResponseDelta::Text(text) = heard { text.len() } else { 0 })
+        .sum();
+    assert_eq!((shown, answer.items[0].text_bytes(), answer.cut_bytes), (1_000, 1_000, 5_000));
+}
+
+#[test]
+fn arguments_share_one_limit_and_are_never_cut() {
+    let long = json!({"text": "x".repeat(600)});
+    let pieces = [0, 1].map(|index| {
+        let function = json!({"name": "search", "arguments": long.to_string()});
+        chunk(&json!({"tool_calls": [{"index": index, "id": "a", "function": function}]}))
+    });
+    let (heard, _) = read(Wire::Chat, &pieces);
+    assert_eq!(*failure(&heard), CallError::Flood(1000));
+    let items = [0, 1].map(|number| {
+        let mut event = call_item(number);
+        event["item"]["arguments"] = long.to_string().into();
+        event
+    });
+    let (heard, _) = read(Wire::Responses, &items);
+    assert_eq!(*failure(&heard), CallError::Flood(1000));
+    let reasoning = json!({"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "x".repeat(1001)});
+    let (heard, _) =
+        read(Wire::Responses, &[json!({"type": "response.output_item.done", "item": reasoning})]);
+    assert_eq!(*failure(&heard), CallError::Flood(1000));
+}
+
+#[test]
+fn ids_and_names_are_bounded() {
+    let long = "n".repeat(257);
+    let name = json!({"name": &long});
+    let pieces = vec![
+        chunk(&json!({"tool_calls": [{"index": 0, "function": {"name": "n".repeat(100)}}]})),
+        chunk(&json!({"tool_calls": [{"index": 0, "function": name}]})),
+    ];
+    let id = chunk(&json!({"tool_calls": [{"index": 0, "id": &long}]}));
+    let item = |field: &str| {
+        let mut event = call_item(0);
+        event["item"][field] = long.clone().into();
+        event
+    };
+    for (wire, events) in [
+        (Wire::Chat, pieces),
+        (Wire::Chat, vec![id]),
+        (Wire::Responses, vec![item("id")]),
+        (Wire::Responses, vec![item("call_id")]),
+        (Wire::Responses, vec![item("name")]),
+    ] {
+        let (heard, _) = read(wire, &events);
+        assert!(failure(&heard).to_string().contains("the most is 256"), "{heard:?}");
+    }
+    let model = json!({"type": "response.created", "response": {"model": &long}});
+    for (wire, event) in [(Wire::Chat, json!({"model": &long})), (Wire::Responses, model)] {
+        let (_, answer) = read(wire, &[event]);
+        assert_eq!(answer.model.map(|model| model.len()), Some(256));
+    }
+}
+
 #[test]
 fn thoughts_have_several_names_on_the_chat_wire() {
     let pieces = [
@@ -189,13 +314,25 @@ fn items_that_come_only_at_the_end_count() {
     assert_eq!(answer.items[0].text_bytes(), 12);
 }
 
+#[test]
+fn the_seeds_of_the_fuzz_target_are_answers() {
+    let seed = |name: &str| {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/wires");
+        std::fs::read(std::path::Path::new(folder).join(name)).unwrap()
+    };
+    for (wire, name) in [(Wire::Responses, "responses"), (Wire::Chat, "chat")] {
+        let answer = read_stream(wire, &seed(name)[1..], 1000);
+        assert_eq!((answer.model.as_deref(), calls(&answer).len()), (Some("m"), 1), "{name}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_stream_of_bytes_makes_a_reader_panic(pieces: Vec<Vec<u8>>, chat: bool) {
         let wire = if chat { Wire::Chat } else { Wire::Responses };
-        let mut sse = crate::sse::SseReader::new(64);
+        let mut sse = SseReader::new(64);
         let mut reader = Reader::new(wire, 16);
-        let mut events = std::collections::VecDeque::new();
+        let mut events = VecDeque::new();
         for piece in &pieces {
             sse.push(b"\ndata: ", &mut events);
             sse.push(piece, &mut events);

@@ -12,8 +12,9 @@ use convoke_model::{Host, ModelAgent, Settings};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::{
-    Controls, Coordinator, Event, MemberAgent, MemberName, MessageNumber, NewSession,
-    PersonMessage, SessionId, SqliteStore, StopReason, Store, TeamAgents, TurnId, TurnState,
+    Controls, Coordinator, MemberAgent, MemberName, MessageNumber, NewSession, PersonMessage,
+    SessionEvent, SessionEventKind, SessionId, SqliteStore, StopReason, Store, TeamAgents, TurnId,
+    TurnState,
 };
 use convoke_team::Team;
 use convoke_thread::config::Machine;
@@ -103,8 +104,8 @@ async fn talk(directory: &Path) {
     let team_agents = TeamAgents::new(Team::parse(TEAM).unwrap(), HashMap::from(seats));
     let controls: Arc<OnceLock<Controls>> = Arc::default();
     let steering = Arc::clone(&controls);
-    let observer = Box::new(move |event: Event| {
-        if let Event::Agent { event, .. } = event
+    let observer = Box::new(move |event: SessionEvent| {
+        if let SessionEventKind::Agent { event, .. } = event.kind
             && matches!(&event.kind, EventKind::Text { text, .. } if text.contains(THINKING))
             && let Some(controls) = steering.get()
         {

@@ -45,6 +45,7 @@ impl Lab {
         for name in ["work/.git", "home", "config"] {
             std::fs::create_dir_all(folder.path().join(name)).unwrap();
         }
+        std::fs::write(folder.path().join("work/.git/HEAD"), "ref: refs/heads/main\n").unwrap();
         let lab = Self {
             api: Api {
                 base_url: Some(format!("{}/v1", server.base_url())),

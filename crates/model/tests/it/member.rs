@@ -327,7 +327,7 @@ async fn a_project_that_is_not_trusted_cannot_have_other_files_read() {
     assert!(taken.story().contains(&"warning project-file.outside".to_owned()));
 
     // Nor can it when it is entered by another name, or is no repository.
-    std::fs::remove_dir(lab.work().join(".git")).unwrap();
+    std::fs::remove_dir_all(lab.work().join(".git")).unwrap();
     std::os::unix::fs::symlink("work", lab.folder.path().join("alias")).unwrap();
     for name in ["work", "alias"] {
         let mut turn_input = lab.turn_input("Hello", None);

@@ -5,7 +5,8 @@ use convoke_agent::event::EventKind;
 use convoke_rehearsal::script::{Content, HttpError};
 use convoke_rehearsal::{Answer, Reply, Script, Usage};
 
-use crate::lab::Lab;
+use crate::lab::{KEY, Lab};
+use crate::raw_server::RawServer;
 
 #[tokio::test]
 async fn counts_that_no_server_can_mean_do_no_harm() {
@@ -34,4 +35,27 @@ async fn a_rate_limit_is_no_full_context_whatever_its_words() {
         _ => None,
     });
     assert!(wait.is_some_and(|wait| wait < 2_000), "{wait:?}");
+}
+
+#[tokio::test]
+async fn a_key_in_ids_names_and_the_model_is_not_shown_and_not_stored() {
+    let responses = "data: {\"type\":\"response.output_item.done\",\"item\":{\"type\":\"function_call\",\
+        \"id\":\"@@AUTH@@\",\"call_id\":\"call @@AUTH@@\",\"name\":\"tool @@AUTH@@\",\"arguments\":\"{}\"}}\n\n\
+        data: {\"type\":\"response.completed\",\"response\":{\"model\":\"model @@AUTH@@\"}}\n\n";
+    let chat = "data: {\"model\":\"model @@AUTH@@\",\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\
+        \"id\":\"call @@AUTH@@\",\"function\":{\"name\":\"tool @@AUTH@@\",\"arguments\":\"{}\"}}]},\
+        \"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n";
+    for (wire, body) in [(ApiWire::Responses, responses), (ApiWire::Chat, chat)] {
+        let server = RawServer::start("200 OK", "content-type: text/event-stream\r\n", body).await;
+        let mut lab = Lab::new(wire, Script::new([])).await;
+        lab.api.base_url = Some(format!("http://{}/v1", server.address));
+        let taken = lab.say("Go", None).await;
+        assert!(server.requests()[0].contains(KEY), "the server was sent the key");
+        let story = taken.story().concat();
+        assert!(story.contains("tool Bearer [redacted]"), "{story}");
+        let stored = format!("{:?}", lab.store);
+        let shown = format!("{:?} {:?}", taken.events, taken.outcome);
+        assert!(!stored.contains(KEY) && !shown.contains(KEY), "{wire:?}");
+        assert!(stored.contains("model Bearer [redacted]"), "{stored}");
+    }
 }

@@ -24,7 +24,7 @@ impl RawServer {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let mut request = Vec::new();
                 let mut piece = [0; 4096];
-                while !request.windows(2).any(|end| end == b"}}") {
+                while !is_whole(&request) {
                     match stream.read(&mut piece).await {
                         Ok(0) | Err(_) => break,
                         Ok(count) => request.extend_from_slice(&piece[..count]),
@@ -45,4 +45,12 @@ impl RawServer {
     pub fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
+}
+
+/// Returns whether a request has all the bytes of body that it announces.
+fn is_whole(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    length.is_some_and(|length| length.parse::<usize>().unwrap() <= body.len())
 }

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use convoke_agent::config::{ApiWire, Definition, Kind};
+use convoke_agent::config::{ApiWire, Catalog, Definition, Kind};
 use convoke_agent::id::ThreadId;
-use convoke_agent::thread::ThreadStore;
-use convoke_agent::turn_input::Trust;
+use convoke_agent::thread::{RequestRecord, ThreadStore};
+use convoke_core::ledger::{ENVELOPE, Entry, Rule, Source, Target};
 use convoke_model::{Log, Settings};
 use convoke_rehearsal::{Answer, Script};
 use convoke_session::{
@@ -63,8 +63,8 @@ async fn three_models_talk_to_each_other_and_each_remembers_its_own_part() {
     for member in &team.members {
         let Some(agent) = member.agent() else { continue };
         let own = Some(thread(&member.name));
-        let (settings, refused) = Settings::for_member(agent, &configured, Trust::Untrusted, own);
-        assert!(refused.is_empty());
+        let catalog = Catalog::built_in();
+        let (settings, _) = Settings::for_member(agent, &configured, &catalog, own);
         let model = lab.member_with(settings, Arc::clone(&threads));
         let member_agent = MemberAgent::new(Arc::new(model), lab.work());
         seats.insert(MemberName::from(member.name.as_str()), member_agent);
@@ -94,9 +94,46 @@ async fn three_models_talk_to_each_other_and_each_remembers_its_own_part() {
     let end = bodies[0].find("],\"tools\":").unwrap();
     assert_eq!(bodies[0][..end], bodies[3][..end]);
     assert!(bodies[3].contains("I say Gamma.") && bodies[0].contains("You are Ada."));
+    the_team_prompt_is_in_the_ledger(&threads.last_request(&thread("ada")).await.unwrap().unwrap());
     for (member, turns) in [("ada", vec!["1/1", "4/4"]), ("bob", vec!["2/2"]), ("cy", vec!["3/3"])]
     {
         let log = Log::load(&*threads, &thread(member)).await.unwrap().unwrap();
         assert_eq!(log.turns, turns, "{member}");
     }
+}
+
+/// The entries of the team prompts of both turns stand in the ledger of the second request.
+fn the_team_prompt_is_in_the_ledger(request: &RequestRecord) {
+    let body = &request.texts.body;
+    let ledger = request.texts.parse_ledger(&request.meta).unwrap();
+    assert!(ledger.covers(Target::Prompt, body.len() as u64));
+    let texts = ledger.entries().filter(|entry| entry.section != ENVELOPE).map(|entry| {
+        let place = |at: u64| usize::try_from(at).unwrap();
+        let raw = &body[place(entry.range.start)..place(entry.range.end)];
+        let text: String =
+            serde_json::from_str(&format!("\"{raw}\"")).unwrap_or_else(|_| raw.to_owned());
+        (entry, text)
+    });
+    let texts: Vec<_> = texts.collect();
+    let has = |section: &str, rule: &Rule<'_>, is_right: &dyn Fn(&Source<'_>, &str) -> bool| {
+        let found = |(entry, text): &(Entry<'_>, String)| {
+            entry.section == section && entry.rule == *rule && is_right(&entry.source, text)
+        };
+        assert!(texts.iter().any(found), "{section} {rule:?} is not in {texts:#?}");
+    };
+    let is_message = |source: &Source<'_>| matches!(source, Source::Message { id: Some(_), .. });
+    has("SYSTEM", &Rule::FromThread, &|source, text| {
+        *source == Source::setting("systemInstruction") && text == "You are Ada."
+    });
+    has("TEAM_TASK", &Rule::FromThread, &|source, text| {
+        *source == Source::setting("teamTask") && text == "Agree on a name"
+    });
+    has("MESSAGE", &Rule::FromThread, &|source, text| {
+        is_message(source) && text == "What do we call it?"
+    });
+    has("model", &Rule::FromThread, &|source, text| {
+        matches!(source, Source::Model { .. }) && text.starts_with("I say Alpha.")
+    });
+    has("CONTEXT", &Rule::Fits, &|source, text| is_message(source) && text == "bob: I say Beta.");
+    has("MESSAGE", &Rule::Fits, &|source, text| is_message(source) && text == "I say Gamma.");
 }

@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::lines::TooLong;
+
 /// A call, as it was read.
 pub(super) struct Call {
     /// None for a notification.
@@ -15,6 +17,13 @@ pub(super) struct Call {
 pub(super) struct Failure {
     pub(super) id: Value,
     pub(super) error: Error,
+}
+
+impl Failure {
+    /// The answer to a line that was not read; its id is not known.
+    pub(super) fn too_long(line: &TooLong) -> Self {
+        Self { id: Value::Null, error: Error::new(-32700, line.to_string()) }
+    }
 }
 
 /// An error of JSON-RPC.

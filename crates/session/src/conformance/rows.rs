@@ -9,7 +9,7 @@ use crate::content::Content;
 use crate::id::{Head, MemberName, MessageNumber, SessionId, TurnId};
 use crate::session::{NewSession, NumberedMessage, Rehearsal, State};
 use crate::store::Commit;
-use crate::turn::{Attempt, Ended, Turn, TurnState};
+use crate::turn::{Attempt, AttemptResult, Turn, TurnState};
 
 /// Creates a session that nobody has.
 pub fn new_session() -> NewSession {
@@ -77,7 +77,8 @@ pub fn commit(on: Head) -> Commit {
     }
 }
 
-pub(super) fn attempt(turn: u64, number: u32, of: &[Content; 3], has_ended: bool) -> Attempt {
+/// Creates an attempt of a turn, with its prompt, input and ledger.
+pub fn attempt(turn: u64, number: u32, of: &[Content; 3], has_ended: bool) -> Attempt {
     let [prompt, input, ledger] = of.each_ref().map(Content::reference);
     Attempt {
         turn: TurnId(turn),
@@ -89,7 +90,7 @@ pub(super) fn attempt(turn: u64, number: u32, of: &[Content; 3], has_ended: bool
         input,
         ledger,
         diagnostics: json!([{"code": "context.dropped"}]),
-        ended: has_ended.then(|| Ended {
+        ended: has_ended.then(|| AttemptResult {
             at: 8,
             verdict: Verdict::TimedOut,
             partial: Some(prompt),

@@ -1,58 +1,62 @@
-//! A batch: the turns that run at the same time, usually one. What is sent is stored before it is sent,
-//! and what comes back is stored as it comes.
+//! A batch: the turns that run at the same time, usually one. Every prompt is stored before it is sent,
+//! and every result as it arrives.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use convoke_agent::redaction::redact_result;
 use convoke_agent::thread::{ThreadAppend, ThreadStoreError};
 use convoke_agent::turn_input::ThreadWriter;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{TurnResult, Verdict};
-use convoke_core::Diagnostic;
 use convoke_core::ledger::estimate_tokens;
+use convoke_core::{Diagnostic, MessageId};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
 
 use super::controls::StopRequest;
-use super::drive::{Drive, Driven, Report};
 use super::prepare::{PreparedTurn, Unprepared};
+use super::turn_runner::{FinishedTurn, TurnReport, TurnRunner};
 use super::{Coordinator, CoordinatorError};
 use crate::diagnostics;
-use crate::event::{Event, FailedTurn, StopReason};
+use crate::event::{FailedTurn, SessionEventKind, StopReason};
 use crate::id::{AttemptRef, TurnId};
 use crate::progress::Progress;
 use crate::routing::conversation::{Conversation, IncomingMessage};
 use crate::routing::route;
 use crate::store::{Store, StoreError};
-use crate::turn::{Attempt, Turn, TurnState};
+use crate::turn::{Attempt, AttemptResult, Turn, TurnState};
 
-/// The turns that agents work on.
+/// The number of reports that wait for the coordinator; the turns then wait too.
+const REPORT_QUEUE: usize = 256;
+
+/// The running turns.
 struct Batch {
-    drivers: JoinSet<Driven>,
-    under_way: HashMap<Id, UnderWay>,
-    reports: mpsc::Receiver<(TurnId, Report)>,
+    runners: JoinSet<FinishedTurn>,
+    running: HashMap<Id, RunningTurn>,
+    reports: mpsc::Receiver<(TurnId, TurnReport)>,
 }
 
-/// A turn that an agent works on.
+/// A running turn and its attempt.
 #[derive(Clone)]
-struct UnderWay {
+struct RunningTurn {
     turn: Turn,
     attempt: Attempt,
 }
 
-/// How a turn ended, once that is stored.
-enum End {
-    /// With a reply; and why the conversation stops, if it does.
-    Finished(Option<StopReason>),
+/// The stored end of a turn.
+enum StoredEnd {
+    /// The turn has a reply, which may stop the conversation.
+    Done(Option<StopReason>),
     Failed(FailedTurn),
 }
 
 impl<S: Store> Coordinator<S> {
-    /// Takes the next turns to their end. Returns why the conversation stops, if it does.
+    /// Runs the next turns to their end. Returns the reason to stop, if there is one.
     pub(super) async fn run_batch(&mut self) -> Result<Option<StopReason>, CoordinatorError> {
         let mut next = self.conversation.clone();
-        let roster = self.team_agents.roster();
-        let mut batch = next.queue.take_next(self.pace(), |turn| !roster.is_person(&turn.member));
+        let members = self.team_agents.members();
+        let mut batch = next.queue.take_next(self.pace(), |turn| !members.is_person(&turn.member));
         let left = self.guard.turns_left(self.team_agents.team().limits.turns);
         while batch.len() as u64 > left {
             batch.pop().into_iter().for_each(|turn| next.queue.put_back(turn));
@@ -68,7 +72,7 @@ impl<S: Store> Coordinator<S> {
         }
         let batch = self.begin(next, prepared).await?;
         let guarded = self.attend(batch, &mut failed).await?;
-        Ok(match (self.controls.wish(), failed.first()) {
+        Ok(match (self.controls.stop_request(), failed.first()) {
             (StopRequest::Leave, _) => Some(StopReason::Left),
             (_, None) => guarded,
             (StopRequest::CancelTurn, Some(_)) => {
@@ -80,7 +84,7 @@ impl<S: Store> Coordinator<S> {
         })
     }
 
-    /// Records that a turn could not even be sent.
+    /// Stores the failure of a turn that could not be sent.
     async fn refuse(
         &mut self,
         next: &Conversation,
@@ -88,27 +92,20 @@ impl<S: Store> Coordinator<S> {
     ) -> Result<FailedTurn, CoordinatorError> {
         let Unprepared { mut turn, failure } = unprepared;
         let mut commit = self.commit_of(next);
+        let at = commit.at;
         turn.state = TurnState::Failed;
         turn.problem = Some(failure.to_string());
-        turn.ended_at = Some(commit.at);
+        turn.ended_at = Some(at);
         commit.turns.push(turn.clone());
         self.commit(commit).await?;
-        let outcome = Verdict::Failed(failure);
-        self.emit(Event::TurnEnded {
-            turn: turn.id,
-            member: turn.member.clone(),
-            state: turn.state,
-            outcome: outcome.clone(),
-            reply: None,
-            partial_bytes: 0,
-            usage: None,
-            cost_usd: None,
-            elapsed_ms: 0,
-        });
+        let result = TurnResult::failed(failure);
+        let outcome = result.verdict.clone();
+        let result = AttemptResult::new(at, result, "", &mut Vec::new());
+        self.emit(at, turn_ended(&turn, result, None, Duration::ZERO));
         Ok(FailedTurn { turn: turn.id, member: turn.member, asker: turn.asker, outcome })
     }
 
-    /// Stores what is sent, then sends it.
+    /// Stores the prompts, then sends them.
     async fn begin(
         &mut self,
         next: Conversation,
@@ -124,12 +121,13 @@ impl<S: Store> Coordinator<S> {
             self.commit(commit).await?;
         }
         self.conversation = next;
-        let (sender, reports) = mpsc::channel(256);
-        let mut batch = Batch { drivers: JoinSet::new(), under_way: HashMap::new(), reports };
+        let (sender, reports) = mpsc::channel(REPORT_QUEUE);
+        let mut batch = Batch { runners: JoinSet::new(), running: HashMap::new(), reports };
         for ready in prepared {
             let PreparedTurn { turn, attempt, member_agent, output, context, .. } = ready;
             let bytes = attempt.prompt.bytes + attempt.system.map_or(0, |system| system.bytes);
-            self.emit(Event::TurnStarted {
+            let at = attempt.began_at;
+            let started = SessionEventKind::TurnStarted {
                 turn: turn.id,
                 member: turn.member.clone(),
                 answers: turn.answers,
@@ -138,30 +136,32 @@ impl<S: Store> Coordinator<S> {
                 system: attempt.system,
                 tokens_estimate: estimate_tokens(bytes),
                 context,
-            });
+            };
+            self.emit(at, started);
             for diagnostic in output.diagnostics {
-                self.emit(Event::Diagnostic { turn: Some(turn.id), diagnostic });
+                self.emit(at, SessionEventKind::Diagnostic { turn: Some(turn.id), diagnostic });
             }
             let team = self.team_agents.team();
             let mut turn_input = member_agent.turn_input(output.prompt, output.system_flag, team);
+            turn_input.ledger = Some(output.ledger);
             turn_input.attempt =
                 Some(AttemptRef { session: self.session, turn: turn.id, attempt: attempt.number });
             turn_input.keeper = ThreadWriter::Caller { turn: name_of(&turn) };
-            let drive = Drive {
+            let runner = TurnRunner {
                 turn: turn.id,
                 agent_turn: member_agent.agent.start(turn_input),
                 timeout: team.limits.turn_timeout,
-                wish: self.controls.watch(),
+                stop_requests: self.controls.watch(),
                 redactor: self.team_agents.redactor.clone(),
                 reports: sender.clone(),
             };
-            let driver = batch.drivers.spawn(drive.run()).id();
-            batch.under_way.insert(driver, UnderWay { turn, attempt });
+            let id = batch.runners.spawn(runner.run()).id();
+            batch.running.insert(id, RunningTurn { turn, attempt });
         }
         Ok(batch)
     }
 
-    /// Shows what the agents do, and stores what comes of it, until all have ended.
+    /// Shows the events of the turns and stores their results, until all have ended.
     async fn attend(
         &mut self,
         mut batch: Batch,
@@ -172,72 +172,76 @@ impl<S: Store> Coordinator<S> {
             let ended = tokio::select! {
                 biased;
                 Some((turn, report)) = batch.reports.recv() => {
-                    self.hear(&batch, turn, report).await?;
+                    self.on_report(&batch, turn, report).await?;
                     continue;
                 }
-                ended = batch.drivers.join_next_with_id() => ended,
+                ended = batch.runners.join_next_with_id() => ended,
             };
             let Some(ended) = ended else { return Ok(stop) };
             while let Ok((turn, report)) = batch.reports.try_recv() {
-                self.hear(&batch, turn, report).await?;
+                self.on_report(&batch, turn, report).await?;
             }
-            let (id, driven) = match ended {
+            let (id, finished) = match ended {
                 Ok(ended) => ended,
                 Err(error) => {
                     let failure = Failure::new(Reason::Other, error.to_string());
-                    (error.id(), Driven::nothing(TurnResult::failed(failure)))
+                    (error.id(), FinishedTurn::without_events(TurnResult::failed(failure)))
                 }
             };
-            if let Some(under_way) = batch.under_way.remove(&id) {
-                match self.end(&under_way, driven).await? {
-                    End::Finished(guarded) => stop = guarded.or(stop),
-                    End::Failed(turn) => failed.push(turn),
+            if let Some(running) = batch.running.remove(&id) {
+                match self.end(&running, finished).await? {
+                    StoredEnd::Done(guarded) => stop = guarded.or(stop),
+                    StoredEnd::Failed(turn) => failed.push(turn),
                 }
             }
         }
     }
 
-    /// Stores how a turn ended. When somebody else has gone on with its member's thread in the meantime,
-    /// it has failed: a reply that its own member does not remember is none.
+    /// Stores the end of a turn. Fails the turn if the member's thread changed meanwhile: a reply is never
+    /// stored without its thread entry.
     async fn end(
         &mut self,
-        under_way: &UnderWay,
-        mut driven: Driven,
-    ) -> Result<End, CoordinatorError> {
-        let memory = driven.outcome.thread_append.take();
-        let places = redact_result(&mut driven.outcome, &self.team_agents.redactor).await;
-        driven.remarks.extend(redacted(places));
-        driven.outcome.diagnostics.extend(driven.remarks.iter().cloned());
-        let stored = match driven.outcome.verdict {
-            Verdict::Done => self.finish(under_way, &driven, memory).await.map(End::Finished),
-            _ => self.fail(under_way, &driven, memory).await.map(End::Failed),
+        running: &RunningTurn,
+        mut finished: FinishedTurn,
+    ) -> Result<StoredEnd, CoordinatorError> {
+        let thread_append = finished.result.thread_append.take();
+        let places = redact_result(&mut finished.result, &self.team_agents.redactor).await;
+        finished.diagnostics.extend(redacted(places));
+        finished.result.diagnostics.extend(finished.diagnostics.iter().cloned());
+        let stored = match finished.result.verdict {
+            Verdict::Done => {
+                self.finish(running, &finished, thread_append).await.map(StoredEnd::Done)
+            }
+            _ => self.fail(running, &finished, thread_append).await.map(StoredEnd::Failed),
         };
         match stored {
             Err(CoordinatorError::Store(
                 error @ StoreError::Thread(ThreadStoreError::Changed(_)),
             )) => {
                 let failure = Failure::new(Reason::Other, error.to_string());
-                driven.outcome.verdict = Verdict::Failed(failure);
-                Ok(End::Failed(self.fail(under_way, &driven, None).await?))
+                finished.result.verdict = Verdict::Failed(failure);
+                Ok(StoredEnd::Failed(self.fail(running, &finished, None).await?))
             }
             other => other,
         }
     }
 
-    /// Shows what an agent does, or stores it in case the turn never ends.
-    async fn hear(
+    /// Shows an event, or stores a batch in case the turn never ends.
+    async fn on_report(
         &mut self,
         batch: &Batch,
         turn: TurnId,
-        report: Report,
+        report: TurnReport,
     ) -> Result<(), StoreError> {
-        let under_way = batch.under_way.values().find(|under_way| under_way.turn.id == turn);
-        let Some(UnderWay { turn, attempt }) = under_way else { return Ok(()) };
+        let running = batch.running.values().find(|running| running.turn.id == turn);
+        let Some(RunningTurn { turn, attempt }) = running else { return Ok(()) };
         match report {
-            Report::Event(event) => {
-                self.emit(Event::Agent { turn: turn.id, member: turn.member.clone(), event });
+            TurnReport::Event(event) => {
+                let at = self.team_agents.now();
+                let member = turn.member.clone();
+                self.emit(at, SessionEventKind::Agent { turn: turn.id, member, event });
             }
-            Report::Batch(events) => {
+            TurnReport::Batch(events) => {
                 let mut commit = self.commit_of(&self.conversation);
                 let attempt = attempt.number;
                 commit.progress.push(Progress { turn: turn.id, attempt, events });
@@ -247,19 +251,19 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    /// Stores a reply, what its member remembers, the end of its turn and the turns that it opens, all at
-    /// once.
+    /// Stores a reply, the lines of its member's thread, the end of its turn and the turns that it opens, in
+    /// one commit.
     async fn finish(
         &mut self,
-        under_way: &UnderWay,
-        driven: &Driven,
-        memory: Option<ThreadAppend>,
+        running: &RunningTurn,
+        finished: &FinishedTurn,
+        thread_append: Option<ThreadAppend>,
     ) -> Result<Option<StopReason>, CoordinatorError> {
-        let UnderWay { mut turn, mut attempt } = under_way.clone();
-        let Driven { outcome, events, remarks, elapsed } = driven;
-        let reply = outcome.reply.clone();
+        let RunningTurn { mut turn, mut attempt } = running.clone();
+        let FinishedTurn { result, events, .. } = finished;
+        let reply = result.reply.clone();
         let routed = route(
-            self.team_agents.roster(),
+            self.team_agents.members(),
             &turn.member,
             &reply,
             self.team_agents.team().context.text,
@@ -267,10 +271,10 @@ impl<S: Store> Coordinator<S> {
         let answered = self.store.message(self.session, turn.answers).await?.message.id;
         let mut next = self.conversation.clone();
         let mut commit = self.commit_of(&next);
-        let consequences = next.say(
+        let effects = next.say(
             IncomingMessage {
                 routed: &routed,
-                speaker: self.team_agents.roster().speaker(&turn.member),
+                speaker: self.team_agents.members().speaker(&turn.member),
                 content: reply,
                 answers: Some((turn.answers, answered)),
                 asker: turn.asker.clone(),
@@ -278,20 +282,18 @@ impl<S: Store> Coordinator<S> {
             },
             self.team_agents.team().limits.queue,
         );
-        let reply_id = consequences.message.message.id.clone();
+        let reply_id = effects.message.message.id.clone();
         turn.state = TurnState::Done;
-        turn.reply = Some(consequences.message.number);
+        turn.reply = Some(effects.message.number);
         turn.ended_at = Some(commit.at);
         commit.state = next.state();
-        commit.threads.extend(memory);
-        let ended = super::prepare::ended(commit.at, outcome.clone(), events, &mut commit.contents);
-        let shown = ended_event(&turn, &ended, Some(reply_id), *elapsed);
-        attempt.ended = Some(ended);
+        commit.threads.extend(thread_append);
+        let result = AttemptResult::new(commit.at, result.clone(), events, &mut commit.contents);
+        attempt.ended = Some(result.clone());
         commit.turns.push(turn.clone());
         commit.attempts.push(attempt);
-        self.write(next, commit, &routed, consequences).await?;
-        self.emit_remarks(turn.id, remarks);
-        self.emit(shown);
+        self.write(next, commit, &routed, effects).await?;
+        self.emit_end(&turn, Some(reply_id), finished, result);
         let repeated = self.guard.said(&turn.member, &routed.text);
         let person = self.asker();
         let repetition =
@@ -299,63 +301,66 @@ impl<S: Store> Coordinator<S> {
         Ok(repetition)
     }
 
-    /// Stores what there is of a reply that was not finished. Its markers are not obeyed.
+    /// Stores a turn that did not complete, with its partial reply. Markers in it have no effect.
     async fn fail(
         &mut self,
-        under_way: &UnderWay,
-        driven: &Driven,
-        memory: Option<ThreadAppend>,
+        running: &RunningTurn,
+        finished: &FinishedTurn,
+        thread_append: Option<ThreadAppend>,
     ) -> Result<FailedTurn, CoordinatorError> {
-        let UnderWay { mut turn, mut attempt } = under_way.clone();
-        let Driven { outcome, events, remarks, elapsed } = driven;
+        let RunningTurn { mut turn, mut attempt } = running.clone();
+        let FinishedTurn { result, events, .. } = finished;
         let mut commit = self.commit_of(&self.conversation);
-        commit.threads.extend(memory);
-        let ended = super::prepare::ended(commit.at, outcome.clone(), events, &mut commit.contents);
-        turn.state = match ended.verdict {
+        commit.threads.extend(thread_append);
+        let result = AttemptResult::new(commit.at, result.clone(), events, &mut commit.contents);
+        turn.state = match result.verdict {
             Verdict::Cancelled => TurnState::Cancelled,
             _ => TurnState::Failed,
         };
-        turn.problem = Some(ended.verdict.to_string());
+        turn.problem = Some(result.verdict.to_string());
         turn.ended_at = Some(commit.at);
-        let shown = ended_event(&turn, &ended, None, *elapsed);
-        let outcome = ended.verdict.clone();
-        attempt.ended = Some(ended);
+        let outcome = result.verdict.clone();
+        attempt.ended = Some(result.clone());
         commit.turns.push(turn.clone());
         commit.attempts.push(attempt);
         self.commit(commit).await?;
-        self.emit_remarks(turn.id, remarks);
-        self.emit(shown);
+        self.emit_end(&turn, None, finished, result);
         Ok(FailedTurn { turn: turn.id, member: turn.member, asker: turn.asker, outcome })
     }
 
-    fn emit_remarks(&mut self, turn: TurnId, remarks: &[Diagnostic]) {
-        for diagnostic in remarks.iter().cloned() {
-            self.emit(Event::Diagnostic { turn: Some(turn), diagnostic });
+    fn emit_end(
+        &mut self,
+        turn: &Turn,
+        reply: Option<MessageId>,
+        finished: &FinishedTurn,
+        result: AttemptResult,
+    ) {
+        let at = result.at;
+        for diagnostic in finished.diagnostics.iter().cloned() {
+            self.emit(at, SessionEventKind::Diagnostic { turn: Some(turn.id), diagnostic });
         }
+        self.emit(at, turn_ended(turn, result, reply, finished.elapsed));
     }
 }
 
-/// Names a turn among all that its member's thread may hold. A copy of a session as it was earlier gives
-/// the numbers of turns out once more, but for messages that came later.
+/// Returns the name of a turn in its member's thread. A fork of a session at an earlier message assigns
+/// the same turn ids again, but to answers of later messages.
 fn name_of(turn: &Turn) -> String {
     format!("{}/{}", turn.id, turn.answers)
 }
 
-fn ended_event(
+fn turn_ended(
     turn: &Turn,
-    ended: &crate::turn::Ended,
-    reply: Option<convoke_core::MessageId>,
-    elapsed: std::time::Duration,
-) -> Event {
-    Event::TurnEnded {
+    result: AttemptResult,
+    reply: Option<MessageId>,
+    elapsed: Duration,
+) -> SessionEventKind {
+    SessionEventKind::TurnEnded {
         turn: turn.id,
         member: turn.member.clone(),
         state: turn.state,
-        outcome: ended.verdict.clone(),
         reply,
-        partial_bytes: ended.partial.map_or(0, |partial| partial.bytes),
-        usage: ended.usage,
-        cost_usd: ended.cost_usd,
+        result: Box::new(result),
         elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
     }
 }

@@ -9,7 +9,7 @@ use super::PersonMessage;
 /// Steers a conversation from anywhere. Clones steer the same one.
 #[derive(Debug, Clone)]
 pub struct Controls {
-    wish: Arc<watch::Sender<StopRequest>>,
+    stop_request: Arc<watch::Sender<StopRequest>>,
     inbox: mpsc::UnboundedSender<PersonMessage>,
 }
 
@@ -27,7 +27,7 @@ pub(super) enum StopRequest {
 impl Controls {
     pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<PersonMessage>) {
         let (inbox, said) = mpsc::unbounded_channel();
-        (Self { wish: Arc::new(watch::Sender::new(StopRequest::GoOn)), inbox }, said)
+        (Self { stop_request: Arc::new(watch::Sender::new(StopRequest::GoOn)), inbox }, said)
     }
 
     /// Cancels the turn that is under way: the agent is asked to stop, what it wrote is saved, and the
@@ -44,7 +44,7 @@ impl Controls {
 
     /// Does what Ctrl-C means: once, the turn is cancelled; again, the person leaves.
     pub fn interrupt(&self) {
-        let next = match self.wish() {
+        let next = match self.stop_request() {
             StopRequest::GoOn => StopRequest::CancelTurn,
             StopRequest::CancelTurn | StopRequest::Leave => StopRequest::Leave,
         };
@@ -57,29 +57,29 @@ impl Controls {
         let _ = self.inbox.send(saying);
     }
 
-    pub(super) fn wish(&self) -> StopRequest {
-        *self.wish.borrow()
+    pub(super) fn stop_request(&self) -> StopRequest {
+        *self.stop_request.borrow()
     }
 
     pub(super) fn watch(&self) -> watch::Receiver<StopRequest> {
-        self.wish.subscribe()
+        self.stop_request.subscribe()
     }
 
     /// Forgets the wish to cancel a turn that has ended.
     pub(super) fn settle(&self) {
-        self.wish.send_if_modified(|wish| {
-            let cancelled = *wish == StopRequest::CancelTurn;
+        self.stop_request.send_if_modified(|request| {
+            let cancelled = *request == StopRequest::CancelTurn;
             if cancelled {
-                *wish = StopRequest::GoOn;
+                *request = StopRequest::GoOn;
             }
             cancelled
         });
     }
 
     fn raise(&self, to: StopRequest) {
-        self.wish.send_if_modified(|wish| {
-            let raised = *wish < to;
-            *wish = to.max(*wish);
+        self.stop_request.send_if_modified(|request| {
+            let raised = *request < to;
+            *request = to.max(*request);
             raised
         });
     }

@@ -1,11 +1,11 @@
-//! The coordinator: takes what people say, runs the agents' turns, and stores every step before the
-//! next.
+//! The coordinator: accepts messages of people, runs the agents' turns, and stores every step before
+//! the next.
 
 mod batch;
 mod controls;
-mod drive;
 mod prepare;
 mod team_agents;
+mod turn_runner;
 
 use convoke_agent::thread::ThreadStoreError;
 use convoke_core::marker::Intent;
@@ -16,8 +16,8 @@ pub use self::controls::Controls;
 use self::controls::StopRequest;
 pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
 use crate::diagnostics;
-use crate::event::{Event, StopReason};
-use crate::id::{Head, MemberName, SessionId, TurnId};
+use crate::event::{SessionEvent, SessionEventKind, StopReason};
+use crate::id::{Head, MemberName, Millis, SessionId, TurnId};
 use crate::progress::interrupt;
 use crate::routing::conversation::{Conversation, IncomingMessage, MessageEffects};
 use crate::routing::guard::Guard;
@@ -27,27 +27,27 @@ use crate::session::NewSession;
 use crate::store::{Commit, Holder, Store, StoreError};
 use crate::turn::{Turn, TurnState};
 
-/// Sees what happens, as it happens. It is called between two steps and should return at once.
-pub type Observer = Box<dyn FnMut(Event) + Send>;
+/// A callback for events. Called between two steps; must not block.
+pub type Observer = Box<dyn FnMut(SessionEvent) + Send>;
 
-/// What a person says.
+/// A message from a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PersonMessage {
-    /// Who says it.
+    /// The author.
     pub person: MemberName,
-    /// What is said, markers and all.
+    /// The text, with markers.
     pub text: String,
-    /// Who is called when the text itself names nobody.
+    /// The recipients if the text has no `[NEXT: …]`.
     pub to: Vec<String>,
 }
 
 impl PersonMessage {
-    /// Creates a saying that calls whom its text calls.
+    /// Creates a message whose recipients are those in its text.
     pub fn new(person: impl Into<MemberName>, text: impl Into<String>) -> Self {
         Self { person: person.into(), text: text.into(), to: Vec::new() }
     }
 
-    /// Says who is called when the text itself names nobody.
+    /// Sets the recipients for a text without `[NEXT: …]`.
     #[must_use]
     pub fn to<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.to = names.into_iter().map(Into::into).collect();
@@ -55,10 +55,10 @@ impl PersonMessage {
     }
 }
 
-/// Holds a session and drives its conversation.
+/// Runs the conversation of a session that this process has locked.
 ///
-/// [`Self::accept`] stores and routes what a person says; [`Self::run`] then works until a person is to
-/// speak, a guard stops it, or somebody cancels. Nothing is in memory that is not stored: it can be
+/// [`Self::accept`] stores and routes a message of a person; [`Self::run`] then runs turns until the next
+/// turn is a person's, a guard stops it, or a person cancels. All state is stored: a coordinator can be
 /// dropped, or killed, at any moment.
 ///
 /// ```
@@ -67,21 +67,21 @@ impl PersonMessage {
 ///
 /// use convoke_agent::adapter::{Script, StandIn};
 /// use convoke_session::conformance::new_session;
-/// use convoke_session::{Coordinator, TeamAgents, Saying, MemberAgent, SqliteStore, Stop};
+/// use convoke_session::{Coordinator, MemberAgent, PersonMessage, SqliteStore, StopReason, TeamAgents};
 /// use convoke_team::Team;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// # let directory = tempfile::tempdir()?;
 /// let team = Team::parse("[[member]]\nname = \"max\"\nagent = \"claude\"\n")?;
 /// let max = StandIn::new(Script::replies(["Looks good to me."]));
-/// let seats = HashMap::from([("max".into(), MemberAgent::new(Arc::new(max), directory.path()))]);
+/// let agents = HashMap::from([("max".into(), MemberAgent::new(Arc::new(max), directory.path()))]);
 /// let store = SqliteStore::open(directory.path()).await?;
 ///
-/// let crew = TeamAgents::new(team, seats);
+/// let team_agents = TeamAgents::new(team, agents);
 /// let observer = Box::new(|event| println!("{event:?}"));
-/// let mut coordinator = Coordinator::create(store, new_session(), crew, observer).await?;
-/// coordinator.accept(Saying::new("user", "What do you think? [NEXT: max]")).await?;
-/// assert_eq!(coordinator.run().await?, Stop::Idle { person: "user".into() });
+/// let mut coordinator = Coordinator::create(store, new_session(), team_agents, observer).await?;
+/// coordinator.accept(PersonMessage::new("user", "What do you think? [NEXT: max]")).await?;
+/// assert_eq!(coordinator.run().await?, StopReason::Idle { person: "user".into() });
 /// # Ok(())
 /// # }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(example())?;
@@ -97,39 +97,52 @@ pub struct Coordinator<S: Store> {
     controls: Controls,
     inbox: mpsc::UnboundedReceiver<PersonMessage>,
     observer: Observer,
-    /// A guard spoke up while a message was stored.
+    /// The reason to stop that a guard gave while a message was stored.
     stop: Option<StopReason>,
-    /// Something failed between memory and store: the store is right.
+    /// Whether memory may differ from the store, which then wins.
     is_stale: bool,
     _hold: S::Hold,
 }
 
-/// A conversation could not go on.
+/// An error that ends a conversation.
 #[derive(Debug, thiserror::Error)]
 pub enum CoordinatorError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Somebody speaks who is no person of the team.
-    #[error("`{name}` is no person in this team; {hint}")]
+    /// The author of a message is not a person of the team.
+    #[error("no person named `{name}` in this team")]
     NoPerson {
         /// The name.
         name: String,
-        /// Who there is.
-        hint: String,
+        /// The people of the team.
+        people: Vec<MemberName>,
     },
-    /// A turn cannot be tried again.
+    /// A turn cannot be retried.
     #[error("turn {turn} cannot be tried again: {why}")]
     NoRetry {
         /// The turn.
         turn: TurnId,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
 }
 
+impl CoordinatorError {
+    /// Returns advice for the person, to be printed apart from the error.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoPerson { people, .. } => {
+                let names: Vec<&str> = people.iter().map(MemberName::as_str).collect();
+                Some(format!("people in this team: {}", names.join(", ")))
+            }
+            Self::Store(_) | Self::NoRetry { .. } => None,
+        }
+    }
+}
+
 impl<S: Store> Coordinator<S> {
-    /// Begins a session and holds it.
+    /// Creates a session and locks it.
     pub async fn create(
         store: S,
         session: NewSession,
@@ -142,7 +155,7 @@ impl<S: Store> Coordinator<S> {
         Self::take_up(store, id, hold, team_agents, observer).await
     }
 
-    /// Takes up a session, and the turns that were under way when its last holder died.
+    /// Opens a session and requeues turns interrupted by a crash.
     pub async fn open(
         store: S,
         session: SessionId,
@@ -177,17 +190,15 @@ impl<S: Store> Coordinator<S> {
             _hold: hold,
         };
         let interrupted = coordinator.refresh().await?;
-        coordinator.emit(Event::Opened {
-            session: id,
-            messages: coordinator.conversation.last_message().0,
-            waiting: coordinator.waiting().len() as u64,
-            interrupted,
-        });
+        let messages = coordinator.conversation.last_message().0;
+        let waiting = coordinator.waiting().len() as u64;
+        let at = coordinator.team_agents.now();
+        coordinator.emit(at, SessionEventKind::Opened { messages, waiting, interrupted });
         Ok(coordinator)
     }
 
-    /// Reads the conversation from the store when memory may no longer agree with it. Turns that were
-    /// under way and are no more go back into the queue; they are returned.
+    /// Reads the conversation from the store if memory may differ from it. Requeues and returns the turns
+    /// that were interrupted.
     async fn refresh(&mut self) -> Result<Vec<TurnId>, StoreError> {
         if !self.is_stale {
             return Ok(Vec::new());
@@ -234,45 +245,42 @@ impl<S: Store> Coordinator<S> {
         &self.team_agents
     }
 
-    /// Returns what steers the conversation while it runs.
+    /// Returns the controls of the running conversation.
     pub fn controls(&self) -> Controls {
         self.controls.clone()
     }
 
-    /// Returns the turns that wait, in the order of arrival.
+    /// Returns the queued turns, in the order of arrival.
     pub fn waiting(&self) -> &[Turn] {
         self.conversation.queue.waiting()
     }
 
-    /// Returns the turn of the person who is waited for, if it is a person's turn.
+    /// Returns the next turn if it is a person's.
     pub fn awaited(&self) -> Option<&Turn> {
         let next = self.conversation.queue.peek()?;
-        self.team_agents.roster().is_person(&next.member).then_some(next)
+        self.team_agents.members().is_person(&next.member).then_some(next)
     }
 
-    /// Returns what the team is to do.
+    /// Returns the team task.
     pub fn task(&self) -> Option<&str> {
         self.conversation.task()
     }
 
-    /// Stores and routes what a person says. When it returns, the message is safe.
+    /// Stores and routes a message of a person. The message is durable when this returns.
     pub async fn accept(&mut self, saying: PersonMessage) -> Result<MessageId, CoordinatorError> {
         self.refresh().await?;
-        let roster = self.team_agents.roster();
-        let person = roster.resolve_person(saying.person.as_str()).cloned().ok_or_else(|| {
-            let people: Vec<&str> = roster.people().map(MemberName::as_str).collect();
-            CoordinatorError::NoPerson {
-                name: saying.person.to_string(),
-                hint: format!("the people are {}", people.join(", ")),
-            }
+        let members = self.team_agents.members();
+        let person = members.resolve_person(saying.person.as_str()).cloned().ok_or_else(|| {
+            let people = members.people().cloned().collect();
+            CoordinatorError::NoPerson { name: saying.person.to_string(), people }
         })?;
         let policy = self.team_agents.team().context.text;
-        let mut routed = route(roster, &person, &saying.text, policy);
+        let mut routed = route(members, &person, &saying.text, policy);
         // A name that nobody has is put right by the person, not answered by somebody else.
         if routed.calls.is_empty() && !routed.names_somebody {
             call_instead(&mut routed, &saying.to, &self.team_agents);
         }
-        let speaker = roster.speaker(&routed.speaker);
+        let speaker = members.speaker(&routed.speaker);
         let mut next = self.conversation.clone();
         // The person's own turn, if it is the one that is waited for, is answered by this.
         let is_answered = next.queue.peek().is_some_and(|turn| turn.member == routed.speaker);
@@ -296,24 +304,25 @@ impl<S: Store> Coordinator<S> {
             answers,
             at,
         };
-        let consequences = next.say(said, self.team_agents.team().limits.queue);
+        let effects = next.say(said, self.team_agents.team().limits.queue);
         let mut commit = self.commit_of(&next);
         commit.at = at;
         commit.turns.extend(answered.map(|turn| Turn {
             state: TurnState::Done,
-            reply: Some(consequences.message.number),
+            reply: Some(effects.message.number),
             ended_at: Some(at),
             ..turn
         }));
-        let id = consequences.message.message.id.clone();
-        self.write(next, commit, &routed, consequences).await?;
+        let id = effects.message.message.id.clone();
+        self.write(next, commit, &routed, effects).await?;
         self.guard.reset();
         Ok(id)
     }
 
-    /// Works until a person is to speak, a guard says stop, or somebody cancels or leaves.
+    /// Runs turns until the next is a person's, a guard stops the conversation, or a person cancels or
+    /// leaves.
     ///
-    /// Calling it is a person's decision to go on: limits count from here.
+    /// Each call resets the limits: it is a person's decision to continue.
     pub async fn run(&mut self) -> Result<StopReason, CoordinatorError> {
         self.refresh().await?;
         self.guard.reset();
@@ -333,11 +342,11 @@ impl<S: Store> Coordinator<S> {
                 break stop;
             }
         };
-        self.emit(Event::Stopped(stop.clone()));
+        self.emit(self.team_agents.now(), SessionEventKind::Stopped(stop.clone()));
         Ok(stop)
     }
 
-    /// Puts a turn that failed or was cancelled back into the queue, before all others.
+    /// Requeues a turn that failed or was cancelled, before all others.
     pub async fn retry(&mut self, turn: TurnId) -> Result<(), CoordinatorError> {
         self.refresh().await?;
         let no = |why| CoordinatorError::NoRetry { turn, why };
@@ -362,9 +371,9 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    /// Says why nothing can run now.
+    /// Returns the reason why no turn can run now.
     fn pause(&mut self) -> Option<StopReason> {
-        match self.controls.wish() {
+        match self.controls.stop_request() {
             StopRequest::Leave => return Some(StopReason::Left),
             StopRequest::CancelTurn => return Some(StopReason::Cancelled { person: self.asker() }),
             StopRequest::GoOn => {}
@@ -375,7 +384,7 @@ impl<S: Store> Coordinator<S> {
         let Some(next) = self.conversation.queue.peek() else {
             return Some(StopReason::Idle { person: self.asker() });
         };
-        if self.team_agents.roster().is_person(&next.member) {
+        if self.team_agents.members().is_person(&next.member) {
             let (person, turn, answers) = (next.member.clone(), next.id, next.answers);
             return Some(StopReason::Addressed { person, turn, answers });
         }
@@ -384,12 +393,12 @@ impl<S: Store> Coordinator<S> {
             .then(|| StopReason::TurnLimit { person: self.asker(), limit })
     }
 
-    /// Returns the person who gets the word.
+    /// Returns the person to whom control returns.
     fn asker(&self) -> MemberName {
         let asker =
-            self.conversation.asker().filter(|asker| self.team_agents.roster().is_person(asker));
-        let anybody = || self.team_agents.roster().people().next();
-        // A crew always has a person.
+            self.conversation.asker().filter(|asker| self.team_agents.members().is_person(asker));
+        let anybody = || self.team_agents.members().people().next();
+        // A team always has a person.
         asker.or_else(anybody).cloned().unwrap_or_else(|| "user".into())
     }
 
@@ -401,58 +410,62 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Stores a message with everything that it changed, and tells the observer.
+    /// Stores a message with its effects, and emits their events.
     async fn write(
         &mut self,
         next: Conversation,
         mut commit: Commit,
         routed: &Routed,
-        consequences: MessageEffects,
+        effects: MessageEffects,
     ) -> Result<(), CoordinatorError> {
-        let MessageEffects { message, dropped, queued, left_out } = consequences;
+        let MessageEffects { message, dropped, queued, left_out } = effects;
         let said = &message.message;
-        let shown = Event::Message {
+        let shown = SessionEventKind::Message {
             id: said.id.clone(),
             number: message.number,
             from: routed.speaker.clone(),
             to: routed.calls.iter().map(|call| call.member.clone()).collect(),
             in_reply_to: said.said.in_reply_to.clone(),
             text: routed.text.clone(),
-            at: commit.at,
         };
+        let at = commit.at;
         commit.messages.push(message);
         commit.turns.extend(dropped.iter().chain(&queued).cloned());
         self.commit(commit).await?;
         self.conversation = next;
-        self.emit(shown);
+        self.emit(at, shown);
         for diagnostic in &routed.diagnostics {
-            self.emit(Event::Diagnostic { turn: None, diagnostic: diagnostic.clone() });
+            let diagnostic = diagnostic.clone();
+            self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
         }
         for turn in dropped {
-            self.emit(Event::TurnDropped { turn: turn.id, member: turn.member });
+            self.emit(at, SessionEventKind::TurnDropped { turn: turn.id, member: turn.member });
         }
         if let Some(task) = &routed.task {
-            self.emit(Event::Task { task: task.clone(), by: routed.speaker.clone() });
+            self.emit(
+                at,
+                SessionEventKind::Task { task: task.clone(), by: routed.speaker.clone() },
+            );
         }
         for Turn { id: turn, member, answers, intent, .. } in queued {
-            self.emit(Event::TurnQueued { turn, member, answers, intent });
+            self.emit(at, SessionEventKind::TurnQueued { turn, member, answers, intent });
         }
         if left_out > 0 {
-            self.note_overflow(left_out);
+            self.note_overflow(at, left_out);
         }
         Ok(())
     }
 
-    fn note_overflow(&mut self, left_out: u64) {
+    fn note_overflow(&mut self, at: Millis, left_out: u64) {
         let limit = self.team_agents.team().limits.queue;
         let message =
             format!("{left_out} more turns were called for than the {limit} that may wait");
         let diagnostic = Diagnostic::new(diagnostics::QUEUE_FULL, message).with_count(left_out);
-        self.emit(Event::Diagnostic { turn: None, diagnostic });
+        self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
         self.stop = Some(StopReason::QueueFull { person: self.asker(), limit, left_out });
     }
 
-    /// Begins a commit of a conversation's state.
+    /// Creates a commit with the state of a conversation.
     fn commit_of(&self, conversation: &Conversation) -> Commit {
         Commit {
             on: self.head,
@@ -479,21 +492,21 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    fn emit(&mut self, event: Event) {
-        (self.observer)(event);
+    fn emit(&mut self, at: Millis, kind: SessionEventKind) {
+        (self.observer)(SessionEvent { kind, session: self.session, at });
     }
 }
 
-/// Calls those whom a saying names beside its text.
+/// Queues turns for the recipients that a message has beside its text.
 fn call_instead(routed: &mut Routed, to: &[String], team_agents: &TeamAgents) {
     for name in to {
-        match team_agents.roster().resolve(name) {
+        match team_agents.members().resolve(name) {
             Some(member) if routed.calls.iter().any(|call| call.member == *member) => {}
             Some(member) => {
                 routed.calls.push(Call { member: member.clone(), intent: Intent::default() });
             }
             None => {
-                let hint = team_agents.roster().hint(name);
+                let hint = team_agents.members().hint(name);
                 let message = format!("nobody is called `{name}`; {hint}");
                 routed.diagnostics.push(Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message));
             }

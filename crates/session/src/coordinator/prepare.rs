@@ -1,48 +1,43 @@
-//! Preparing a turn: from the stored conversation to what is sent, and from what came back to what is
-//! stored.
+//! The preparation of a turn: assembles its prompt from the stored conversation.
 
-use convoke_agent::TurnResult;
-use convoke_agent::Verdict;
 use convoke_agent::verdict::{Failure, Reason};
-use convoke_core::{AssemblerOutput, Diagnostic};
-use serde_json::Value;
+use convoke_core::AssemblerOutput;
 
 use super::team_agents::MemberAgent;
 use super::{Coordinator, CoordinatorError};
 use crate::content::Content;
-use crate::id::Millis;
 use crate::prompt::PromptInput;
 use crate::store::Store;
-use crate::turn::{Attempt, Ended, Turn, TurnState};
+use crate::turn::{Attempt, Turn, TurnState, diagnostics_json};
 
-/// A turn that is ready to be sent.
+/// A turn with its prompt.
 pub(super) struct PreparedTurn {
     pub(super) turn: Turn,
     pub(super) attempt: Attempt,
     pub(super) member_agent: MemberAgent,
     pub(super) output: AssemblerOutput<'static>,
     pub(super) contents: Vec<Content>,
-    /// How many context messages there are to choose from.
+    /// The number of context messages before the budget is applied.
     pub(super) context: usize,
 }
 
-/// A turn that cannot be sent, and why.
+/// A turn whose prompt could not be assembled.
 pub(super) struct Unprepared {
     pub(super) turn: Turn,
     pub(super) failure: Failure,
 }
 
 impl<S: Store> Coordinator<S> {
-    /// Assembles what a turn is sent. Costs what the window holds.
+    /// Assembles the prompt of a turn. O(window).
     pub(super) async fn prepare(
         &mut self,
         mut turn: Turn,
     ) -> Result<Result<PreparedTurn, Unprepared>, CoordinatorError> {
         let team = self.team_agents.team();
-        let seated =
+        let found =
             team.member(turn.member.as_str()).zip(self.team_agents.member_agent(&turn.member));
-        let Some((member, member_agent)) = seated else {
-            let why = format!("there is no agent for {}", turn.member);
+        let Some((member, member_agent)) = found else {
+            let why = format!("no agent for {}", turn.member);
             return Ok(Err(Unprepared { turn, failure: Failure::new(Reason::Start, why) }));
         };
         let mut input = PromptInput::new(
@@ -77,7 +72,7 @@ impl<S: Store> Coordinator<S> {
             system: system.as_ref().map(Content::reference),
             input: assembled_from.reference(),
             ledger: ledger.reference(),
-            diagnostics: as_json(&output.diagnostics),
+            diagnostics: diagnostics_json(&output.diagnostics),
             ended: None,
         };
         let contents = [prompt, assembled_from, ledger].into_iter().chain(system).collect();
@@ -91,39 +86,6 @@ impl<S: Store> Coordinator<S> {
             context,
         }))
     }
-}
-
-/// Converts a result without secrets into its stored form; the texts go to `contents`.
-pub(super) fn ended(
-    at: Millis,
-    outcome: TurnResult,
-    events: &str,
-    contents: &mut Vec<Content>,
-) -> Ended {
-    let mut keep = |text: &str| {
-        (!text.is_empty()).then(|| {
-            let content = Content::new(text);
-            let reference = content.reference();
-            contents.push(content);
-            reference
-        })
-    };
-    Ended {
-        at,
-        partial: if outcome.verdict == Verdict::Done { None } else { keep(&outcome.reply) },
-        verdict: outcome.verdict,
-        events: keep(events),
-        usage: outcome.usage,
-        cost_usd: outcome.cost_usd,
-        model: outcome.model,
-        resume: outcome.resume,
-        diagnostics: as_json(&outcome.diagnostics),
-    }
-}
-
-fn as_json(diagnostics: &[Diagnostic]) -> Value {
-    // A diagnostic is strings and numbers: it cannot fail to be JSON.
-    serde_json::to_value(diagnostics).unwrap_or_default()
 }
 
 fn json(value: &impl serde::Serialize) -> Result<String, CoordinatorError> {

@@ -1,9 +1,8 @@
-//! The crew: a team, and the agents that sit in its places.
+//! A team and the agents of its members.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use convoke_agent::Agent;
 use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
@@ -11,34 +10,34 @@ use convoke_redact::Redactor;
 use convoke_team::Team;
 
 use crate::id::{MemberName, Millis};
+use crate::members::{TeamMembers, ensure_person};
 use crate::prompt::InstructionFile;
-use crate::roster::{Roster, ensure_person};
 
-/// Tells the time; tests bring their own.
+/// A source of the current time.
 pub type Clock = Arc<dyn Fn() -> Millis + Send + Sync>;
 
 /// A team with its agents.
 #[derive(Clone)]
 pub struct TeamAgents {
     team: Team,
-    roster: Roster,
-    seats: HashMap<MemberName, MemberAgent>,
-    /// What takes secrets out of events before they are shown or stored.
+    members: TeamMembers,
+    agents: HashMap<MemberName, MemberAgent>,
+    /// Removes secrets from events before they are shown or stored.
     pub redactor: Redactor,
-    /// What tells the time.
+    /// The source of the current time.
     pub clock: Clock,
 }
 
-/// An agent in its place, and what each of its turns is given besides the prompt.
+/// The agent of a member, with the settings of its turns.
 #[derive(Clone)]
 pub struct MemberAgent {
     /// The agent.
     pub agent: Arc<dyn Agent>,
     /// The directory that it works in.
     pub cwd: PathBuf,
-    /// What it may do.
+    /// The permissions.
     pub permissions: Permissions,
-    /// The model; its own choice when there is none.
+    /// The model; `None` for the agent's default.
     pub model: Option<String>,
     /// Whether the user trusts the files in the directory.
     pub trust: Trust,
@@ -47,7 +46,7 @@ pub struct MemberAgent {
 }
 
 impl MemberAgent {
-    /// Seats an agent with the narrowest permissions.
+    /// Creates a member agent with the narrowest permissions.
     pub fn new(agent: Arc<dyn Agent>, cwd: impl Into<PathBuf>) -> Self {
         Self {
             agent,
@@ -59,7 +58,7 @@ impl MemberAgent {
         }
     }
 
-    /// Creates what a turn is given. The agent begins a new session: see [`crate::prompt`].
+    /// Creates the input of a turn. The agent starts a new session: see [`crate::prompt`].
     pub(super) fn turn_input(
         &self,
         prompt: String,
@@ -77,12 +76,18 @@ impl MemberAgent {
 }
 
 impl TeamAgents {
-    /// Puts agents into a team's places, by the names of their members. A team without people gets one
-    /// called `user`. A member whose place is empty fails when it is its turn.
-    pub fn new(mut team: Team, seats: HashMap<MemberName, MemberAgent>) -> Self {
+    /// Assigns agents to the members of a team. A team without people gets one called `user`. The turns
+    /// of a member without an agent fail.
+    pub fn new(mut team: Team, agents: HashMap<MemberName, MemberAgent>) -> Self {
         ensure_person(&mut team);
-        let roster = Roster::of(&team);
-        Self { team, roster, seats, redactor: Redactor::default(), clock: Arc::new(system_time) }
+        let members = TeamMembers::of(&team);
+        Self {
+            team,
+            members,
+            agents,
+            redactor: Redactor::default(),
+            clock: Arc::new(crate::id::now),
+        }
     }
 
     /// Returns the team.
@@ -90,21 +95,16 @@ impl TeamAgents {
         &self.team
     }
 
-    /// Returns who takes part.
-    pub fn roster(&self) -> &Roster {
-        &self.roster
+    /// Returns the members.
+    pub fn members(&self) -> &TeamMembers {
+        &self.members
     }
 
     pub(super) fn member_agent(&self, member: &MemberName) -> Option<&MemberAgent> {
-        self.seats.get(member)
+        self.agents.get(member)
     }
 
     pub(super) fn now(&self) -> Millis {
         (self.clock)()
     }
-}
-
-fn system_time() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }

@@ -10,7 +10,7 @@ use convoke_core::{Diagnostic, cut_team_task};
 
 use crate::diagnostics;
 use crate::id::MemberName;
-use crate::roster::Roster;
+use crate::members::TeamMembers;
 
 /// What a message asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,18 +63,18 @@ pub struct Call {
 /// somebody else, and only for a person.
 ///
 /// Costs time linear in the text.
-pub fn route(roster: &Roster, speaker: &MemberName, text: &str, policy: TextPolicy) -> Routed {
+pub fn route(team: &TeamMembers, speaker: &MemberName, text: &str, policy: TextPolicy) -> Routed {
     let Scan { text, next, from, task, drop, mut diagnostics } = scan(text, policy);
     let text = text.into_owned();
     let speaker = match from {
         None => speaker.clone(),
-        Some(from) => speaks_for(roster, speaker, &from, &mut diagnostics),
+        Some(from) => speaks_for(team, speaker, &from, &mut diagnostics),
     };
-    let drop = dropped(roster, &drop, &mut diagnostics);
+    let drop = dropped(team, &drop, &mut diagnostics);
     let names_somebody = !next.is_empty();
     let mut calls: Vec<Call> = Vec::new();
     for route in next {
-        for member in meant(roster, &speaker, &route.name, "NEXT", &mut diagnostics) {
+        for member in meant(team, &speaker, &route.name, "NEXT", &mut diagnostics) {
             match calls.iter_mut().find(|call| call.member == member) {
                 // Named twice: one turn, at its first place, as urgent as it was ever called.
                 Some(call) => call.intent = call.intent.min(route.intent),
@@ -91,60 +91,60 @@ pub fn route(roster: &Roster, speaker: &MemberName, text: &str, policy: TextPoli
 }
 
 fn speaks_for(
-    roster: &Roster,
+    team: &TeamMembers,
     speaker: &MemberName,
     from: &str,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> MemberName {
-    if !roster.is_person(speaker) {
+    if !team.is_person(speaker) {
         let message = format!("{speaker} is an agent and cannot speak as `{from}`");
         diagnostics.push(Diagnostic::new(diagnostics::MARKER_IGNORED, message).in_section("FROM"));
         return speaker.clone();
     }
-    if let Some(person) = roster.resolve_person(from) {
+    if let Some(person) = team.resolve_person(from) {
         return person.clone();
     }
-    let message = match roster.resolve(from) {
+    let message = match team.resolve(from) {
         Some(agent) => format!("[FROM: {from}]: {agent} is an agent and speaks for itself"),
-        None => format!("[FROM: {from}]: nobody is called so; {}", roster.hint(from)),
+        None => format!("[FROM: {from}]: nobody is called so; {}", team.hint(from)),
     };
     diagnostics.push(Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message).in_section("FROM"));
     speaker.clone()
 }
 
-fn dropped(roster: &Roster, names: &[String], diagnostics: &mut Vec<Diagnostic>) -> DropTurns {
+fn dropped(team: &TeamMembers, names: &[String], diagnostics: &mut Vec<Diagnostic>) -> DropTurns {
     let mut members = Vec::new();
     for name in names {
         if NameKey::new(name).is_all() {
             return DropTurns::All;
         }
-        match roster.resolve(name) {
+        match team.resolve(name) {
             Some(member) => members.push(member.clone()),
-            None => diagnostics.push(unresolved(roster, name, "DROP")),
+            None => diagnostics.push(unresolved(team, name, "DROP")),
         }
     }
     DropTurns::Members(members)
 }
 
 fn meant(
-    roster: &Roster,
+    team: &TeamMembers,
     speaker: &MemberName,
     name: &str,
     marker: &'static str,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<MemberName> {
     if NameKey::new(name).is_all() {
-        return roster.everyone_but(speaker);
+        return team.everyone_but(speaker);
     }
-    let Some(member) = roster.resolve(name) else {
-        diagnostics.push(unresolved(roster, name, marker));
+    let Some(member) = team.resolve(name) else {
+        diagnostics.push(unresolved(team, name, marker));
         return Vec::new();
     };
     vec![member.clone()]
 }
 
-fn unresolved(roster: &Roster, name: &str, marker: &'static str) -> Diagnostic {
-    let message = format!("[{marker}: {name}]: nobody is called so; {}", roster.hint(name));
+fn unresolved(team: &TeamMembers, name: &str, marker: &'static str) -> Diagnostic {
+    let message = format!("[{marker}: {name}]: nobody is called so; {}", team.hint(name));
     Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message).in_section(marker)
 }
 
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use convoke_team::Team;
 
-    fn roster() -> Roster {
+    fn team() -> TeamMembers {
         let team = r#"
             [[member]]
             name = "kailai"
@@ -169,11 +169,11 @@ mod tests {
             name = "sarah"
             agent = "codex"
         "#;
-        Roster::of(&Team::parse(team).unwrap())
+        TeamMembers::of(&Team::parse(team).unwrap())
     }
 
     fn routed(speaker: &str, text: &str) -> Routed {
-        route(&roster(), &speaker.into(), text, TextPolicy::Preserve)
+        route(&team(), &speaker.into(), text, TextPolicy::Preserve)
     }
 
     fn calls(speaker: &str, text: &str) -> String {

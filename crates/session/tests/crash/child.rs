@@ -12,8 +12,9 @@ use convoke_core::marker::{TextPolicy, strip_all_markers};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::{
-    Coordinator, Event, MemberAgent, MemberName, MessageNumber, NewSession, NumberedMessage,
-    PersonMessage, SessionId, SqliteStore, StopReason, Store, TeamAgents,
+    Coordinator, MemberAgent, MemberName, MessageNumber, NewSession, NumberedMessage,
+    PersonMessage, SessionEvent, SessionEventKind, SessionId, SqliteStore, StopReason, Store,
+    TeamAgents,
 };
 use convoke_team::Team;
 
@@ -74,8 +75,8 @@ async fn talk(directory: &Path) {
     let seats = ["max", "sarah"]
         .map(|name| (MemberName::from(name), MemberAgent::new(Arc::new(Echo(name)), directory)));
     let team_agents = TeamAgents::new(Team::parse(TEAM).unwrap(), HashMap::from(seats));
-    let observer = Box::new(|event: Event| {
-        if let Event::Message { number, from, text, .. } = event {
+    let observer = Box::new(|event: SessionEvent| {
+        if let SessionEventKind::Message { number, from, text, .. } = event.kind {
             // On a line of its own, whatever the test harness has written.
             println!("\n{ACKNOWLEDGED}{number} {from} {text:?}");
             std::io::stdout().flush().unwrap();

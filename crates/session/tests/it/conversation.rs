@@ -7,7 +7,7 @@ use convoke_agent::adapter::Step;
 use convoke_agent::event::EventKind;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_session::{
-    Controls, Coordinator, Event, PersonMessage, StopReason, Store, TurnId, TurnState,
+    Controls, Coordinator, PersonMessage, SessionEventKind, StopReason, Store, TurnId, TurnState,
 };
 
 use crate::stage::{Act, Stage, does, says};
@@ -155,7 +155,7 @@ async fn the_first_interrupt_cancels_the_turn_and_the_second_leaves() {
     let mut coordinator = stage.begin().await;
     coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
     let controls = coordinator.controls();
-    let is_text = |event: &Event| matches!(event, Event::Agent { event, .. } if matches!(event.kind, EventKind::Text { .. }));
+    let is_text = |event: &SessionEventKind| matches!(event, SessionEventKind::Agent { event, .. } if matches!(event.kind, EventKind::Text { .. }));
     let at_work = stage.happened(is_text);
     tokio::spawn(async move {
         at_work.await;
@@ -236,7 +236,7 @@ async fn drop_and_task_are_obeyed_before_anybody_is_called() {
         ["[TEAM_TASK]\nnew\n\n[CONTEXT]\n- kailai -> max, sarah: go\n\n[MESSAGE]\nstop that"]
     );
     let turns = stage.store.turns_after(stage.session, TurnId(0), 9).await.unwrap();
-    let states: Vec<_> = turns.iter().map(|turn| turn.state.word()).collect();
+    let states: Vec<_> = turns.iter().map(|turn| turn.state.as_str()).collect();
     assert_eq!(states, ["done", "cancelled", "done"]);
 }
 
@@ -273,4 +273,13 @@ async fn the_second_process_is_told_who_holds_the_session() {
     assert!(refused.ends_with("since 1970-01-01 00:00:01 UTC"), "{refused}");
     drop(coordinator);
     stage.resume().await;
+}
+
+#[tokio::test]
+async fn a_message_of_nobody_is_refused_with_the_people_as_a_hint() {
+    let stage = Stage::new("", &[("max", says(&[]))]).await;
+    let mut coordinator = stage.begin().await;
+    let refused = coordinator.accept(PersonMessage::new("max", "hello")).await.unwrap_err();
+    assert_eq!(refused.to_string(), "no person named `max` in this team");
+    assert_eq!(refused.hint().as_deref(), Some("people in this team: kailai, lee"));
 }

@@ -15,9 +15,11 @@ async fn events(stage: Stage, text: &str) -> Vec<Value> {
     let events = stage.events.lock().unwrap();
     let mut events: Vec<Value> =
         events.iter().map(|event| serde_json::to_value(event).unwrap()).collect();
+    assert!(events.is_sorted_by_key(|event| event["at"].as_i64().unwrap()), "{events:?}");
     for event in &mut events {
+        assert_eq!(event["session"], stage.session.to_string(), "{event}");
         for (key, value) in event.as_object_mut().unwrap() {
-            if ["session", "elapsedMs", "hash"].contains(&key.as_str()) {
+            if ["session", "at", "elapsedMs", "hash"].contains(&key.as_str()) {
                 *value = json!("…");
             }
             if let Some(hash) = value.get_mut("hash") {
@@ -29,6 +31,13 @@ async fn events(stage: Stage, text: &str) -> Vec<Value> {
     events
 }
 
+/// Adds the fields that every event has.
+fn of(mut event: Value) -> Value {
+    event["session"] = json!("…");
+    event["at"] = json!("…");
+    event
+}
+
 #[tokio::test]
 async fn a_turn_is_told_step_by_step() {
     let stage =
@@ -36,24 +45,30 @@ async fn a_turn_is_told_step_by_step() {
     assert_eq!(
         events(stage, "go [NEXT: max, bob]").await,
         [
-            json!({"type": "opened", "session": "…", "messages": 0, "waiting": 0, "interrupted": []}),
-            json!({"type": "message", "id": "msg-1", "number": 1, "from": "kailai", "to": ["max"],
-                "inReplyTo": null, "text": "go", "at": 1001}),
-            json!({"type": "diagnostic", "turn": null, "diagnostic": {
-                "code": "marker.unresolved", "section": "NEXT",
-                "message": "[NEXT: bob]: nobody is called so; there are kailai, lee, max"}}),
-            json!({"type": "turn-queued", "turn": 1, "member": "max", "answers": 1, "intent": "P2"}),
-            json!({"type": "turn-started", "turn": 1, "member": "max", "answers": 1, "attempt": 1,
+            of(json!({"type": "opened", "messages": 0, "waiting": 0, "interrupted": []})),
+            of(
+                json!({"type": "message", "id": "msg-1", "number": 1, "from": "kailai", "to": ["max"],
+                "inReplyTo": null, "text": "go"})
+            ),
+            of(json!({"type": "diagnostic", "turn": null, "diagnostic": {
+                "code": "marker.unresolved", "severity": "loss", "section": "NEXT",
+                "message": "[NEXT: bob]: nobody is called so; there are kailai, lee, max"}})),
+            of(
+                json!({"type": "turn-queued", "turn": 1, "member": "max", "answers": 1, "intent": "P2"})
+            ),
+            of(
+                json!({"type": "turn-started", "turn": 1, "member": "max", "answers": 1, "attempt": 1,
                 "prompt": {"hash": "…", "bytes": 12}, "system": null, "tokensEstimate": 3,
-                "context": 0}),
-            json!({"type": "message", "id": "msg-2", "number": 2, "from": "max", "to": [],
-                "inReplyTo": "msg-1", "text": "fine", "at": 1005}),
-            json!({"type": "task", "task": "go on", "by": "max"}),
-            json!({"type": "turn-ended", "turn": 1, "member": "max", "state": "done",
+                "context": 0})
+            ),
+            of(json!({"type": "message", "id": "msg-2", "number": 2, "from": "max", "to": [],
+                "inReplyTo": "msg-1", "text": "fine"})),
+            of(json!({"type": "task", "task": "go on", "by": "max"})),
+            of(json!({"type": "turn-ended", "turn": 1, "member": "max", "state": "done",
                 "outcome": {"verdict": "done"}, "reply": "msg-2", "partialBytes": 0,
                 "usage": {"input": 3, "cached": 0, "cacheWrite": 0, "output": 6, "reasoning": 0},
-                "costUsd": null, "elapsedMs": "…"}),
-            json!({"type": "stopped", "reason": "idle", "person": "kailai"}),
+                "costUsd": null, "elapsedMs": "…"})),
+            of(json!({"type": "stopped", "reason": "idle", "person": "kailai"})),
         ]
     );
 }
@@ -69,7 +84,7 @@ async fn a_failure_says_what_and_whom_it_concerns() {
     assert_eq!(events[4]["partialBytes"], 4);
     assert_eq!(
         events[5],
-        json!({"type": "stopped", "reason": "turn-failed", "person": "kailai", "turns": [
-            {"turn": 1, "member": "max", "asker": "kailai", "outcome": failed}]})
+        of(json!({"type": "stopped", "reason": "turn-failed", "person": "kailai", "turns": [
+            {"turn": 1, "member": "max", "asker": "kailai", "outcome": failed}]}))
     );
 }

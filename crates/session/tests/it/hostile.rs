@@ -9,8 +9,8 @@ use convoke_redact::Redactor;
 use convoke_session::conformance::new_session;
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::{
-    Coordinator, Event, MemberAgent, MessageNumber, PersonMessage, StopReason, Store, TeamAgents,
-    TurnId,
+    Coordinator, MemberAgent, MessageNumber, PersonMessage, SessionEventKind, StopReason, Store,
+    TeamAgents, TurnId,
 };
 use convoke_team::Team;
 
@@ -122,13 +122,16 @@ async fn secrets_in_events_are_neither_shown_nor_stored() {
     for line in stored.lines() {
         serde_json::from_str::<serde_json::Value>(line).unwrap();
     }
-    let thought = |event: &Event| {
+    let thought = |event: &SessionEventKind| {
         matches!(
             event,
-            Event::Agent { event: AgentEvent { kind: EventKind::Thinking { .. }, .. }, .. }
+            SessionEventKind::Agent {
+                event: AgentEvent { kind: EventKind::Thinking { .. }, .. },
+                ..
+            }
         )
     };
-    assert!(stage.events.lock().unwrap().iter().any(thought));
+    assert!(stage.events.lock().unwrap().iter().any(|event| thought(&event.kind)));
 }
 
 #[tokio::test]
@@ -145,10 +148,11 @@ async fn a_secret_that_is_cut_over_two_pieces_is_not_shown() {
     coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
     coordinator.run().await.unwrap();
     let events = stage.events.lock().unwrap();
-    let pieces = events.iter().filter_map(|event| match event {
-        Event::Agent { event: AgentEvent { kind: EventKind::Text { text, part }, .. }, .. } => {
-            (*part == Part::Delta).then_some(&**text)
-        }
+    let pieces = events.iter().filter_map(|event| match &event.kind {
+        SessionEventKind::Agent {
+            event: AgentEvent { kind: EventKind::Text { text, part }, .. },
+            ..
+        } => (*part == Part::Delta).then_some(&**text),
         _ => None,
     });
     let pieces: Vec<&str> = pieces.collect();
@@ -169,7 +173,7 @@ async fn a_member_without_an_agent_fails_in_its_turn_and_nothing_is_wedged() {
     coordinator.accept(PersonMessage::new("user", "go [NEXT: ghost, max]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     let StopReason::TurnFailed { turns, .. } = stop else { panic!("{stop:?}") };
-    assert_eq!(turns[0].outcome.to_string(), "failed: cannot start: there is no agent for ghost");
+    assert_eq!(turns[0].outcome.to_string(), "failed: cannot start: no agent for ghost");
     assert_eq!(coordinator.run().await.unwrap(), StopReason::Idle { person: "user".into() });
 }
 

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use convoke_agent::adapter::Step;
 use convoke_session::transfer::{export, fork, import};
-use convoke_session::{Event, PersonMessage, SessionId, StopReason, Store, TurnId, TurnState};
+use convoke_session::{
+    PersonMessage, SessionEventKind, SessionId, StopReason, Store, TurnId, TurnState,
+};
 
 use crate::stage::{Stage, says, unchecked};
 
@@ -42,8 +44,8 @@ async fn interrupted() -> Stage {
 async fn what_had_come_of_a_turn_survives_the_end_of_the_process() {
     let stage = interrupted().await;
     let mut coordinator = stage.resume().await;
-    let opened = stage.events.lock().unwrap().iter().rev().find_map(|event| match event {
-        Event::Opened { interrupted, .. } => Some(interrupted.clone()),
+    let opened = stage.events.lock().unwrap().iter().rev().find_map(|event| match &event.kind {
+        SessionEventKind::Opened { interrupted, .. } => Some(interrupted.clone()),
         _ => None,
     });
     assert_eq!(opened, Some(vec![TurnId(1)]), "the turn is offered again");
@@ -51,7 +53,7 @@ async fn what_had_come_of_a_turn_survives_the_end_of_the_process() {
     let ended = attempts[0].ended.as_ref().unwrap();
     assert_eq!(
         ended.verdict.to_string(),
-        "failed: ended early: Convoke itself was ended during this attempt"
+        "failed: ended early: Convoke was interrupted during this attempt"
     );
     let content = async |of: Option<convoke_session::ContentRef>| {
         stage.store.content(of.unwrap().hash).await.unwrap()

@@ -14,7 +14,8 @@ use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::transfer::ThreadCheck;
 use convoke_session::{
-    Coordinator, Event, MemberAgent, MemberName, NewSession, SessionId, SqliteStore, TeamAgents,
+    Coordinator, MemberAgent, MemberName, NewSession, SessionEvent, SessionEventKind, SessionId,
+    SqliteStore, TeamAgents,
 };
 use convoke_team::Team;
 use tempfile::TempDir;
@@ -89,7 +90,7 @@ pub struct Stage {
     pub team_agents: TeamAgents,
     /// The text of the team file.
     team: String,
-    pub events: Arc<Mutex<Vec<Event>>>,
+    pub events: Arc<Mutex<Vec<SessionEvent>>>,
 }
 
 impl Stage {
@@ -164,16 +165,19 @@ impl Stage {
             .unwrap()
     }
 
-    fn observer(&self) -> Box<dyn FnMut(Event) + Send> {
+    fn observer(&self) -> Box<dyn FnMut(SessionEvent) + Send> {
         let events = self.events.clone();
         Box::new(move |event| events.lock().unwrap().push(event))
     }
 
     /// Waits until something has happened; on a task of its own if need be.
-    pub fn happened(&self, what: fn(&Event) -> bool) -> impl Future<Output = ()> + use<> {
+    pub fn happened(
+        &self,
+        what: fn(&SessionEventKind) -> bool,
+    ) -> impl Future<Output = ()> + use<> {
         let events = self.events.clone();
         async move {
-            while !events.lock().unwrap().iter().any(what) {
+            while !events.lock().unwrap().iter().any(|event| what(&event.kind)) {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         }
@@ -182,11 +186,11 @@ impl Stage {
     /// Returns who said what, message by message.
     pub fn transcript(&self) -> Vec<String> {
         let events = self.events.lock().unwrap();
-        let line = |event: &Event| match event {
-            Event::Message { from, text, .. } => Some(format!("{from}: {text}")),
+        let line = |event: &SessionEventKind| match event {
+            SessionEventKind::Message { from, text, .. } => Some(format!("{from}: {text}")),
             _ => None,
         };
-        events.iter().filter_map(line).collect()
+        events.iter().map(|event| &event.kind).filter_map(line).collect()
     }
 
     /// Returns the prompts that a member was sent.
@@ -198,10 +202,10 @@ impl Stage {
     /// Returns the codes of the diagnostics.
     pub fn codes(&self) -> Vec<&'static str> {
         let events = self.events.lock().unwrap();
-        let code = |event: &Event| match event {
-            Event::Diagnostic { diagnostic, .. } => Some(diagnostic.code.name()),
+        let code = |event: &SessionEventKind| match event {
+            SessionEventKind::Diagnostic { diagnostic, .. } => Some(diagnostic.code.name()),
             _ => None,
         };
-        events.iter().filter_map(code).collect()
+        events.iter().map(|event| &event.kind).filter_map(code).collect()
     }
 }

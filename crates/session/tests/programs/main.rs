@@ -16,14 +16,14 @@ use convoke_agent::event::EventKind;
 use convoke_agent::process::guardian::{Guardian, run_if_asked};
 use convoke_session::conformance::new_session;
 use convoke_session::{
-    Coordinator, Event, MemberAgent, MessageNumber, PersonMessage, SqliteStore, StopReason, Store,
-    TeamAgents, TurnId,
+    Coordinator, MemberAgent, MessageNumber, PersonMessage, SessionEvent, SessionEventKind,
+    SqliteStore, StopReason, Store, TeamAgents, TurnId,
 };
 use convoke_team::Team;
 use tokio::sync::Notify;
 
 /// Whoever looks at what happens.
-type Observer = Box<dyn FnMut(Event) + Send>;
+type Observer = Box<dyn FnMut(SessionEvent) + Send>;
 
 const TEAM: &str =
     "[limits]\nturn-timeout = \"10m\"\n\n[[member]]\nname = \"sh\"\nagent = \"plain\"\n";
@@ -118,8 +118,8 @@ async fn a_program_that_takes_too_long_leaves_what_it_wrote() {
     let script = "cat >/dev/null; echo 'half [NEXT: user]'; sleep 1000";
     let wrote = Arc::new(Notify::new());
     let seen = wrote.clone();
-    let observer = Box::new(move |event: Event| {
-        if matches!(&event, Event::Agent { event, .. } if matches!(event.kind, EventKind::Text { .. }))
+    let observer = Box::new(move |event: SessionEvent| {
+        if matches!(&event.kind, SessionEventKind::Agent { event, .. } if matches!(event.kind, EventKind::Text { .. }))
         {
             seen.notify_one();
         }

@@ -195,7 +195,7 @@ impl World {
                     member: turn.member.as_str().to_owned(),
                     answers: turn.answers.0,
                     intent: turn.intent,
-                    state: turn.state.word(),
+                    state: turn.state.as_str(),
                     reply: turn.reply.map(|number| number.0),
                 })
                 .collect(),

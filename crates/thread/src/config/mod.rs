@@ -12,7 +12,10 @@ use convoke_codex::config::{
     DocumentSettings, EFFORTS, Layers, SUMMARIES, Setting, VERBOSITIES, named_text, parse,
 };
 use convoke_core::diagnostic::Diagnostic;
+use convoke_core::ledger::Source;
+use convoke_core::{Fragment, SourcedText};
 
+use crate::history::Section;
 use crate::model::ModelOverrides;
 use crate::pack::Shape;
 use crate::permissions::{ApprovalPolicy, SandboxMode, SandboxPolicy, WorkspaceWrite};
@@ -85,7 +88,7 @@ pub struct Config {
     /// What commands may touch.
     pub sandbox_policy: SandboxPolicy,
     /// Instructions for the developer role.
-    pub developer_instructions: Option<String>,
+    pub developer_instructions: Option<SourcedText<'static>>,
     /// What asks for a summary, instead of the pack's text.
     pub compact_prompt: Option<String>,
     /// How the model is asked to sound.
@@ -118,6 +121,13 @@ pub struct Config {
     pub rule_folders: Vec<PathBuf>,
     /// What the user should know.
     pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Returns developer instructions that are a setting.
+fn configured(text: &str) -> SourcedText<'static> {
+    let source = Source::setting("developer_instructions");
+    let section = Section::DeveloperInstructions.name();
+    SourcedText::of(section, Fragment::new(text.to_owned(), source))
 }
 
 impl Config {
@@ -184,8 +194,8 @@ impl Config {
             approval_policy: approval_policy(&setting, overrides, trust)?,
             sandbox_policy: sandbox_policy(&setting, overrides, trust, &cwd)?,
             developer_instructions: match &overrides.developer_instructions {
-                Some(given) => Some(given.clone()),
-                None => setting.text("developer_instructions")?.map(str::to_owned),
+                Some(given) => Some(configured(given)),
+                None => setting.text("developer_instructions")?.map(configured),
             },
             compact_prompt,
             personality,

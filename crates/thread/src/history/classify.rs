@@ -1,11 +1,21 @@
-//! Telling what a user wrote from what was written in the user's name, and what the items of an earlier
-//! run are.
+//! Recognising texts, where Codex does: which messages of the user role a user wrote, and what the items
+//! of a session file of Codex are.
 
+use std::ops::Range;
+
+use super::Section;
 use crate::item::{ContentItem, Message, ResponseItem};
 use crate::user_instructions::is_user_instructions;
 
 /// Returns the text of a real user message, its parts joined and its images left out.
 pub fn user_text(item: &ResponseItem) -> Option<String> {
+    let text: String = item.texts().collect();
+    let ranges = user_text_ranges(item)?;
+    Some(ranges.into_iter().map(|range| &text[range]).collect())
+}
+
+/// Returns where the text of a real user message stands in its texts, one after the other.
+pub(crate) fn user_text_ranges(item: &ResponseItem) -> Option<Vec<Range<usize>>> {
     let ResponseItem::Message(message) = item else {
         return None;
     };
@@ -17,13 +27,16 @@ pub fn user_text(item: &ResponseItem) -> Option<String> {
         let part = index.and_then(|index| content.get(index));
         matches!(part, Some(ContentItem::InputImage(_)))
     };
+    let mut end = 0;
     let text = content.iter().enumerate().filter_map(|(index, part)| {
+        let start = end;
+        end += part.text().len();
         let ContentItem::InputText(text) = part else {
             return None;
         };
         let opens = is_open_tag(text) && is_image(Some(index + 1));
         let closes = text == "</image>" && is_image(index.checked_sub(1));
-        (!opens && !closes).then_some(text.as_str())
+        (!opens && !closes).then_some(start..end)
     });
     Some(text.collect())
 }
@@ -37,45 +50,36 @@ pub fn is_turn_start(item: &ResponseItem) -> bool {
     message.role == "user" && !is_injected(message) && !message.content.iter().any(aborted)
 }
 
-/// Returns the section of a ledger that an item of an earlier run belongs to.
-///
-/// A record keeps items and not where they came from, so this goes by who says them and by the tag that
-/// they begin with, as compaction does.
-pub fn section_of(item: &ResponseItem, summary_prefix: &str) -> &'static str {
-    let message = match item {
-        ResponseItem::Message(message) => message,
-        ResponseItem::FunctionCallOutput(_) | ResponseItem::CustomToolCallOutput(_) => {
-            return "tool";
-        }
-        ResponseItem::Compaction(_) => return "summary",
-        ResponseItem::Other(_) | ResponseItem::GhostSnapshot(_) => return "restored",
-        _ => return "model",
+/// Returns the section of a message in a session file of Codex, which keeps items and not where they came
+/// from: by who says it and by the tag that it begins with, as compaction does.
+pub(super) fn recognise(item: &ResponseItem, summary_prefix: &str) -> Section {
+    let ResponseItem::Message(message) = item else {
+        return Section::History;
     };
     let first = message.content.first().map_or("", ContentItem::text);
-    let tagged = |tags: &[(&str, &'static str)]| {
+    let tagged = |tags: &[(&str, Section)]| {
         let found = tags.iter().find(|(tag, _)| begins_with(first, tag));
         found.map(|(_, section)| *section)
     };
     match &*message.role {
-        "assistant" => "model",
         "developer" => tagged(&[
-            ("<permissions instructions>", "permissions"),
-            ("<collaboration_mode>", "collaboration-mode"),
-            ("<personality_spec>", "personality"),
-            ("<model_switch>", "model-switch"),
+            ("<permissions instructions>", Section::Permissions),
+            ("<collaboration_mode>", Section::CollaborationMode),
+            ("<personality_spec>", Section::Personality),
+            ("<model_switch>", Section::ModelSwitch),
         ])
-        .unwrap_or("developer-instructions"),
-        "user" if is_user_instructions(first) => "user-instructions",
+        .unwrap_or(Section::DeveloperInstructions),
+        "user" if is_user_instructions(first) => Section::UserInstructions,
         "user" if first.strip_prefix(summary_prefix).is_some_and(|it| it.starts_with('\n')) => {
-            "summary"
+            Section::Summary
         }
         "user" => tagged(&[
-            ("<environment_context>", "environment"),
-            ("<skill>", "skill"),
-            ("<turn_aborted>", "turn-aborted"),
+            ("<environment_context>", Section::Environment),
+            ("<skill>", Section::Skill),
+            ("<turn_aborted>", Section::TurnAborted),
         ])
-        .unwrap_or("user"),
-        _ => "restored",
+        .unwrap_or(Section::User),
+        _ => Section::History,
     }
 }
 

@@ -2,59 +2,21 @@
 
 mod classify;
 mod normalize;
-
-use std::path::PathBuf;
-use std::sync::Arc;
+mod origin;
 
 use convoke_core::diagnostic::Diagnostic;
+use convoke_core::ledger::Rule;
 
 use crate::diagnostics;
 use crate::item::{FunctionOutput, ResponseItem};
 use crate::model::TruncationPolicy;
 use crate::truncate::{tokens, truncate_middle, truncate_parts};
-use crate::user_instructions::Piece;
 
-pub use classify::{is_turn_start, section_of, user_text};
+pub(crate) use classify::user_text_ranges;
+pub use classify::{is_turn_start, user_text};
 pub use normalize::{Sent, normalize};
-
-/// Where an item came from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
-    /// The text about permissions.
-    Permissions,
-    /// The configured developer instructions.
-    DeveloperInstructions,
-    /// The collaboration mode.
-    CollaborationMode,
-    /// A personality.
-    Personality,
-    /// A change of the model.
-    ModelSwitch,
-    /// The user instructions, with the pieces that they are made of.
-    UserInstructions(Arc<[Piece]>),
-    /// The place of a turn.
-    Environment,
-    /// What the user sent.
-    User,
-    /// The text of a skill.
-    Skill(PathBuf),
-    /// What the model answered.
-    Model,
-    /// What a tool returned.
-    Tool,
-    /// The note that a turn was interrupted.
-    TurnAborted,
-    /// What asks for a summary.
-    CompactionPrompt,
-    /// A user message that compaction kept, and the bytes that it cut from it.
-    Kept,
-    /// The summary of a compaction.
-    Summary,
-    /// An earlier run of the thread, where it stood in this section.
-    Restored(&'static str),
-    /// A call that was never answered.
-    Missing,
-}
+pub use origin::{Origin, Section};
+pub(crate) use origin::{Piece, Sources};
 
 /// An item of a history.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,14 +25,26 @@ pub struct Entry {
     pub item: ResponseItem,
     /// Where it came from.
     pub origin: Origin,
-    /// The bytes that were cut from it.
-    pub cut: u64,
+    /// Whether it stands in the thread since an earlier turn.
+    pub is_restored: bool,
 }
 
 impl Entry {
-    /// Creates an entry of which nothing was cut.
+    /// Creates an entry of this turn.
     pub fn new(item: ResponseItem, origin: Origin) -> Self {
-        Self { item, origin, cut: 0 }
+        Self { item, origin, is_restored: false }
+    }
+
+    /// Creates an entry whose text has the source that its section implies.
+    pub fn of(section: Section, item: ResponseItem) -> Self {
+        Self::new(item, Origin::Section(section))
+    }
+}
+
+impl From<ResponseItem> for Entry {
+    /// Creates an entry of an item of which only the content is known.
+    fn from(item: ResponseItem) -> Self {
+        Self::new(item, Origin::Unknown)
     }
 }
 
@@ -206,7 +180,7 @@ fn estimate_item(item: &ResponseItem) -> u64 {
             it.encrypted_content.as_deref().map_or(0, hidden_bytes)
         }
         ResponseItem::Compaction(it) => hidden_bytes(&it.encrypted_content),
-        other => serde_json::to_vec(other).map_or(0, |json| json.len() as u64),
+        other => other.to_json().len() as u64,
     };
     tokens(bytes)
 }
@@ -216,40 +190,38 @@ fn cut_output(
     policy: TruncationPolicy,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Entry {
-    let before = entry.item.text_bytes();
-    let (call_id, changed) = match &mut entry.item {
-        ResponseItem::FunctionCallOutput(it) => {
-            let cut = match &it.output {
-                FunctionOutput::Text(text) => {
-                    truncate_middle(text, policy).map(FunctionOutput::Text)
-                }
-                FunctionOutput::Parts(parts) => {
-                    truncate_parts(parts, policy).map(FunctionOutput::Parts)
-                }
-            };
-            let changed = cut.is_some();
-            it.output = cut.unwrap_or_else(|| std::mem::replace(&mut it.output, EMPTY));
-            (&it.call_id, changed)
-        }
+    let (call_id, cut) = match &entry.item {
+        ResponseItem::FunctionCallOutput(it) => match &it.output {
+            FunctionOutput::Text(text) => {
+                let cut = truncate_middle(text, policy);
+                (&it.call_id, cut.map(|cut| (FunctionOutput::Text(cut.text), cut.pieces)))
+            }
+            FunctionOutput::Parts(parts) => {
+                let cut = truncate_parts(parts, policy);
+                (&it.call_id, cut.map(|(parts, pieces)| (FunctionOutput::Parts(parts), pieces)))
+            }
+        },
         ResponseItem::CustomToolCallOutput(it) => {
             let cut = truncate_middle(&it.output, policy);
-            let changed = cut.is_some();
-            it.output = cut.unwrap_or_else(|| std::mem::take(&mut it.output));
-            (&it.call_id, changed)
+            (&it.call_id, cut.map(|cut| (FunctionOutput::Text(cut.text), cut.pieces)))
         }
         _ => return entry,
     };
-    if changed {
-        let message = format!("the output of {call_id} had {before} bytes and its middle was cut");
-        let truncated = Diagnostic::new(diagnostics::OUTPUT_TRUNCATED, message);
-        let lost = before.saturating_sub(entry.item.text_bytes());
-        diagnostics.push(truncated.with_bytes(lost));
-        entry.cut += lost;
+    let Some((output, pieces)) = cut else { return entry };
+    let before = entry.item.text_bytes();
+    let message = format!("the output of {call_id} had {before} bytes and its middle was cut");
+    let truncated = Diagnostic::new(diagnostics::OUTPUT_TRUNCATED, message);
+    let kept: u64 = pieces.iter().map(Piece::text_bytes).sum();
+    diagnostics.push(truncated.with_bytes(before - kept));
+    let rule = Rule::MiddleCut { needed: before, available: policy.max_bytes() };
+    entry.origin = entry.origin.cut(&entry.item, &pieces, &rule);
+    match (&mut entry.item, output) {
+        (ResponseItem::FunctionCallOutput(it), output) => it.output = output,
+        (ResponseItem::CustomToolCallOutput(it), FunctionOutput::Text(text)) => it.output = text,
+        _ => {}
     }
     entry
 }
-
-const EMPTY: FunctionOutput = FunctionOutput::Text(String::new());
 
 #[cfg(test)]
 mod tests;

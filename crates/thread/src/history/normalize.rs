@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use convoke_core::diagnostic::Diagnostic;
+use convoke_core::ledger;
 
-use super::{Entry, Origin};
+use super::{Entry, Origin, Section};
 use crate::diagnostics;
 use crate::item::{CustomToolCallOutput, ResponseItem};
 
@@ -17,9 +18,16 @@ pub struct Sent<'a> {
     /// The item.
     pub item: Cow<'a, ResponseItem>,
     /// Where it came from.
-    pub origin: &'a Origin,
-    /// The bytes that were cut from it.
-    pub cut: u64,
+    pub origin: Cow<'a, Origin>,
+    /// Whether it stands in the thread since an earlier turn.
+    pub is_restored: bool,
+}
+
+impl Sent<'_> {
+    /// Returns the entries that cover the texts of the item.
+    pub(crate) fn entries(&self) -> Vec<ledger::Entry<'static>> {
+        self.origin.entries(&self.item)
+    }
 }
 
 /// What a call expects, or what an output answers.
@@ -46,7 +54,11 @@ pub fn normalize<'a>(entries: &'a [Entry], diagnostics: &mut Vec<Diagnostic>) ->
             diagnostics.push(Diagnostic::new(diagnostics::OUTPUT_ORPHANED, message));
             continue;
         }
-        sent.push(Sent { item: Cow::Borrowed(&entry.item), origin: &entry.origin, cut: entry.cut });
+        sent.push(Sent {
+            item: Cow::Borrowed(&entry.item),
+            origin: Cow::Borrowed(&entry.origin),
+            is_restored: entry.is_restored,
+        });
         if let Some(pairing) = expects(&entry.item)
             && !outputs.contains(&pairing)
         {
@@ -55,8 +67,8 @@ pub fn normalize<'a>(entries: &'a [Entry], diagnostics: &mut Vec<Diagnostic>) ->
             diagnostics.push(Diagnostic::new(diagnostics::OUTPUT_MISSING, message));
             sent.push(Sent {
                 item: Cow::Owned(aborted(pairing)),
-                origin: &Origin::Missing,
-                cut: 0,
+                origin: Cow::Owned(Origin::Section(Section::MissingOutput)),
+                is_restored: false,
             });
         }
     }

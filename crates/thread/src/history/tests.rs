@@ -1,4 +1,8 @@
-use super::{Entry, History, Origin, is_turn_start, normalize, section_of, user_text};
+use std::borrow::Cow;
+
+use convoke_core::ledger::{Rule, Source};
+
+use super::{Entry, History, Origin, Sent, Sources, is_turn_start, normalize, user_text};
 use crate::item::{ContentItem, ResponseItem};
 use crate::model::TruncationPolicy;
 
@@ -8,7 +12,7 @@ fn history(items: &[serde_json::Value]) -> History {
     let mut history = History::default();
     for item in items {
         let item = ResponseItem::try_from(item.clone()).unwrap();
-        history.record(Entry::new(item, Origin::Restored("user")), POLICY, &mut Vec::new());
+        history.record(Entry::from(item), POLICY, &mut Vec::new());
     }
     history
 }
@@ -113,7 +117,7 @@ fn injected_messages_are_told_from_what_the_user_wrote() {
 }
 
 #[test]
-fn items_of_an_earlier_run_are_told_apart() {
+fn items_of_a_codex_session_are_recognised_and_the_ledger_says_so() {
     let user = |text: &str| ResponseItem::user(text);
     let developer = |text: &str| ResponseItem::developer(text.to_owned());
     let said = ResponseItem::message("assistant", vec![ContentItem::OutputText("Hi".to_owned())]);
@@ -134,6 +138,12 @@ fn items_of_an_earlier_run_are_told_apart() {
         (ResponseItem::function_output("c".to_owned(), "x".to_owned()), "tool"),
     ];
     for (item, section) in cases {
-        assert_eq!(section_of(&item, "PREFIX"), section, "{item:?}");
+        let origin = Cow::Owned(Origin::Codex);
+        let sent = Sent { item: Cow::Borrowed(&item), origin, is_restored: true };
+        let (_, entry) = Sources::of(&sent, 3, "PREFIX").next(1).unwrap();
+        assert_eq!(entry.section, section, "{item:?}");
+        let recognised = Source::History { index: Some(3) };
+        let is_recognised = entry.rule == Rule::Recognised && entry.source == recognised;
+        assert_eq!(is_recognised, !["model", "tool"].contains(&section), "{entry:?}");
     }
 }

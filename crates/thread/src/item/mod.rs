@@ -6,6 +6,7 @@
 mod read;
 mod write;
 
+pub(crate) use write::Ids;
 pub use write::WithId;
 
 /// One item of a thread.
@@ -250,31 +251,46 @@ impl ResponseItem {
         matches!(self, Self::FunctionCall(_) | Self::CustomToolCall(_) | Self::LocalShellCall(_))
     }
 
-    /// Returns the bytes of the texts and images that it carries, without names and punctuation.
-    pub fn text_bytes(&self) -> u64 {
-        fn parts(content: &[ContentItem]) -> usize {
-            content.iter().map(|part| part.text().len()).sum()
+    /// Returns the id of the call that it is, or that it answers.
+    pub fn call_id(&self) -> Option<&str> {
+        match self {
+            Self::LocalShellCall(it) => it.call_id.as_deref(),
+            Self::FunctionCall(it) => Some(&it.call_id),
+            Self::FunctionCallOutput(it) => Some(&it.call_id),
+            Self::CustomToolCall(it) => Some(&it.call_id),
+            Self::CustomToolCallOutput(it) => Some(&it.call_id),
+            _ => None,
         }
-        let bytes = match self {
-            Self::Message(it) => parts(&it.content),
+    }
+
+    /// Returns the texts and images that it carries, without names and punctuation, in the order in which
+    /// they are written.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let texts: Vec<&str> = match self {
+            Self::Message(it) => it.content.iter().map(ContentItem::text).collect(),
             Self::Reasoning(it) => {
-                let summary: usize = it.summary.iter().map(String::len).sum();
+                let summary = it.summary.iter().map(String::as_str);
                 let content = it.content.iter().filter(|_| it.shows_content()).flatten();
-                let content: usize = content.map(|part| part.text().len()).sum();
-                summary + content + it.encrypted_content.as_ref().map_or(0, String::len)
+                let content = content.map(ReasoningContent::text);
+                summary.chain(content).chain(it.encrypted_content.as_deref()).collect()
             }
-            Self::LocalShellCall(it) => it.action.command.iter().map(String::len).sum(),
-            Self::FunctionCall(it) => it.arguments.len(),
+            Self::LocalShellCall(it) => it.action.command.iter().map(String::as_str).collect(),
+            Self::FunctionCall(it) => vec![&it.arguments],
             Self::FunctionCallOutput(it) => match &it.output {
-                FunctionOutput::Text(text) => text.len(),
-                FunctionOutput::Parts(content) => parts(content),
+                FunctionOutput::Text(text) => vec![text],
+                FunctionOutput::Parts(content) => content.iter().map(ContentItem::text).collect(),
             },
-            Self::CustomToolCall(it) => it.input.len(),
-            Self::CustomToolCallOutput(it) => it.output.len(),
-            Self::Compaction(it) => it.encrypted_content.len(),
-            Self::WebSearchCall(_) | Self::GhostSnapshot(_) | Self::Other(_) => 0,
+            Self::CustomToolCall(it) => vec![&it.input],
+            Self::CustomToolCallOutput(it) => vec![&it.output],
+            Self::Compaction(it) => vec![&it.encrypted_content],
+            Self::WebSearchCall(_) | Self::GhostSnapshot(_) | Self::Other(_) => Vec::new(),
         };
-        bytes as u64
+        texts.into_iter()
+    }
+
+    /// Returns the bytes of its texts.
+    pub fn text_bytes(&self) -> u64 {
+        self.texts().map(|text| text.len() as u64).sum()
     }
 }
 
@@ -298,6 +314,13 @@ impl ContentItem {
 }
 
 impl ReasoningContent {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::ReasoningText(_) => "reasoning_text",
+            Self::Text(_) => "text",
+        }
+    }
+
     /// Returns the text.
     pub fn text(&self) -> &str {
         match self {

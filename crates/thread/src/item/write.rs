@@ -1,172 +1,212 @@
 //! Items as JSON, every key in its place.
 
-use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
-use super::{
-    ContentItem, FunctionOutput, LocalShellAction, Reasoning, ReasoningContent, ResponseItem,
-};
+use super::{ContentItem, FunctionOutput, LocalShellAction, Reasoning, ResponseItem};
+use crate::history::Sources;
+use crate::json::JsonWriter;
 
 /// An item that is written with its `id` as the last key.
 #[derive(Debug, Clone, Copy)]
 pub struct WithId<'a>(pub &'a ResponseItem);
 
+impl ResponseItem {
+    /// Returns the item as JSON, as a request carries it.
+    pub fn to_json(&self) -> String {
+        let mut out = JsonWriter::default();
+        self.write(&mut out, &mut Sources::untold(), Ids::Omitted);
+        out.into_text()
+    }
+
+    /// Writes the item, and with each of its texts where it came from.
+    pub(crate) fn write(&self, out: &mut JsonWriter, sources: &mut Sources<'_>, ids: Ids) {
+        out.object();
+        self.write_fields(out, sources);
+        if ids == Ids::Written
+            && let Some(id) = self.id()
+        {
+            out.field("id", id);
+        }
+        out.end_object();
+    }
+
+    fn write_fields(&self, out: &mut JsonWriter, sources: &mut Sources<'_>) {
+        match self {
+            Self::Message(it) => {
+                out.field("type", "message");
+                out.field("role", &it.role);
+                out.key("content");
+                write_parts(&it.content, out, sources);
+                if let Some(end_turn) = it.end_turn {
+                    out.key("end_turn");
+                    out.bool(end_turn);
+                }
+                write_some(out, "phase", it.phase.as_deref());
+            }
+            Self::Reasoning(it) => write_reasoning(it, out, sources),
+            Self::LocalShellCall(it) => {
+                out.field("type", "local_shell_call");
+                out.key("call_id");
+                out.optional(it.call_id.as_deref());
+                out.field("status", &it.status);
+                out.key("action");
+                it.action.write(out, sources);
+            }
+            Self::FunctionCall(it) => {
+                out.field("type", "function_call");
+                out.field("name", &it.name);
+                out.key("arguments");
+                out.text(&it.arguments, sources);
+                out.field("call_id", &it.call_id);
+            }
+            Self::FunctionCallOutput(it) => {
+                out.field("type", "function_call_output");
+                out.field("call_id", &it.call_id);
+                out.key("output");
+                match &it.output {
+                    FunctionOutput::Text(text) => out.text(text, sources),
+                    FunctionOutput::Parts(parts) => write_parts(parts, out, sources),
+                }
+            }
+            Self::CustomToolCall(it) => {
+                out.field("type", "custom_tool_call");
+                write_some(out, "status", it.status.as_deref());
+                out.field("call_id", &it.call_id);
+                out.field("name", &it.name);
+                out.key("input");
+                out.text(&it.input, sources);
+            }
+            Self::CustomToolCallOutput(it) => {
+                out.field("type", "custom_tool_call_output");
+                out.field("call_id", &it.call_id);
+                out.key("output");
+                out.text(&it.output, sources);
+            }
+            Self::WebSearchCall(it) => {
+                out.field("type", "web_search_call");
+                write_some(out, "status", it.status.as_deref());
+                if let Some(action) = &it.action {
+                    out.key("action");
+                    out.value(action);
+                }
+            }
+            Self::GhostSnapshot(commit) => {
+                out.field("type", "ghost_snapshot");
+                out.key("ghost_commit");
+                out.value(commit);
+            }
+            Self::Compaction(it) => {
+                out.field("type", "compaction");
+                out.key("encrypted_content");
+                out.text(&it.encrypted_content, sources);
+            }
+            Self::Other(kind) => out.field("type", kind),
+        }
+    }
+}
+
+/// Whether the ids of a server are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ids {
+    Omitted,
+    Written,
+}
+
+fn write_reasoning(it: &Reasoning, out: &mut JsonWriter, sources: &mut Sources<'_>) {
+    out.field("type", "reasoning");
+    out.key("summary");
+    out.list();
+    for text in &it.summary {
+        write_part("summary_text", "text", text, out, sources);
+    }
+    out.end_list();
+    if it.shows_content() {
+        out.key("content");
+        match &it.content {
+            None => out.null(),
+            Some(parts) => {
+                out.list();
+                for part in parts {
+                    write_part(part.kind(), "text", part.text(), out, sources);
+                }
+                out.end_list();
+            }
+        }
+    }
+    out.key("encrypted_content");
+    match &it.encrypted_content {
+        Some(text) => out.text(text, sources),
+        None => out.null(),
+    }
+}
+
+fn write_parts(parts: &[ContentItem], out: &mut JsonWriter, sources: &mut Sources<'_>) {
+    out.list();
+    for part in parts {
+        let (kind, key) = match part {
+            ContentItem::InputText(_) => ("input_text", "text"),
+            ContentItem::InputImage(_) => ("input_image", "image_url"),
+            ContentItem::OutputText(_) => ("output_text", "text"),
+        };
+        write_part(kind, key, part.text(), out, sources);
+    }
+    out.end_list();
+}
+
+/// Writes a part: its type, and one text under a key.
+fn write_part(kind: &str, key: &str, text: &str, out: &mut JsonWriter, sources: &mut Sources<'_>) {
+    out.object();
+    out.field("type", kind);
+    out.key(key);
+    out.text(text, sources);
+    out.end_object();
+}
+
+fn write_some(out: &mut JsonWriter, key: &str, text: Option<&str>) {
+    if let Some(text) = text {
+        out.field(key, text);
+    }
+}
+
+impl LocalShellAction {
+    pub(crate) fn write(&self, out: &mut JsonWriter, sources: &mut Sources<'_>) {
+        out.object();
+        out.field("type", "exec");
+        out.key("command");
+        out.list();
+        for word in &self.command {
+            out.text(word, sources);
+        }
+        out.end_list();
+        out.key("timeout_ms");
+        out.value(&self.timeout_ms.map_or(Value::Null, Value::from));
+        out.key("working_directory");
+        out.optional(self.working_directory.as_deref());
+        out.key("env");
+        out.value(&self.env.clone().map_or(Value::Null, Value::Object));
+        out.key("user");
+        out.optional(self.user.as_deref());
+        out.end_object();
+    }
+}
+
 impl Serialize for ResponseItem {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        write_fields(self, &mut map)?;
-        map.end()
+        serialize(self, Ids::Omitted, serializer)
     }
 }
 
 impl Serialize for WithId<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        write_fields(self.0, &mut map)?;
-        if let Some(id) = self.0.id() {
-            map.serialize_entry("id", id)?;
-        }
-        map.end()
+        serialize(self.0, Ids::Written, serializer)
     }
 }
 
-fn write_fields<M: SerializeMap>(item: &ResponseItem, map: &mut M) -> Result<(), M::Error> {
-    match item {
-        ResponseItem::Message(it) => {
-            map.serialize_entry("type", "message")?;
-            map.serialize_entry("role", &it.role)?;
-            map.serialize_entry("content", &it.content)?;
-            write_some(map, "end_turn", it.end_turn.as_ref())?;
-            write_some(map, "phase", it.phase.as_ref())
-        }
-        ResponseItem::Reasoning(it) => write_reasoning(it, map),
-        ResponseItem::LocalShellCall(it) => {
-            map.serialize_entry("type", "local_shell_call")?;
-            map.serialize_entry("call_id", &it.call_id)?;
-            map.serialize_entry("status", &it.status)?;
-            map.serialize_entry("action", &it.action)
-        }
-        ResponseItem::FunctionCall(it) => {
-            map.serialize_entry("type", "function_call")?;
-            map.serialize_entry("name", &it.name)?;
-            map.serialize_entry("arguments", &it.arguments)?;
-            map.serialize_entry("call_id", &it.call_id)
-        }
-        ResponseItem::FunctionCallOutput(it) => {
-            map.serialize_entry("type", "function_call_output")?;
-            map.serialize_entry("call_id", &it.call_id)?;
-            map.serialize_entry("output", &it.output)
-        }
-        ResponseItem::CustomToolCall(it) => {
-            map.serialize_entry("type", "custom_tool_call")?;
-            write_some(map, "status", it.status.as_ref())?;
-            map.serialize_entry("call_id", &it.call_id)?;
-            map.serialize_entry("name", &it.name)?;
-            map.serialize_entry("input", &it.input)
-        }
-        ResponseItem::CustomToolCallOutput(it) => {
-            map.serialize_entry("type", "custom_tool_call_output")?;
-            map.serialize_entry("call_id", &it.call_id)?;
-            map.serialize_entry("output", &it.output)
-        }
-        ResponseItem::WebSearchCall(it) => {
-            map.serialize_entry("type", "web_search_call")?;
-            write_some(map, "status", it.status.as_ref())?;
-            write_some(map, "action", it.action.as_ref())
-        }
-        ResponseItem::GhostSnapshot(commit) => {
-            map.serialize_entry("type", "ghost_snapshot")?;
-            map.serialize_entry("ghost_commit", commit)
-        }
-        ResponseItem::Compaction(it) => {
-            map.serialize_entry("type", "compaction")?;
-            map.serialize_entry("encrypted_content", &it.encrypted_content)
-        }
-        ResponseItem::Other(kind) => map.serialize_entry("type", kind),
-    }
-}
-
-fn write_reasoning<M: SerializeMap>(it: &Reasoning, map: &mut M) -> Result<(), M::Error> {
-    map.serialize_entry("type", "reasoning")?;
-    map.serialize_entry("summary", &Tagged("summary_text", &it.summary))?;
-    if it.shows_content() {
-        map.serialize_entry("content", &it.content)?;
-    }
-    map.serialize_entry("encrypted_content", &it.encrypted_content)
-}
-
-fn write_some<M: SerializeMap, T: Serialize>(
-    map: &mut M,
-    key: &str,
-    value: Option<&T>,
-) -> Result<(), M::Error> {
-    value.map_or(Ok(()), |value| map.serialize_entry(key, value))
-}
-
-/// Texts that are written as parts of one type.
-struct Tagged<'a>(&'static str, &'a [String]);
-
-impl Serialize for Tagged<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut parts = serializer.serialize_seq(Some(self.1.len()))?;
-        for text in self.1 {
-            parts.serialize_element(&Part(self.0, "text", text))?;
-        }
-        parts.end()
-    }
-}
-
-/// A part: its type, and one text under a key.
-struct Part<'a>(&'static str, &'static str, &'a str);
-
-impl Serialize for Part<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(2))?;
-        map.serialize_entry("type", self.0)?;
-        map.serialize_entry(self.1, self.2)?;
-        map.end()
-    }
-}
-
-impl Serialize for ContentItem {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let part = match self {
-            Self::InputText(text) => Part("input_text", "text", text),
-            Self::InputImage(url) => Part("input_image", "image_url", url),
-            Self::OutputText(text) => Part("output_text", "text", text),
-        };
-        part.serialize(serializer)
-    }
-}
-
-impl Serialize for ReasoningContent {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let part = match self {
-            Self::ReasoningText(text) => Part("reasoning_text", "text", text),
-            Self::Text(text) => Part("text", "text", text),
-        };
-        part.serialize(serializer)
-    }
-}
-
-impl Serialize for FunctionOutput {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Text(text) => serializer.serialize_str(text),
-            Self::Parts(parts) => parts.serialize(serializer),
-        }
-    }
-}
-
-impl Serialize for LocalShellAction {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(6))?;
-        map.serialize_entry("type", "exec")?;
-        map.serialize_entry("command", &self.command)?;
-        map.serialize_entry("timeout_ms", &self.timeout_ms)?;
-        map.serialize_entry("working_directory", &self.working_directory)?;
-        map.serialize_entry("env", &self.env)?;
-        map.serialize_entry("user", &self.user)?;
-        map.end()
-    }
+fn serialize<S: Serializer>(item: &ResponseItem, ids: Ids, to: S) -> Result<S::Ok, S::Error> {
+    let mut out = JsonWriter::default();
+    item.write(&mut out, &mut Sources::untold(), ids);
+    let json = RawValue::from_string(out.into_text()).map_err(serde::ser::Error::custom)?;
+    json.serialize(to)
 }

@@ -35,7 +35,7 @@ fn render(
         cwd: Path::new("/r"),
         tmpdir: Some(Path::new("/var/tmp")),
     };
-    permissions.render(&texts(), &tree, &mut Vec::new())
+    permissions.render(&texts(), &tree, &mut Vec::new()).text().to_owned()
 }
 
 #[test]

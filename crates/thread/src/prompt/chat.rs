@@ -5,192 +5,301 @@ use std::collections::HashMap;
 use convoke_core::Diagnostic;
 use serde_json::{Map, Value, json};
 
-use super::{Mapped, Prompt, RequestError};
+use super::responses::write_tools;
+use super::{Prompt, RequestError};
 use crate::config::DeveloperRole;
 use crate::diagnostics;
-use crate::history::Sent;
-use crate::item::{ContentItem, FunctionOutput, Message, ReasoningContent, ResponseItem};
+use crate::history::{Sent, Sources};
+use crate::item::{
+    ContentItem, FunctionOutput, Message, Reasoning, ReasoningContent, ResponseItem,
+};
+use crate::json::JsonWriter;
 
-pub(super) fn map(
+/// The rule by which a text goes that this wire has no place for.
+const NOT_CARRIED: &str = "the Chat wire does not carry it";
+
+pub(super) fn write(
     prompt: &Prompt<'_>,
     developer_role: DeveloperRole,
-) -> Result<Mapped, RequestError> {
+    out: &mut JsonWriter,
+) -> Result<(), RequestError> {
     if prompt.output_schema.is_some() {
         return Err(RequestError::SchemaOnChat);
     }
-    let mut messages = Messages::new(&prompt.instructions.text, developer_role);
-    let mut thoughts = Thoughts::attach(&prompt.input);
-    let mut items = thoughts.told.clone();
-    for (index, sent) in prompt.input.iter().enumerate() {
-        if messages.push(&sent.item, thoughts.by_anchor.remove(&index)) {
-            items[index] = sent.item.text_bytes();
-        }
-    }
-    let tools = tools(prompt.tools);
-    let tool_bytes = match &tools[..] {
-        [] => 0,
-        tools => serde_json::to_vec(tools)?.len() as u64,
-    };
-    let body = json!({
-        "model": prompt.model.slug,
-        "messages": messages.list,
-        "stream": true,
-        "tools": tools,
-    });
-    Ok(Mapped { body: serde_json::to_string(&body)?, items, tools: tool_bytes, schema: 0 })
+    out.object();
+    out.field("model", &prompt.model.slug);
+    out.key("messages");
+    out.list();
+    begin_message("system", out);
+    out.text(&prompt.instructions.text, &mut prompt.instructions.sources());
+    out.end_object();
+    let messages = Messages { prompt, thoughts: attach_thoughts(&prompt.input), developer_role };
+    messages.write(out);
+    out.end_list();
+    out.key("stream");
+    out.bool(true);
+    write_tools(&tools(prompt.tools), out);
+    out.end_object();
+    Ok(())
 }
 
-/// The messages so far.
-struct Messages {
-    list: Vec<Value>,
-    last_said: Option<String>,
+/// Begins a message, up to its content.
+fn begin_message(role: &str, out: &mut JsonWriter) {
+    out.object();
+    out.field("role", role);
+    out.key("content");
+}
+
+/// The items of a prompt on their way into messages.
+struct Messages<'p> {
+    prompt: &'p Prompt<'p>,
+    /// The thoughts that are told with an item, by their places.
+    thoughts: HashMap<usize, Vec<usize>>,
     developer_role: DeveloperRole,
 }
 
-impl Messages {
-    fn new(instructions: &str, developer_role: DeveloperRole) -> Self {
-        let list = vec![json!({"role": "system", "content": instructions})];
-        Self { list, last_said: None, developer_role }
+impl Messages<'_> {
+    fn write(&self, out: &mut JsonWriter) {
+        let mut last_said: Option<String> = None;
+        let mut index = 0;
+        while let Some(sent) = self.prompt.input.get(index) {
+            match sent.item.as_ref() {
+                ResponseItem::Message(message) => {
+                    if is_repeated(message, last_said.as_deref()) {
+                        self.not_carried(index, out);
+                    } else {
+                        self.message(index, message, out);
+                        if message.role == "assistant" {
+                            last_said = Some(said(message));
+                        }
+                    }
+                }
+                ResponseItem::FunctionCallOutput(it) => {
+                    let sources = &mut self.prompt.sources(index);
+                    begin_output(&it.call_id, out);
+                    match &it.output {
+                        FunctionOutput::Text(text) => out.text(text, sources),
+                        FunctionOutput::Parts(parts) => write_parts(parts, out, sources),
+                    }
+                    out.end_object();
+                }
+                ResponseItem::CustomToolCallOutput(it) => {
+                    begin_output(&it.call_id, out);
+                    out.text(&it.output, &mut self.prompt.sources(index));
+                    out.end_object();
+                }
+                item if item.is_tool_call() => {
+                    index = self.calls(index, last_said.as_deref(), out);
+                    continue;
+                }
+                _ => self.not_carried(index, out),
+            }
+            index += 1;
+        }
     }
 
-    /// Adds what an item becomes; returns whether it becomes anything.
-    fn push(&mut self, item: &ResponseItem, thoughts: Option<String>) -> bool {
-        match item {
-            ResponseItem::Message(message) => return self.message(message, thoughts),
-            ResponseItem::FunctionCall(it) => {
-                let function = json!({"name": it.name, "arguments": it.arguments});
-                let call = json!({"id": it.call_id, "type": "function", "function": function});
-                self.call(call, thoughts);
-            }
-            ResponseItem::LocalShellCall(it) => {
-                let call = json!({
-                    "id": it.id.as_deref().unwrap_or(""),
-                    "type": "local_shell_call",
-                    "status": it.status,
-                    "action": it.action,
-                });
-                self.call(call, thoughts);
-            }
-            ResponseItem::CustomToolCall(it) => {
-                let custom = json!({"name": it.name, "input": it.input});
-                self.call(json!({"id": it.id, "type": "custom", "custom": custom}), None);
-            }
-            ResponseItem::FunctionCallOutput(it) => {
-                let content = match &it.output {
-                    FunctionOutput::Text(text) => json!(text),
-                    FunctionOutput::Parts(parts) => parts.iter().map(part).collect(),
-                };
-                self.output(&it.call_id, &content);
-            }
-            ResponseItem::CustomToolCallOutput(it) => self.output(&it.call_id, &json!(it.output)),
-            ResponseItem::Reasoning(_)
-            | ResponseItem::WebSearchCall(_)
-            | ResponseItem::Compaction(_)
-            | ResponseItem::GhostSnapshot(_)
-            | ResponseItem::Other(_) => return false,
-        }
-        true
-    }
-
-    fn message(&mut self, message: &Message, thoughts: Option<String>) -> bool {
-        let has_image = |part: &ContentItem| matches!(part, ContentItem::InputImage(_));
-        let texts = message.content.iter().filter(|part| !has_image(part));
-        let text: String = texts.map(ContentItem::text).collect();
-        let assistant = message.role == "assistant";
-        // A server that repeats itself is quoted once, whatever stands between.
-        if assistant && self.last_said.as_ref() == Some(&text) {
-            return false;
-        }
-        let content = if !assistant && message.content.iter().any(has_image) {
-            message.content.iter().map(part).collect()
-        } else {
-            json!(text)
-        };
+    fn message(&self, index: usize, message: &Message, out: &mut JsonWriter) {
         let role = match (&*message.role, self.developer_role) {
             ("developer", DeveloperRole::System) => "system",
             (role, _) => role,
         };
-        let mut value = json!({"role": role, "content": content});
-        if assistant {
-            self.last_said = Some(text);
-            if let Some(thoughts) = thoughts {
-                value["reasoning"] = json!(thoughts);
+        let sources = &mut self.prompt.sources(index);
+        begin_message(role, out);
+        if role != "assistant" && message.content.iter().any(is_image) {
+            write_parts(&message.content, out, sources);
+        } else {
+            out.begin_text();
+            for part in &message.content {
+                if is_image(part) {
+                    out.drop_bytes(part.text().len(), sources, NOT_CARRIED);
+                } else {
+                    out.piece(part.text(), sources);
+                }
             }
+            out.end_text();
         }
-        self.list.push(value);
-        true
+        if role == "assistant" {
+            self.reasoning([index], out);
+        }
+        out.end_object();
     }
 
-    /// Adds a call to the message of calls before it, or begins one.
-    fn call(&mut self, call: Value, thoughts: Option<String>) {
-        let last = self.list.last_mut().and_then(Value::as_object_mut);
-        let calls = last.filter(|it| it.get("content").is_some_and(Value::is_null));
-        if let Some(message) = calls {
-            if let Some(calls) = message.get_mut("tool_calls").and_then(Value::as_array_mut) {
-                calls.push(call);
+    /// Writes the calls that follow one another as one message. Returns the place after them.
+    fn calls(&self, first: usize, last_said: Option<&str>, out: &mut JsonWriter) -> usize {
+        begin_message("assistant", out);
+        out.null();
+        out.key("tool_calls");
+        out.list();
+        let mut told = Vec::new();
+        let mut index = first;
+        while let Some(sent) = self.prompt.input.get(index) {
+            match sent.item.as_ref() {
+                item if item.is_tool_call() => {
+                    write_call(item, out, &mut self.prompt.sources(index));
+                    told.push(index);
+                }
+                // Items that become nothing do not part the calls around them.
+                ResponseItem::Reasoning(_)
+                | ResponseItem::WebSearchCall(_)
+                | ResponseItem::Compaction(_)
+                | ResponseItem::GhostSnapshot(_)
+                | ResponseItem::Other(_) => self.not_carried(index, out),
+                ResponseItem::Message(message) if is_repeated(message, last_said) => {
+                    self.not_carried(index, out);
+                }
+                _ => break,
             }
-            if let Some(thoughts) = thoughts {
-                let joined = match message.get("reasoning").and_then(Value::as_str) {
-                    Some(before) if !before.is_empty() => format!("{before}\n{thoughts}"),
-                    _ => thoughts,
-                };
-                message.insert("reasoning".to_owned(), json!(joined));
-            }
+            index += 1;
+        }
+        out.end_list();
+        self.reasoning(told, out);
+        out.end_object();
+        index
+    }
+
+    /// Writes the thoughts that are told with some items.
+    fn reasoning(&self, items: impl IntoIterator<Item = usize>, out: &mut JsonWriter) {
+        let groups: Vec<_> = items.into_iter().filter_map(|it| self.thoughts.get(&it)).collect();
+        if groups.is_empty() {
             return;
         }
-        let mut message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
-        if let Some(thoughts) = thoughts {
-            message["reasoning"] = json!(thoughts);
-        }
-        self.list.push(message);
-    }
-
-    fn output(&mut self, call_id: &str, content: &Value) {
-        let message = json!({"role": "tool", "tool_call_id": call_id, "content": content});
-        self.list.push(message);
-    }
-}
-
-fn part(part: &ContentItem) -> Value {
-    match part {
-        ContentItem::InputText(text) | ContentItem::OutputText(text) => {
-            json!({"type": "text", "text": text})
-        }
-        ContentItem::InputImage(url) => json!({"type": "image_url", "image_url": {"url": url}}),
-    }
-}
-
-/// Which thoughts are told, and with which item.
-struct Thoughts {
-    by_anchor: HashMap<usize, String>,
-    /// For each item, the bytes of its thoughts that are told.
-    told: Vec<u64>,
-}
-
-impl Thoughts {
-    /// Finds the item that each thought is told with: the answer before it, or the answer or call
-    /// after it. Only thoughts since the last user message are told, and none while that message
-    /// waits for an answer.
-    fn attach(input: &[Sent<'_>]) -> Self {
-        let mut thoughts = Self { by_anchor: HashMap::new(), told: vec![0; input.len()] };
-        let is_user = |sent: &Sent<'_>| sent.item.role() == Some("user");
-        if input.iter().rev().find(|sent| speaks(sent)).is_some_and(is_user) {
-            return thoughts;
-        }
-        let first = input.iter().rposition(is_user).map_or(0, |index| index + 1);
-        for index in first..input.len() {
-            let ResponseItem::Reasoning(reasoning) = input[index].item.as_ref() else {
-                continue;
-            };
-            let parts = reasoning.content.iter().flatten();
-            let text: String = parts.map(ReasoningContent::text).collect();
-            if let Some(anchor) = anchor(input, index).filter(|_| !text.trim().is_empty()) {
-                thoughts.told[index] = text.len() as u64;
-                thoughts.by_anchor.entry(anchor).or_default().push_str(&text);
+        out.key("reasoning");
+        out.begin_text();
+        for (index, group) in groups.into_iter().enumerate() {
+            if index > 0 {
+                out.frame("model", "separator", "\n");
+            }
+            for &place in group {
+                if let ResponseItem::Reasoning(thought) = self.prompt.input[place].item.as_ref() {
+                    let sources = &mut self.prompt.sources(place);
+                    for part in thought.content.iter().flatten() {
+                        out.piece(part.text(), sources);
+                    }
+                    out.drop_bytes(hidden_bytes(thought), sources, NOT_CARRIED);
+                }
             }
         }
-        thoughts
+        out.end_text();
     }
+
+    /// Records an item that becomes nothing, unless it is a thought that is told with another item.
+    fn not_carried(&self, index: usize, out: &mut JsonWriter) {
+        let is_told = self.thoughts.values().any(|group| group.contains(&index));
+        let with_it = self.thoughts.get(&index).into_iter().flatten();
+        for place in with_it.chain((!is_told).then_some(&index)) {
+            let bytes = self.prompt.input[*place].item.texts().map(str::len).sum();
+            out.drop_bytes(bytes, &mut self.prompt.sources(*place), NOT_CARRIED);
+        }
+    }
+}
+
+fn is_image(part: &ContentItem) -> bool {
+    matches!(part, ContentItem::InputImage(_))
+}
+
+/// Returns whether a server repeats itself: it is quoted once, whatever stands between.
+fn is_repeated(message: &Message, last_said: Option<&str>) -> bool {
+    message.role == "assistant" && last_said.is_some_and(|last| last == said(message))
+}
+
+fn said(message: &Message) -> String {
+    let texts = message.content.iter().filter(|part| !is_image(part));
+    texts.map(ContentItem::text).collect()
+}
+
+/// Returns the bytes of a thought that only the Responses wire carries.
+fn hidden_bytes(thought: &Reasoning) -> usize {
+    let summary: usize = thought.summary.iter().map(String::len).sum();
+    summary + thought.encrypted_content.as_ref().map_or(0, String::len)
+}
+
+fn begin_output(call_id: &str, out: &mut JsonWriter) {
+    out.object();
+    out.field("role", "tool");
+    out.field("tool_call_id", call_id);
+    out.key("content");
+}
+
+fn write_call(item: &ResponseItem, out: &mut JsonWriter, sources: &mut Sources<'_>) {
+    out.object();
+    match item {
+        ResponseItem::FunctionCall(it) => {
+            out.field("id", &it.call_id);
+            out.field("type", "function");
+            out.key("function");
+            write_named(&it.name, "arguments", &it.arguments, out, sources);
+        }
+        ResponseItem::LocalShellCall(it) => {
+            out.field("id", it.id.as_deref().unwrap_or(""));
+            out.field("type", "local_shell_call");
+            out.field("status", &it.status);
+            out.key("action");
+            it.action.write(out, sources);
+        }
+        ResponseItem::CustomToolCall(it) => {
+            out.key("id");
+            out.optional(it.id.as_deref());
+            out.field("type", "custom");
+            out.key("custom");
+            write_named(&it.name, "input", &it.input, out, sources);
+        }
+        _ => {}
+    }
+    out.end_object();
+}
+
+fn write_named(name: &str, key: &str, text: &str, out: &mut JsonWriter, sources: &mut Sources<'_>) {
+    out.object();
+    out.field("name", name);
+    out.key(key);
+    out.text(text, sources);
+    out.end_object();
+}
+
+fn write_parts(parts: &[ContentItem], out: &mut JsonWriter, sources: &mut Sources<'_>) {
+    out.list();
+    for part in parts {
+        out.object();
+        match part {
+            ContentItem::InputText(text) | ContentItem::OutputText(text) => {
+                out.field("type", "text");
+                out.key("text");
+                out.text(text, sources);
+            }
+            ContentItem::InputImage(url) => {
+                out.field("type", "image_url");
+                out.key("image_url");
+                out.object();
+                out.key("url");
+                out.text(url, sources);
+                out.end_object();
+            }
+        }
+        out.end_object();
+    }
+    out.end_list();
+}
+
+/// Finds the item that each thought is told with: the answer before it, or the answer or call after it.
+/// Only thoughts since the last user message are told, and none while that message waits for an answer.
+fn attach_thoughts(input: &[Sent<'_>]) -> HashMap<usize, Vec<usize>> {
+    let mut by_anchor: HashMap<usize, Vec<usize>> = HashMap::new();
+    let is_user = |sent: &Sent<'_>| sent.item.role() == Some("user");
+    if input.iter().rev().find(|sent| speaks(sent)).is_some_and(is_user) {
+        return by_anchor;
+    }
+    let first = input.iter().rposition(is_user).map_or(0, |index| index + 1);
+    for index in first..input.len() {
+        let ResponseItem::Reasoning(reasoning) = input[index].item.as_ref() else {
+            continue;
+        };
+        let mut parts = reasoning.content.iter().flatten().map(ReasoningContent::text);
+        let says = parts.any(|text| !text.trim().is_empty());
+        if let Some(anchor) = anchor(input, index).filter(|_| says) {
+            by_anchor.entry(anchor).or_default().push(index);
+        }
+    }
+    by_anchor
 }
 
 fn speaks(sent: &Sent<'_>) -> bool {

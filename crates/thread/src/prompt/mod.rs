@@ -1,7 +1,6 @@
 //! A prompt, and the requests that it becomes on either wire.
 
 mod chat;
-mod ledger;
 mod reserialize;
 mod responses;
 
@@ -10,8 +9,9 @@ use convoke_core::ledger::Ledger;
 use serde_json::Value;
 
 use crate::config::{Provider, Wire};
-use crate::history::Sent;
+use crate::history::{Sent, Sources};
 use crate::instructions::BaseInstructions;
+use crate::json::JsonWriter;
 use crate::model::ModelInfo;
 
 /// What one request says, whatever the wire.
@@ -37,6 +37,15 @@ pub struct Prompt<'a> {
     pub cache_key: &'a str,
     /// What the request is for.
     pub purpose: Purpose,
+    /// How summaries begin, by which one is recognised in a session file of Codex.
+    pub summary_prefix: &'a str,
+}
+
+impl Prompt<'_> {
+    /// Returns the sources of the texts of an item.
+    fn sources(&self, index: usize) -> Sources<'_> {
+        Sources::of(&self.input[index], index, self.summary_prefix)
+    }
 }
 
 /// What a request is for.
@@ -71,9 +80,6 @@ pub enum RequestError {
         "output_schema is not supported for Chat Completions: use a provider that speaks responses"
     )]
     SchemaOnChat,
-    /// The body could not be written.
-    #[error("cannot write the request")]
-    Json(#[from] serde_json::Error),
 }
 
 /// Maps a prompt to the request of a provider.
@@ -90,44 +96,28 @@ pub fn build_api_prompt(
     if freeform {
         reserialize::reserialize(&mut prompt.input);
     }
-    let (path, mapped) = match provider.wire {
-        Wire::Responses => ("/responses", responses::map(&prompt, provider)?),
+    let mut out = JsonWriter::default();
+    let path = match provider.wire {
+        Wire::Responses => {
+            responses::write(&prompt, provider, &mut out);
+            "/responses"
+        }
         Wire::Chat => {
             diagnostics.extend(chat::unmapped_tools(prompt.tools));
-            ("/chat/completions", chat::map(&prompt, provider.developer_role)?)
+            chat::write(&prompt, provider.developer_role, &mut out)?;
+            "/chat/completions"
         }
     };
-    Ok(Request {
-        path,
-        purpose: prompt.purpose,
-        ledger: ledger::of(&prompt, &mapped),
-        body: mapped.body,
-        diagnostics,
-    })
+    let (body, ledger) = out.finish();
+    Ok(Request { path, purpose: prompt.purpose, ledger, body, diagnostics })
 }
 
 /// Maps a prompt to the request by which a server compacts a thread itself.
-pub fn build_remote_compaction(
-    prompt: &Prompt<'_>,
-    diagnostics: Vec<Diagnostic>,
-) -> Result<Request, RequestError> {
-    let mapped = responses::map_compaction(prompt)?;
-    Ok(Request {
-        path: "/responses/compact",
-        purpose: prompt.purpose,
-        ledger: ledger::of(prompt, &mapped),
-        body: mapped.body,
-        diagnostics,
-    })
-}
-
-/// A prompt on a wire: the body, and how many bytes of each part are in it.
-struct Mapped {
-    body: String,
-    /// The decoded text bytes of each item.
-    items: Vec<u64>,
-    tools: u64,
-    schema: u64,
+pub fn build_remote_compaction(prompt: &Prompt<'_>, diagnostics: Vec<Diagnostic>) -> Request {
+    let mut out = JsonWriter::default();
+    responses::write_compaction(prompt, &mut out);
+    let (body, ledger) = out.finish();
+    Request { path: "/responses/compact", purpose: prompt.purpose, ledger, body, diagnostics }
 }
 
 fn is_freeform_patch(tool: &Value) -> bool {

@@ -3,10 +3,14 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Write;
+use std::ops::Range;
 
+use convoke_core::ledger::Entry;
+use convoke_core::{Fragment, SourcedText, TextWriter};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use crate::history::Sent;
+use crate::history::{Origin, Section, Sent};
 use crate::item::{FunctionOutput, ResponseItem};
 
 const TOTAL_LINES: &str = "Total output lines: ";
@@ -34,18 +38,19 @@ pub(super) fn reserialize(input: &mut [Sent<'_>]) {
             }
             ResponseItem::FunctionCallOutput(it) if awaited.remove(&it.call_id) => {
                 match &it.output {
-                    FunctionOutput::Text(text) => as_text(text),
+                    FunctionOutput::Text(text) => as_text(text, &sent.entries()),
                     FunctionOutput::Parts(_) => None,
                 }
             }
             ResponseItem::CustomToolCallOutput(it) if awaited.remove(&it.call_id) => {
-                as_text(&it.output)
+                as_text(&it.output, &sent.entries())
             }
             _ => None,
         };
-        let Some(text) = rewritten else { continue };
-        let item: &mut Cow<'_, ResponseItem> = &mut sent.item;
-        match item.to_mut() {
+        let Some(rewritten) = rewritten else { continue };
+        let (text, entries) = rewritten.into_parts();
+        sent.origin = Cow::Owned(Origin::Fragments(Section::Tool, entries.into()));
+        match sent.item.to_mut() {
             ResponseItem::FunctionCallOutput(it) => it.output = FunctionOutput::Text(text),
             ResponseItem::CustomToolCallOutput(it) => it.output = text,
             _ => {}
@@ -54,8 +59,9 @@ pub(super) fn reserialize(input: &mut [Sent<'_>]) {
 }
 
 #[derive(Deserialize)]
-struct ExecOutput {
-    output: String,
+struct ExecOutput<'a> {
+    #[serde(borrow)]
+    output: &'a RawValue,
     metadata: Metadata,
 }
 
@@ -65,21 +71,50 @@ struct Metadata {
     duration_seconds: f32,
 }
 
-/// Returns the text form of an output, unless it is not the JSON that shells return.
-fn as_text(json: &str) -> Option<String> {
-    let parsed: ExecOutput = serde_json::from_str(json).ok()?;
+/// Returns the text form of an output with its sources, unless it is not the JSON that shells return.
+/// `entries` are those of the JSON.
+fn as_text(json: &str, entries: &[Entry<'static>]) -> Option<SourcedText<'static>> {
+    let parsed: ExecOutput<'_> = serde_json::from_str(json).ok()?;
+    let whole: String = serde_json::from_str(parsed.output.get()).ok()?;
     let Metadata { exit_code, duration_seconds } = parsed.metadata;
-    let mut text = format!("Exit code: {exit_code}\nWall time: {duration_seconds} seconds\n");
-    let output = match total_lines(&parsed.output) {
+    let mut header = format!("Exit code: {exit_code}\nWall time: {duration_seconds} seconds\n");
+    let output = match total_lines(&whole) {
         Some((total, rest)) => {
-            let _ = writeln!(text, "{TOTAL_LINES}{total}");
+            let _ = writeln!(header, "{TOTAL_LINES}{total}");
             rest
         }
-        None => &parsed.output,
+        None => &whole,
     };
-    text.push_str("Output:\n");
-    text.push_str(output);
-    Some(text)
+    header.push_str("Output:\n");
+    let mut text = TextWriter::new(Section::Tool.name());
+    text.frame("output header", &header);
+    let start = parsed.output.get().as_ptr() as usize - json.as_ptr() as usize;
+    let mut left_out = whole.len() - output.len();
+    for (decoded, entry) in decoded(json, start..start + parsed.output.get().len(), entries)? {
+        let skipped = left_out.min(decoded.len());
+        left_out -= skipped;
+        let decoded = decoded.get(skipped..)?.to_owned();
+        let fragment = Fragment::new(decoded, entry.source.clone());
+        text.cut_fragment(fragment, entry.cut_bytes, entry.rule.clone());
+    }
+    Some(text.finish())
+}
+
+/// Decodes the JSON string at a place of a text, each entry's part of it apart.
+fn decoded<'e>(
+    json: &str,
+    string: Range<usize>,
+    entries: &'e [Entry<'static>],
+) -> Option<Vec<(String, &'e Entry<'static>)>> {
+    let content = string.start + 1..string.end - 1;
+    let parts = entries.iter().map(|entry| {
+        let place =
+            |at: u64| usize::try_from(at).ok().map(|at| at.clamp(content.start, content.end));
+        let raw = json.get(place(entry.range.start)?..place(entry.range.end)?)?;
+        Some((serde_json::from_str(&format!("\"{raw}\"")).ok()?, entry))
+    });
+    let parts: Option<Vec<(String, _)>> = parts.collect();
+    Some(parts?.into_iter().filter(|(text, _)| !text.is_empty()).collect())
 }
 
 /// Splits off the line that says how long an output was before it was cut.

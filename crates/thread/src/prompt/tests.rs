@@ -1,15 +1,19 @@
+use convoke_core::ledger::{ENVELOPE, Entry, Rule, Source, Target};
 use serde_json::{Value, json};
 
+use super::Request;
 use crate::config::Wire;
 use crate::fixture::{World, body, say, say_with};
+use crate::history::Origin;
 use crate::item::ResponseItem;
-use crate::record::{Event, Record};
-use crate::thread::{Outcome, Step, Thread, TurnOverrides};
+use crate::record::{self, Event, Record};
+use crate::thread::{LastSituation, Outcome, Step, Thread, TurnOverrides};
 
 /// Returns the request of a turn after a history.
 fn request(world: &World, wire: Wire, tools: Vec<Value>, history: &[Value]) -> Value {
     let items = history.iter().map(|it| ResponseItem::try_from(it.clone()).unwrap());
-    let record = Record { events: items.map(Event::Item).collect(), ..Record::default() };
+    let record =
+        Record { events: items.map(|it| Event::Item(it.into())).collect(), ..Record::default() };
     let mut config = world.config();
     config.provider.wire = wire;
     let mut thread = Thread::fork(world.setup(), config, &record, "f").unwrap();
@@ -181,20 +185,165 @@ fn a_ledger_names_the_file_of_every_byte() {
     let ledger = serde_json::to_value(&request.ledger).unwrap();
     let entries = ledger["entries"].as_array().unwrap();
     let file = entries.iter().find(|it| it["source"]["kind"] == "file").unwrap();
+    let range = &file["range"];
     assert_eq!(
         file.to_string(),
-        r#"{"target":"prompt","section":"user-instructions","source":{"kind":"file","path":"/r/AGENTS.md"},"state":"cut","keptBytes":4,"cutBytes":2,"tokensEstimate":1,"rule":"end cut: 6 bytes needed, 4 available"}"#
+        format!(
+            r#"{{"target":"prompt","section":"user-instructions","source":{{"kind":"file","path":"/r/AGENTS.md"}},"state":"cut","range":{range},"keptBytes":4,"cutBytes":2,"tokensEstimate":1,"rule":"end cut: 6 bytes needed, 4 available"}}"#
+        )
     );
-    let sections: Vec<_> = entries.iter().map(|it| it["section"].as_str().unwrap()).collect();
-    let expected = [
-        "instructions",
-        "permissions",
-        "user-instructions",
-        "user-instructions",
-        "user-instructions",
-        "environment",
-        "user",
-        "envelope",
-    ];
+    let place = |index: usize| usize::try_from(range[index].as_u64().unwrap()).unwrap();
+    assert_eq!(&request.body[place(0)..place(1)], "abcd");
+    let mut sections: Vec<_> = entries.iter().map(|it| it["section"].as_str().unwrap()).collect();
+    sections.retain(|section| *section != "envelope");
+    sections.dedup();
+    let expected = ["instructions", "permissions", "user-instructions", "environment", "user"];
     assert_eq!(sections, expected);
 }
+
+/// Returns the entries of a request without the envelope, each with its decoded text.
+fn decoded(request: &Request) -> Vec<(Entry<'static>, String)> {
+    assert!(request.ledger.covers(Target::Prompt, request.body.len() as u64));
+    let shown = request.ledger.entries().filter(|entry| entry.section != ENVELOPE);
+    let texts = shown.map(|entry| {
+        let place = |at: u64| usize::try_from(at).unwrap();
+        let raw = &request.body[place(entry.range.start)..place(entry.range.end)];
+        let text = serde_json::from_str(&format!("\"{raw}\"")).unwrap_or_else(|_| raw.to_owned());
+        (entry, text)
+    });
+    texts.collect()
+}
+
+fn sent(step: &Step) -> &Request {
+    match step {
+        Step::Send(request) => request,
+        other => panic!("no request: {other:?}"),
+    }
+}
+
+/// Takes a first turn with two documents, a skill and a long output; returns its record as lines.
+fn first_turn(world: &mut World) -> String {
+    world.tree.write("/r/AGENTS.md", "Use \"tabs\".\n");
+    world.tree.write("/r/sub/AGENTS.md", "Test\twell.\n");
+    world.tree.write("/home/.codex/skills/s/SKILL.md", "---\nname: s\ndescription: d\n---\nbody");
+    world.machine.cwd = "/r/sub".into();
+    let mut thread = world.start();
+    let mut lines = record::write_start(&thread.record_start()) + "\n";
+    say(&mut thread, "go with $s");
+    let [call, _] = shell("c", "");
+    crate::fixture::answer(&mut thread, &[call], 1);
+    let output = ResponseItem::function_output("c", "line of output\n".repeat(200));
+    thread.tool_results(vec![output]).unwrap();
+    crate::fixture::reply(&mut thread, "Done.", 1);
+    for event in thread.take_events() {
+        lines += &(record::write_event(&event) + "\n");
+    }
+    lines
+}
+
+#[test]
+fn a_thread_keeps_the_source_of_every_byte_from_turn_to_turn() {
+    let mut world = World::new("");
+    let lines = first_turn(&mut world);
+    let record = record::read(&lines, &mut Vec::new()).unwrap();
+    let situation = LastSituation::default();
+    let mut thread = Thread::continued(world.setup(), world.config(), &record, &situation).unwrap();
+    let step = say(&mut thread, "and now?");
+    let entries = decoded(sent(&step));
+    let of_thread = entries.iter().filter(|(entry, _)| entry.rule == Rule::FromThread);
+    let of_thread: Vec<_> =
+        of_thread.map(|(entry, text)| (&*entry.section, kind(&entry.source), &**text)).collect();
+    let skill = "---\nname: s\ndescription: d\n---\nbody";
+    for expected in [
+        ("user-instructions", "/r/AGENTS.md".to_owned(), "Use \"tabs\".\n"),
+        ("user-instructions", "/r/sub/AGENTS.md".to_owned(), "Test\twell.\n"),
+        ("environment", "cwd".to_owned(), "/r/sub"),
+        ("user", "message".to_owned(), "go with $s"),
+        ("skill", "/home/.codex/skills/s/SKILL.md".to_owned(), skill),
+        ("model", "model".to_owned(), "{}"),
+        ("model", "model".to_owned(), "Done."),
+    ] {
+        assert!(of_thread.contains(&expected), "{expected:?} is not in {of_thread:#?}");
+    }
+    // What was cut when it was recorded is cut again, and its two ends are the tool's.
+    let output: Vec<_> = entries.iter().filter(|(entry, _)| entry.section == "tool").collect();
+    let [(head, start), (mark, _), (tail, end)] = &output[..] else { panic!("{output:?}") };
+    let whole = "line of output\n".repeat(200);
+    assert!(whole.starts_with(start) && whole.ends_with(end));
+    assert_eq!((kind(&head.source), kind(&tail.source)), ("c".to_owned(), "c".to_owned()));
+    assert_eq!(mark.source, Source::convoke("mark"));
+    assert_eq!(head.cut_bytes, (whole.len() - start.len() - end.len()) as u64);
+    assert!(!entries.iter().any(|(entry, _)| matches!(entry.source, Source::History { .. })));
+    // On the Chat wire too.
+    let mut config = world.config();
+    config.provider.wire = Wire::Chat;
+    let mut thread = Thread::continued(world.setup(), config, &record, &situation).unwrap();
+    let chat = decoded(sent(&say(&mut thread, "and now?"))).len();
+    assert_eq!(chat, entries.len());
+}
+
+#[test]
+fn a_record_that_says_nothing_of_origins_is_history() {
+    let mut world = World::new("");
+    let lines = first_turn(&mut world);
+    let without_origins = lines.lines().map(|line| {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        line.as_object_mut().unwrap().shift_remove("origin");
+        if line.get("thread").is_some() {
+            line["thread"]["version"] = 1.into();
+        }
+        line.to_string() + "\n"
+    });
+    let record = record::read(&without_origins.collect::<String>(), &mut Vec::new()).unwrap();
+    let mut thread = Thread::resume(world.setup(), world.config(), &record).unwrap();
+    let step = say(&mut thread, "and now?");
+    let entries = decoded(sent(&step));
+    let of_thread = entries.iter().filter(|(entry, _)| entry.rule == Rule::FromThread);
+    let mut sections: Vec<_> = of_thread.map(|(entry, _)| &*entry.section).collect();
+    sections.dedup();
+    assert_eq!(sections, ["instructions", "history", "model"]);
+}
+
+#[test]
+fn an_origin_that_does_not_cover_its_item_is_unknown() {
+    let mut world = World::new("");
+    let lines = first_turn(&mut world);
+    let broken = lines.replace("\"range\":[0,", "\"range\":[1,");
+    assert_ne!(broken, lines);
+    let record = record::read(&broken, &mut Vec::new()).unwrap();
+    let fragments = record.events.iter().filter(|event| {
+        matches!(event, Event::Item(entry) if matches!(entry.origin, Origin::Fragments(..)))
+    });
+    assert_eq!(fragments.count(), 0);
+}
+
+#[test]
+fn the_ledger_of_a_request_is_as_its_schema_says() {
+    let mut world = World::new("");
+    let lines = first_turn(&mut world);
+    let record = record::read(&lines, &mut Vec::new()).unwrap();
+    for wire in [Wire::Responses, Wire::Chat] {
+        let mut config = world.config();
+        config.provider.wire = wire;
+        let mut thread = Thread::resume(world.setup(), config, &record).unwrap();
+        thread.set_tools(vec![json!({"type": "function", "name": "f"})]);
+        let step = say(&mut thread, "and now?");
+        let mut ledger = sent(&step).ledger.clone();
+        ledger.unchanged_bytes = Some(7);
+        assert_eq!(schema::check_ledger(&json!(ledger)), Ok(()));
+    }
+}
+
+fn kind(source: &Source<'_>) -> String {
+    match source {
+        Source::File { path, .. } => path.to_string(),
+        Source::Setting { name } => name.to_string(),
+        Source::Tool { call, .. } => call.as_deref().unwrap_or("tool").to_owned(),
+        Source::Message { .. } => "message".to_owned(),
+        Source::Model { .. } => "model".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+#[path = "../../../core/tests/schema/mod.rs"]
+mod schema;

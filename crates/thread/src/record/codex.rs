@@ -4,6 +4,8 @@ use convoke_core::diagnostic::Diagnostic;
 use serde_json::Value;
 
 use super::{Event, NotARecord, Record, Usage, add, invalid, json_lines};
+use crate::history::{Entry, Origin};
+use crate::instructions::BaseSource;
 use crate::item::ResponseItem;
 
 /// Reads a session file of Codex.
@@ -34,16 +36,14 @@ fn started(meta: &Value) -> Record {
         id: text(&meta["id"]).unwrap_or_default(),
         cwd: meta["cwd"].as_str().map(Into::into),
         base_instructions: text(&meta["base_instructions"]["text"]),
+        base_source: BaseSource::History,
         events: Vec::new(),
     }
 }
 
 fn event(kind: &str, payload: Value) -> Result<Option<Event>, String> {
     Ok(match kind {
-        "response_item" => {
-            let item = ResponseItem::try_from(payload).map_err(|wrong| wrong.to_string())?;
-            Some(Event::Item(item))
-        }
+        "response_item" => Some(Event::Item(entry(payload)?)),
         "turn_context" => {
             let model = payload["model"].as_str().ok_or("it names no model")?;
             let model = model.to_owned();
@@ -70,11 +70,16 @@ fn event(kind: &str, payload: Value) -> Result<Option<Event>, String> {
     })
 }
 
-fn history(value: &Value) -> Result<Option<Vec<ResponseItem>>, String> {
+fn history(value: &Value) -> Result<Option<Vec<Entry>>, String> {
     let Some(items) = value.as_array() else {
         return Ok(None);
     };
-    let items = items.iter().map(|item| ResponseItem::try_from(item.clone()));
-    let items: Result<Vec<_>, _> = items.collect();
-    items.map(Some).map_err(|wrong| wrong.to_string())
+    let entries: Result<Vec<_>, _> = items.iter().map(|item| entry(item.clone())).collect();
+    entries.map(Some)
+}
+
+/// Reads an item. The file does not say where it came from.
+fn entry(value: Value) -> Result<Entry, String> {
+    let item = ResponseItem::try_from(value).map_err(|wrong| wrong.to_string())?;
+    Ok(Entry::new(item, Origin::Codex))
 }

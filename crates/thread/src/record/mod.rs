@@ -12,8 +12,8 @@ use convoke_core::diagnostic::Diagnostic;
 use serde_json::Value;
 
 use crate::diagnostics;
-use crate::history::never_kept;
-use crate::item::ResponseItem;
+use crate::history::{Entry, never_kept};
+use crate::instructions::BaseSource;
 
 pub use codex::read_rollout;
 pub use own::{read_event, write_event, write_start};
@@ -27,15 +27,18 @@ pub struct Record {
     pub cwd: Option<PathBuf>,
     /// The instructions that it was started with.
     pub base_instructions: Option<String>,
+    /// Who decided over those instructions.
+    pub base_source: BaseSource,
     /// What happened, in order.
     pub events: Vec<Event>,
 }
 
 /// Something that happened in a thread.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "nearly every event is an item")]
 pub enum Event {
     /// An item was recorded, before anything was cut from it.
-    Item(ResponseItem),
+    Item(Entry),
     /// A request was made with this model.
     Turn {
         /// The model's name.
@@ -48,7 +51,7 @@ pub enum Event {
         /// The summary message.
         message: String,
         /// The new history, when the server made it.
-        history: Option<Vec<ResponseItem>>,
+        history: Option<Vec<Entry>>,
     },
     /// The last turns were taken back.
     RolledBack {
@@ -85,6 +88,11 @@ impl NotARecord {
 }
 
 impl Record {
+    /// Returns the instructions that it was started with, and who decided over them.
+    pub fn base(&self) -> Option<(&str, BaseSource)> {
+        self.base_instructions.as_deref().map(|text| (text, self.base_source))
+    }
+
     /// Returns the model of the last request.
     pub fn last_model(&self) -> Option<&str> {
         self.events.iter().rev().find_map(|event| match event {
@@ -136,7 +144,7 @@ fn json_lines(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Vec<(usize, Valu
 /// Adds an event to a record, unless it is an item that no history keeps: then its line is named.
 fn add(record: &mut Record, event: Event, index: usize, diagnostics: &mut Vec<Diagnostic>) {
     let dropped = match &event {
-        Event::Item(item) => never_kept(item),
+        Event::Item(entry) => never_kept(&entry.item),
         _ => None,
     };
     match dropped {

@@ -1,12 +1,18 @@
 //! Our own record: a first line about the thread, then one line for each event.
 
 use convoke_core::diagnostic::Diagnostic;
+use convoke_core::ledger;
 use serde_json::{Value, json};
 
 use super::{Event, NotARecord, Record, Usage, add, invalid, json_lines};
-use crate::item::{ResponseItem, WithId};
+use crate::history::{Entry, Origin, Section, Sources};
+use crate::instructions::BaseSource;
+use crate::item::{Ids, ResponseItem};
+use crate::json::JsonWriter;
 
-const VERSION: u64 = 1;
+/// The version that is written. Version 1 did not say where items came from; its lines are read too.
+const VERSION: u64 = 2;
+const VERSION_WITHOUT_ORIGINS: u64 = 1;
 
 /// Writes the first line of a record, without its newline.
 pub fn write_start(record: &Record) -> String {
@@ -15,24 +21,49 @@ pub fn write_start(record: &Record) -> String {
         "id": record.id,
         "cwd": record.cwd,
         "baseInstructions": record.base_instructions,
+        "baseSource": record.base_source.name(),
     });
     json!({"thread": start}).to_string()
 }
 
 /// Writes the line of an event, without its newline.
 pub fn write_event(event: &Event) -> String {
-    let items = |items: &[ResponseItem]| items.iter().map(|item| json!(WithId(item))).collect();
     let value = match event {
-        Event::Item(item) => json!({"item": WithId(item)}),
+        Event::Item(entry) => return write_entry(entry),
         Event::Turn { model } => json!({"turn": {"model": model}}),
         Event::Usage(usage) => json!({"usage": {"last": usage.last, "total": usage.total}}),
         Event::Compacted { message, history } => {
-            let history: Option<Value> = history.as_deref().map(items);
-            json!({"compacted": {"message": message, "history": history}})
+            let lines = history.iter().map(|it| it.iter().map(write_entry).collect::<Vec<_>>());
+            let history: Option<String> = lines.map(|it| format!("[{}]", it.join(","))).next();
+            let (message, history) = (json!(message), history.as_deref().unwrap_or("null"));
+            return format!("{{\"compacted\":{{\"message\":{message},\"history\":{history}}}}}");
         }
         Event::RolledBack { turns } => json!({"rolledBack": {"turns": turns}}),
     };
     value.to_string()
+}
+
+/// Writes an item and its origin: the section that it belongs to, and the entries of its text where that
+/// was written fragment by fragment.
+fn write_entry(entry: &Entry) -> String {
+    let mut out = JsonWriter::default();
+    out.object();
+    out.key("item");
+    entry.item.write(&mut out, &mut Sources::untold(), Ids::Written);
+    let origin = match &entry.origin {
+        Origin::Unknown => None,
+        Origin::Codex => Some(json!({"program": "codex"})),
+        Origin::Section(section) => Some(json!({"section": section.name()})),
+        Origin::Fragments(section, entries) => {
+            Some(json!({"section": section.name(), "entries": **entries}))
+        }
+    };
+    if let Some(origin) = origin {
+        out.key("origin");
+        out.value(&origin);
+    }
+    out.end_object();
+    out.into_text()
 }
 
 /// Reads a record that [`write_start`] and [`write_event`] wrote.
@@ -53,7 +84,7 @@ pub(super) fn read(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Result<Reco
 
 fn started(start: &Value) -> Result<Record, NotARecord> {
     match start["version"].as_u64() {
-        Some(VERSION) => {}
+        Some(VERSION | VERSION_WITHOUT_ORIGINS) => {}
         Some(other) => return Err(NotARecord(format!("version {other} is not known"))),
         None => return Err(NotARecord("its first line is about no thread".to_owned())),
     }
@@ -62,6 +93,7 @@ fn started(start: &Value) -> Result<Record, NotARecord> {
         id: text("id").unwrap_or_default(),
         cwd: text("cwd").map(Into::into),
         base_instructions: text("baseInstructions"),
+        base_source: start["baseSource"].as_str().and_then(BaseSource::parse).unwrap_or_default(),
         events: Vec::new(),
     })
 }
@@ -75,10 +107,12 @@ fn event(line: Value) -> Result<Event, String> {
     let Value::Object(fields) = line else {
         return Err("it is no object".to_owned());
     };
+    if fields.contains_key("item") {
+        return Ok(Event::Item(entry(Value::Object(fields))?));
+    }
     let (kind, mut value) = fields.into_iter().next().ok_or("it is empty")?;
     let number = |value: &Value| value.as_u64().ok_or("a number is missing");
     Ok(match &*kind {
-        "item" => Event::Item(item(value)?),
         "turn" => {
             Event::Turn { model: value["model"].as_str().ok_or("it names no model")?.to_owned() }
         }
@@ -88,7 +122,7 @@ fn event(line: Value) -> Result<Event, String> {
         "compacted" => {
             let history = match value.get_mut("history").map(Value::take) {
                 Some(Value::Array(items)) => {
-                    Some(items.into_iter().map(item).collect::<Result<_, _>>()?)
+                    Some(items.into_iter().map(entry).collect::<Result<_, _>>()?)
                 }
                 _ => None,
             };
@@ -102,6 +136,26 @@ fn event(line: Value) -> Result<Event, String> {
     })
 }
 
-fn item(value: Value) -> Result<ResponseItem, String> {
-    ResponseItem::try_from(value).map_err(|wrong| wrong.to_string())
+/// Reads an item with its origin, or an item alone.
+fn entry(mut value: Value) -> Result<Entry, String> {
+    let origin = value.get_mut("origin").map(Value::take);
+    let item = value.get_mut("item").map(Value::take).unwrap_or(value);
+    let item = ResponseItem::try_from(item).map_err(|wrong| wrong.to_string())?;
+    let origin = origin.and_then(origin_of).filter(|origin| origin.fits(&item));
+    Ok(Entry::new(item, origin.unwrap_or_default()))
+}
+
+/// Reads an origin; one that a later version has written in another form is unknown.
+fn origin_of(mut value: Value) -> Option<Origin> {
+    if value["program"] == "codex" {
+        return Some(Origin::Codex);
+    }
+    let section = Section::parse(value["section"].as_str()?)?;
+    Some(match value.get_mut("entries").map(Value::take) {
+        Some(entries) => {
+            let entries: Vec<ledger::Entry<'static>> = serde_json::from_value(entries).ok()?;
+            Origin::Fragments(section, entries.into())
+        }
+        None => Origin::Section(section),
+    })
 }

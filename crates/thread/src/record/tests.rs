@@ -1,6 +1,8 @@
 use serde_json::json;
 
 use super::{Event, Record, Usage, read, read_rollout, write_event, write_start};
+use crate::history::{Entry, Origin};
+use crate::instructions::BaseSource;
 use crate::item::ResponseItem;
 
 fn item(value: serde_json::Value) -> ResponseItem {
@@ -16,14 +18,15 @@ fn record() -> Record {
         id: "t".to_owned(),
         cwd: Some("/r".into()),
         base_instructions: Some("base".to_owned()),
+        base_source: BaseSource::Given,
         events: vec![
-            Event::Item(ResponseItem::user("a\nb")),
+            Event::Item(ResponseItem::user("a\nb").into()),
             Event::Turn { model: "m".to_owned() },
-            Event::Item(item(call)),
+            Event::Item(item(call).into()),
             Event::Usage(usage),
             Event::Compacted {
                 message: "s".to_owned(),
-                history: Some(vec![ResponseItem::user("kept")]),
+                history: Some(vec![ResponseItem::user("kept").into()]),
             },
             Event::RolledBack { turns: 2 },
         ],
@@ -75,6 +78,8 @@ fn a_session_of_codex_is_read_like_our_own() {
     let found = read_rollout(&text, &mut diagnostics).unwrap();
     assert_eq!(read(&text, &mut Vec::new()).as_ref(), Ok(&found));
     let mut expected = record();
+    expected.events[0] = Event::Item(Entry::new(ResponseItem::user("a\nb"), Origin::Codex));
+    expected.base_source = BaseSource::History;
     expected.events.remove(2);
     expected.events[3] = Event::Compacted { message: "s".to_owned(), history: None };
     assert_eq!(found, expected);
@@ -126,7 +131,7 @@ fn an_item_that_no_history_keeps_is_named_with_its_line() {
     let start = write_start(&record());
     let own = format!(
         "{start}\n{{\"item\":{{\"type\":\"new_thing\"}}}}\n{}\n",
-        write_event(&Event::Item(ResponseItem::user("kept")))
+        write_event(&Event::Item(ResponseItem::user("kept").into()))
     );
     let codex = concat!(
         r#"{"type":"session_meta","payload":{"id":"t"}}"#,
@@ -141,10 +146,15 @@ fn an_item_that_no_history_keeps_is_named_with_its_line() {
     let unknown =
         "line 2 was left out: an item of the unknown kind `new_thing` is not kept in the history";
     let system = "line 4 was left out: a message of the system is not kept in the history";
-    for (text, expected) in [(own.as_str(), &[unknown][..]), (codex, &[unknown, system])] {
+    let cases = [
+        (own.as_str(), &[unknown][..], Origin::Unknown),
+        (codex, &[unknown, system], Origin::Codex),
+    ];
+    for (text, expected, origin) in cases {
         let mut diagnostics = Vec::new();
         let found = read(text, &mut diagnostics).unwrap();
-        assert_eq!(found.events, [Event::Item(ResponseItem::user("kept"))]);
+        let kept = Entry::new(ResponseItem::user("kept"), origin);
+        assert_eq!(found.events, [Event::Item(kept)]);
         let messages: Vec<_> = diagnostics.iter().map(|it| &*it.message).collect();
         assert_eq!(messages, expected);
         assert!(diagnostics.iter().all(|it| it.code.name() == "item.dropped"));

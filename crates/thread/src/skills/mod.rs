@@ -11,7 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use convoke_core::diagnostic::Diagnostic;
+use convoke_core::ledger::Source;
+use convoke_core::{Fragment, SourcedText, TextWriter};
 
+use crate::history::Section;
 use crate::pack::SkillTexts;
 use convoke_core::diagnostics;
 use convoke_files::{FileKind, Files};
@@ -59,10 +62,15 @@ pub struct SkillInstructions {
 }
 
 impl SkillInstructions {
-    /// Writes what the model reads.
-    pub fn render(&self) -> String {
-        let (name, path, contents) = (&self.name, shown(&self.path), &self.contents);
-        format!("<skill>\n<name>{name}</name>\n<path>{path}</path>\n{contents}\n</skill>")
+    /// Writes the message to the model.
+    pub fn render(&self) -> SourcedText<'static> {
+        let (name, path) = (&self.name, shown(&self.path));
+        let mut out = TextWriter::new(Section::Skill.name());
+        out.frame("wrapper", &format!("<skill>\n<name>{name}</name>\n<path>{path}</path>\n"));
+        let source = Source::file(self.path.display().to_string());
+        out.fragment(Fragment::new(self.contents.clone(), source));
+        out.frame("wrapper", "\n</skill>");
+        out.finish()
     }
 }
 

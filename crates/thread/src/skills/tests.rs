@@ -77,7 +77,8 @@ fn a_skill_that_cannot_be_read_is_a_warning_and_no_failure() {
     let mut tree = MemoryTree::default();
     tree.write("/s/a", "Do it.\n");
     let mut diagnostics = Vec::new();
-    let text = inject(&tree, &skill("a", "/s/a"), &mut diagnostics).map(|it| it.render());
+    let text = inject(&tree, &skill("a", "/s/a"), &mut diagnostics)
+        .map(|it| it.render().text().to_owned());
     assert_eq!(
         text.as_deref(),
         Some("<skill>\n<name>a</name>\n<path>/s/a</path>\nDo it.\n\n</skill>")

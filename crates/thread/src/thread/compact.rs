@@ -6,7 +6,7 @@ use super::settings::TurnContext;
 use super::turn::{Answer, Effort, Failure, Outcome, State, Step, Tries};
 use super::{Thread, ThreadError};
 use crate::compaction;
-use crate::history::{Entry, History, Origin};
+use crate::history::{Entry, History, Section};
 use crate::item::ResponseItem;
 use crate::prompt::{Purpose, Request};
 use crate::record::Event;
@@ -87,9 +87,9 @@ impl Thread<'_> {
         if place == Place::Local {
             let prompt = self.config.compact_prompt.as_ref();
             let prompt = prompt.unwrap_or(&self.setup.pack.compaction.prompt);
-            let item = ResponseItem::user(prompt.as_str());
             let policy = context.model.settings.truncation_policy;
-            let entry = Entry::new(item, Origin::CompactionPrompt);
+            let item = ResponseItem::user(prompt.as_str());
+            let entry = Entry::of(Section::CompactionPrompt, item);
             history.record(entry, policy, &mut self.diagnostics);
         }
         self.send_compaction(context, history, place, then)
@@ -124,7 +124,7 @@ impl Thread<'_> {
         self.reasoning_is_counted |= answer.reasoning_is_counted;
         if compacting.place == Place::Local {
             for item in &answer.items {
-                self.remember(Entry::new(item.clone(), Origin::Model));
+                self.remember(Entry::of(Section::Model, item.clone()));
             }
         }
         let Some(failure) = answer.failure else {
@@ -162,13 +162,15 @@ impl Thread<'_> {
             Place::Local => {
                 let prefix = &self.setup.pack.compaction.summary_prefix;
                 let summary = compaction::summary(&self.history, prefix);
-                self.rebuild(&compacting.context, summary.clone());
-                (summary, None)
+                let message = summary.item.texts().collect();
+                self.rebuild(&compacting.context, summary);
+                (message, None)
             }
             Place::Remote => {
-                let entry = |item: &ResponseItem| Entry::new(item.clone(), Origin::Summary);
-                self.history.replace(items.iter().map(entry).collect());
-                (String::new(), Some(items))
+                let entry = |item: ResponseItem| Entry::of(Section::Summary, item);
+                let entries: Vec<_> = items.into_iter().map(entry).collect();
+                self.history.replace(entries.clone());
+                (String::new(), Some(entries))
             }
         };
         let mut entries = std::mem::take(&mut self.history).into_entries();

@@ -8,9 +8,8 @@ use convoke_core::diagnostic::Diagnostic;
 use super::Thread;
 use super::settings::TurnContext;
 use crate::environment::EnvironmentContext;
-use crate::history::{Entry, Origin};
+use crate::history::{Entry, Section};
 use crate::instructions::DeveloperInstructions;
-use crate::item::ResponseItem;
 use crate::permissions::Permissions;
 use crate::personality;
 use convoke_core::diagnostics;
@@ -25,8 +24,7 @@ impl Thread<'_> {
         let settings = &context.settings;
         let mut entries = vec![self.permissions(context, diagnostics)];
         if let Some(text) = &self.config.developer_instructions {
-            let item = DeveloperInstructions::new(text).into();
-            entries.push(Entry::new(item, Origin::DeveloperInstructions));
+            entries.push(DeveloperInstructions::new(text.clone()).into());
         }
         if let Some(text) = settings.collaboration.text() {
             entries.push(collaboration(text, diagnostics));
@@ -36,9 +34,8 @@ impl Thread<'_> {
             entries.push(self.personality(text));
         }
         if let Some(instructions) = &self.user_instructions {
-            let (text, pieces) = instructions.render(&settings.cwd);
-            let origin = Origin::UserInstructions(pieces.into());
-            entries.push(Entry::new(ResponseItem::user(text), origin));
+            let text = instructions.render(&settings.cwd);
+            entries.push(Entry::message("user", Section::UserInstructions, text));
         }
         entries.push(self.environment(context, diagnostics));
         entries
@@ -72,8 +69,8 @@ impl Thread<'_> {
         if let Some(wrapper) = announced
             && !instructions.is_empty()
         {
-            let item = DeveloperInstructions::model_switch_message(wrapper, &instructions);
-            entries.push(Entry::new(item.into(), Origin::ModelSwitch));
+            let message = DeveloperInstructions::model_switch_message(wrapper, &instructions);
+            entries.push(message.into());
         }
         // The instructions of a new model, when they are sent, already carry its personality.
         let told = wrapper.is_some() && before.model.slug != now.model.slug;
@@ -95,30 +92,28 @@ impl Thread<'_> {
         };
         let texts = &self.setup.pack.permissions;
         let text = permissions.render(texts, self.setup.files, diagnostics);
-        check_closing(&text, "</permissions instructions>", diagnostics);
-        let item = DeveloperInstructions::new(text).into();
-        Entry::new(item, Origin::Permissions)
+        check_closing(text.text(), "</permissions instructions>", diagnostics);
+        DeveloperInstructions::permissions(text).into()
     }
 
     fn personality(&self, text: &str) -> Entry {
         let wrapper = &self.setup.pack.wrappers.personality;
-        let item = DeveloperInstructions::personality_spec_message(wrapper, text);
-        Entry::new(item.into(), Origin::Personality)
+        DeveloperInstructions::personality_spec_message(wrapper, text).into()
     }
 
     fn environment(&self, context: &TurnContext, diagnostics: &mut Vec<Diagnostic>) -> Entry {
         let environment =
             EnvironmentContext { cwd: &context.settings.cwd, shell: &self.setup.machine.shell };
         let text = environment.render();
-        check_closing(&text, "</environment_context>", diagnostics);
-        Entry::new(ResponseItem::user(text), Origin::Environment)
+        check_closing(text.text(), "</environment_context>", diagnostics);
+        Entry::message("user", Section::Environment, text)
     }
 }
 
 fn collaboration(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Entry {
-    let item = DeveloperInstructions::from_collaboration_mode(text);
-    check_closing(item.text(), "</collaboration_mode>", diagnostics);
-    Entry::new(item.into(), Origin::CollaborationMode)
+    let message = DeveloperInstructions::from_collaboration_mode(text);
+    check_closing(message.text(), "</collaboration_mode>", diagnostics);
+    message.into()
 }
 
 /// Reports a text that closes its wrapper before we do.

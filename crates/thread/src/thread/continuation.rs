@@ -13,8 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{Setup, Thread, ThreadError};
 use crate::config::Config;
 use crate::diagnostics;
-use crate::history::{Entry, Origin};
-use crate::item::{ContentItem, ResponseItem};
+use crate::history::{Entry, Section};
 use crate::record::Record;
 
 /// What a model was last told of its situation: one text for each place.
@@ -30,8 +29,7 @@ impl<'a> Thread<'a> {
         record: &Record,
         told: &LastSituation,
     ) -> Result<Self, ThreadError> {
-        let base = record.base_instructions.as_deref();
-        let mut thread = Self::new(setup, config, &record.id, base)?;
+        let mut thread = Self::new(setup, config, &record.id, record.base())?;
         let before = thread.diagnostics.len();
         thread.replay(record);
         // What was cut then was reported then.
@@ -70,20 +68,17 @@ impl<'a> Thread<'a> {
 }
 
 fn place(entry: &Entry) -> Option<&'static str> {
-    Some(match entry.origin {
-        Origin::Permissions => "permissions",
-        Origin::DeveloperInstructions => "developer instructions",
-        Origin::CollaborationMode => "collaboration mode",
-        Origin::Personality => "personality",
-        Origin::UserInstructions(_) => "user instructions",
-        Origin::Environment => "environment",
+    Some(match entry.origin.section()? {
+        Section::Permissions => "permissions",
+        Section::DeveloperInstructions => "developer instructions",
+        Section::CollaborationMode => "collaboration mode",
+        Section::Personality => "personality",
+        Section::UserInstructions => "user instructions",
+        Section::Environment => "environment",
         _ => return None,
     })
 }
 
 fn text(entry: &Entry) -> String {
-    match &entry.item {
-        ResponseItem::Message(message) => message.content.iter().map(ContentItem::text).collect(),
-        _ => String::new(),
-    }
+    entry.item.texts().collect()
 }

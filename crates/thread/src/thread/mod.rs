@@ -13,15 +13,17 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use convoke_core::Fragment;
 use convoke_core::diagnostic::Diagnostic;
+use convoke_core::ledger::Source;
 use convoke_core::name::nearest;
 use serde_json::Value;
 
 use crate::command_rules::{self, Prefix};
 use crate::compaction;
 use crate::config::{Config, Machine};
-use crate::history::{Entry, History, Origin, section_of};
-use crate::instructions::{BaseInstructions, DeveloperInstructions};
+use crate::history::{Entry, History, Section};
+use crate::instructions::{BaseInstructions, BaseSource};
 use crate::item::ResponseItem;
 use crate::model::{ModelFacts, ModelInfo};
 use crate::pack::Pack;
@@ -93,8 +95,8 @@ pub struct Thread<'a> {
     reasoning_is_counted: bool,
     journal: Vec<Event>,
     diagnostics: Vec<Diagnostic>,
-    /// What the user sent while a turn ran and no request has carried yet.
-    steered: Vec<ResponseItem>,
+    /// User input received during a turn and not yet sent.
+    steered: Vec<Entry>,
     state: State,
 }
 
@@ -111,8 +113,7 @@ impl<'a> Thread<'a> {
     /// The initial context of the new run follows the restored history with the first turn, because
     /// that turn may still change the settings.
     pub fn resume(setup: Setup<'a>, config: Config, record: &Record) -> Result<Self, ThreadError> {
-        let base = record.base_instructions.as_deref();
-        let mut thread = Self::new(setup, config, &record.id, base)?;
+        let mut thread = Self::new(setup, config, &record.id, record.base())?;
         thread.restore(record);
         let model = &thread.previous.model.slug;
         let last_model = record.last_model().filter(|last| last != model);
@@ -127,8 +128,7 @@ impl<'a> Thread<'a> {
         record: &Record,
         id: &str,
     ) -> Result<Self, ThreadError> {
-        let base = record.base_instructions.as_deref();
-        let mut thread = Self::new(setup, config, id, base)?;
+        let mut thread = Self::new(setup, config, id, record.base())?;
         thread.restore(record);
         thread.journal.clone_from(&record.events);
         thread.seed();
@@ -139,7 +139,7 @@ impl<'a> Thread<'a> {
         setup: Setup<'a>,
         config: Config,
         id: &str,
-        restored_base: Option<&str>,
+        restored_base: Option<(&str, BaseSource)>,
     ) -> Result<Self, ThreadError> {
         let settings = Settings::new(&config);
         let mut diagnostics = config.diagnostics.clone();
@@ -231,6 +231,7 @@ impl<'a> Thread<'a> {
             id: self.id.clone(),
             cwd: Some(self.config.cwd.clone()),
             base_instructions: Some(self.base_instructions.text.clone()),
+            base_source: self.base_instructions.source,
             events: Vec::new(),
         }
     }
@@ -258,14 +259,14 @@ impl<'a> Thread<'a> {
         let words: Vec<_> = words.collect();
         let text = format!("Approved command prefix saved:\n- [{}]", words.join(", "));
         self.prefixes.push(prefix);
-        let item = DeveloperInstructions::new(text).into();
-        self.record(Entry::new(item, Origin::Permissions));
+        let section = Section::Permissions;
+        let text = Fragment::new(text, Source::convoke("note"));
+        self.record(Entry::of_fragment("developer", section, text));
     }
 
     /// Remembers a snapshot of the working tree, which is never sent.
     pub fn record_ghost_snapshot(&mut self, commit: Value) {
-        let item = ResponseItem::GhostSnapshot(commit);
-        self.record(Entry::new(item, Origin::Tool));
+        self.record(Entry::of(Section::Tool, ResponseItem::GhostSnapshot(commit)));
     }
 
     /// Puts the initial context into the history.
@@ -286,7 +287,7 @@ impl<'a> Thread<'a> {
 
     /// Puts an item into the history and into the journal.
     fn record(&mut self, entry: Entry) {
-        self.journal.push(Event::Item(entry.item.clone()));
+        self.journal.push(Event::Item(entry.clone()));
         self.remember(entry);
     }
 
@@ -314,19 +315,19 @@ impl<'a> Thread<'a> {
 
     /// Puts what was recorded back in its place.
     fn replay(&mut self, record: &Record) {
-        let prefix = &*self.setup.pack.compaction.summary_prefix;
-        let restored = |item: &ResponseItem| {
-            Entry::new(item.clone(), Origin::Restored(section_of(item, prefix)))
-        };
+        let restored = |entry: &Entry| Entry { is_restored: true, ..entry.clone() };
         for event in &record.events {
             match event {
-                Event::Item(item) => self.remember(restored(item)),
-                Event::Compacted { history: Some(items), .. } => {
-                    self.history.replace(items.iter().map(restored).collect());
+                Event::Item(entry) => self.remember(restored(entry)),
+                Event::Compacted { history: Some(entries), .. } => {
+                    self.history.replace(entries.iter().map(restored).collect());
                 }
                 Event::Compacted { message, history: None } => {
                     let context = self.previous.clone();
-                    self.rebuild(&context, message.clone());
+                    let source = Source::History { index: None };
+                    let text = Fragment::new(message.clone(), source);
+                    let summary = Entry::of_fragment("user", Section::Summary, text);
+                    self.rebuild(&context, restored(&summary));
                 }
                 Event::RolledBack { turns } => self.history.roll_back(*turns),
                 Event::Turn { .. } | Event::Usage(_) => {}
@@ -336,7 +337,7 @@ impl<'a> Thread<'a> {
     }
 
     /// Replaces the history by what a compaction leaves of it.
-    fn rebuild(&mut self, context: &TurnContext, summary: String) {
+    fn rebuild(&mut self, context: &TurnContext, summary: Entry) {
         let mut diagnostics = Vec::new();
         let initial_context = self.build_initial_context(context, &mut diagnostics);
         let prefix = &self.setup.pack.compaction.summary_prefix;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Thread;
 use crate::fixture::{World, body, lines, say};
-use crate::history::{Entry, History, Origin, normalize};
+use crate::history::{Entry, History, Section, normalize};
 use crate::item::ResponseItem;
 use crate::model::TruncationPolicy;
 use crate::record::{Event, Record};
@@ -64,7 +64,7 @@ proptest! {
         chat in any::<bool>(),
     ) {
         let world = World::new("");
-        let items = items.into_iter().map(|it| Event::Item(ResponseItem::try_from(it).unwrap()));
+        let items = items.into_iter().map(|it| Event::Item(ResponseItem::try_from(it).unwrap().into()));
         let record = Record { events: items.collect(), ..Record::default() };
         let mut config = world.config();
         if chat {
@@ -94,12 +94,12 @@ proptest! {
     ) {
         let mut history = History::default();
         for item in items {
-            let entry = Entry::new(ResponseItem::try_from(item).unwrap(), Origin::Restored("user"));
+            let entry = Entry::from(ResponseItem::try_from(item).unwrap());
             history.record(entry, TruncationPolicy::Bytes(10), &mut Vec::new());
         }
         let sent = normalize(history.entries(), &mut Vec::new());
         let mut left = history.items();
-        for sent in sent.iter().filter(|it| *it.origin != Origin::Missing) {
+        for sent in sent.iter().filter(|it| it.origin.section() != Some(Section::MissingOutput)) {
             prop_assert!(left.any(|item| item == sent.item.as_ref()));
         }
     }
@@ -193,7 +193,7 @@ proptest! {
             matches!(entry.source, convoke_core::ledger::Source::File { .. })
         });
         // A character that was cut is sent as three bytes.
-        let kept: u64 = files.map(|entry| entry.kept_bytes).sum();
+        let kept: u64 = files.map(|entry| entry.kept_bytes()).sum();
         prop_assert!(kept <= max + 2);
         let told = request.diagnostics.iter().any(|it| it.code.name() == "agents-md.truncated");
         prop_assert_eq!(told, max > 0 && whole > max);

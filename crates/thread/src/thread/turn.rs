@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::compact::{Compacting, Place, Then};
 use super::settings::{TurnContext, TurnOverrides};
 use super::{Thread, ThreadError};
-use crate::history::{Entry, History, Origin, normalize};
+use crate::history::{Entry, History, Section, normalize};
 use crate::item::ResponseItem;
 use crate::prompt::{
     Prompt, Purpose, Request, RequestError, build_api_prompt, build_remote_compaction,
@@ -144,7 +144,7 @@ impl Thread<'_> {
         match std::mem::take(&mut self.state) {
             State::Tools { context } => {
                 for item in results {
-                    self.record(Entry::new(item, Origin::Tool));
+                    self.record(Entry::of(Section::Tool, item));
                 }
                 if self.is_full(&context) {
                     return self.compact(context, Then::Continue);
@@ -168,10 +168,10 @@ impl Thread<'_> {
         }
         self.steered.clear();
         for item in results {
-            self.record(Entry::new(item, Origin::Tool));
+            self.record(Entry::of(Section::Tool, item));
         }
         let text = self.setup.pack.wrappers.turn_aborted.as_str();
-        self.record(Entry::new(ResponseItem::user(text), Origin::TurnAborted));
+        self.record(Entry::of(Section::TurnAborted, ResponseItem::user(text)));
     }
 
     /// Adds what the user sends while a turn runs: no changes are told and no skills are sent.
@@ -189,7 +189,7 @@ impl Thread<'_> {
         }
     }
 
-    fn user_message(&mut self, inputs: &[UserInput]) -> ResponseItem {
+    fn user_message(&mut self, inputs: &[UserInput]) -> Entry {
         let base = &self.setup.machine.cwd;
         user_input::message(self.setup.files, base, inputs, &mut self.diagnostics)
     }
@@ -206,7 +206,7 @@ impl Thread<'_> {
 
     fn record_inputs(&mut self, inputs: &[UserInput]) {
         let message = self.user_message(inputs);
-        self.record(Entry::new(message, Origin::User));
+        self.record(message);
         for entry in self.mentioned_skills(inputs) {
             self.record(entry);
         }
@@ -220,8 +220,7 @@ impl Thread<'_> {
         let chosen = skills::mentioned(skills, &texts, &mut diagnostics);
         let entries = chosen.into_iter().filter_map(|skill| {
             let instructions = skills::inject(files, skill, &mut diagnostics)?;
-            let item = ResponseItem::user(instructions.render());
-            Some(Entry::new(item, Origin::Skill(instructions.path)))
+            Some(Entry::message("user", Section::Skill, instructions.render()))
         });
         let entries = entries.collect();
         self.diagnostics.append(&mut diagnostics);
@@ -230,7 +229,7 @@ impl Thread<'_> {
 
     pub(super) fn sample(&mut self, context: TurnContext) -> Result<Step, ThreadError> {
         for message in std::mem::take(&mut self.steered) {
-            self.record(Entry::new(message, Origin::User));
+            self.record(message);
         }
         let model = context.model.slug.clone();
         self.journal.push(Event::Turn { model });
@@ -256,7 +255,7 @@ impl Thread<'_> {
     ) -> Result<Step, ThreadError> {
         let calls: Vec<_> = answer.items.iter().filter(|it| it.is_tool_call()).cloned().collect();
         for item in answer.items {
-            self.record(Entry::new(item, Origin::Model));
+            self.record(Entry::of(Section::Model, item));
         }
         self.reasoning_is_counted |= answer.reasoning_is_counted;
         match answer.failure {
@@ -349,10 +348,11 @@ impl Thread<'_> {
             output_schema: context.output_schema.as_ref().filter(|_| purpose == Purpose::Answer),
             cache_key: &self.id,
             purpose,
+            summary_prefix: &self.setup.pack.compaction.summary_prefix,
         };
         match place {
             Place::Local => build_api_prompt(prompt, &self.config.provider, diagnostics),
-            Place::Remote => build_remote_compaction(&prompt, diagnostics),
+            Place::Remote => Ok(build_remote_compaction(&prompt, diagnostics)),
         }
     }
 

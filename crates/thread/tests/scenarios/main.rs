@@ -8,12 +8,14 @@
 mod argv;
 mod client;
 mod compare;
+mod exact;
 mod mutate;
 mod place;
 mod play;
 mod scenario;
 mod script;
 mod session;
+mod sources;
 mod tools;
 mod tree;
 

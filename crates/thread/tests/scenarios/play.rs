@@ -20,6 +20,7 @@ use crate::client;
 use crate::compare::difference;
 use crate::scenario::{Scenario, list, texts};
 use crate::script::Script;
+use crate::sources::Sources;
 use crate::tools::Tools;
 use crate::tree::{Tree, pack_folder};
 
@@ -35,9 +36,10 @@ pub(crate) fn play(scenario: &Scenario, packs: &Path) -> Result<Vec<Record>, Str
     let mut player = Player {
         scenario,
         tree: Tree::lay_out(scenario, packs)?,
-        pack,
         models,
         script: Script::new(script),
+        sources: Sources::new(scenario, &pack),
+        pack,
         tools: Tools::new(scenario),
         decisions: scenario.list("decisions").iter().cloned().collect(),
         records: Vec::new(),
@@ -62,6 +64,7 @@ struct Player<'s> {
     tree: Tree,
     pack: Pack,
     models: Vec<ModelFacts>,
+    sources: Sources,
     script: Script<'s>,
     tools: Tools<'s>,
     decisions: VecDeque<Value>,
@@ -74,6 +77,7 @@ struct Player<'s> {
 struct Stage<'p, 's> {
     scenario: &'s Scenario,
     tree: &'p Tree,
+    sources: &'p Sources,
     script: &'p mut Script<'s>,
     tools: &'p mut Tools<'s>,
     decisions: &'p mut VecDeque<Value>,
@@ -147,6 +151,7 @@ impl Player<'_> {
         let mut stage = Stage {
             scenario: self.scenario,
             tree: &self.tree,
+            sources: &self.sources,
             script: &mut self.script,
             tools: &mut self.tools,
             decisions: &mut self.decisions,
@@ -191,6 +196,7 @@ impl Player<'_> {
         let mut stage = Stage {
             scenario: self.scenario,
             tree: &self.tree,
+            sources: &self.sources,
             script: &mut self.script,
             tools: &mut self.tools,
             decisions: &mut self.decisions,
@@ -236,7 +242,7 @@ impl Client<'_, '_> {
             "resume" if params["history"].is_array() => {
                 let items = list(&params["history"]).iter();
                 let items = items.map(|item| ResponseItem::try_from(item.clone()));
-                let events = items.map(|item| item.map(Event::Item));
+                let events = items.map(|item| item.map(|item| Event::Item(item.into())));
                 let events: Result<_, _> = events.collect();
                 let record = Record {
                     events: events.map_err(|wrong: _| format!("{wrong}"))?,
@@ -437,12 +443,9 @@ impl Stage<'_, '_> {
         if let Some(difference) = difference(captured, request.path, &body) {
             return Err(format!("request {number}: {difference}"));
         }
-        let (accounted, bytes) = (request.ledger.used_bytes(), request.body.len() as u64);
-        if accounted != bytes {
-            return Err(format!(
-                "request {number}: the ledger accounts for {accounted} of {bytes} bytes"
-            ));
-        }
+        self.sources
+            .check(request, self.tree)
+            .map_err(|why| format!("the ledger of request {number}: {why}"))?;
         *self.compared += 1;
         Ok(())
     }

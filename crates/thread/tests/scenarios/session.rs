@@ -68,16 +68,19 @@ fn told(record: &Record) -> Vec<String> {
     let mut counted = None;
     for event in &record.events {
         match event {
-            Event::Item(ResponseItem::GhostSnapshot(_) | ResponseItem::Other(_)) => {}
-            Event::Item(item) => told.push(serde_json::to_string(item).unwrap_or_default()),
+            Event::Item(entry) => match &entry.item {
+                ResponseItem::GhostSnapshot(_) | ResponseItem::Other(_) => {}
+                item => told.push(item.to_json()),
+            },
             Event::Usage(usage) if counted != Some(usage.last) => {
                 counted = Some(usage.last);
                 told.push(format!("{} tokens", usage.last));
             }
             Event::Compacted { message, history } => {
                 told.pop();
-                let history = serde_json::to_string(history).unwrap_or_default();
-                told.push(format!("compacted: {message} {history}"));
+                let history = history.iter().flatten().map(|entry| entry.item.to_json());
+                let history: Vec<_> = history.collect();
+                told.push(format!("compacted: {message} {history:?}"));
             }
             Event::RolledBack { turns } => {
                 told.pop();

@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use convoke_files::{Disk, FileKind, Files};
 use serde_json::{Value, json};
 
 use crate::adapter::{Context, write_private};
@@ -27,7 +28,8 @@ pub(super) fn prepare(context: &Context<'_>) -> io::Result<PathBuf> {
         link_all(&users, &ours)?;
         // Where no directory above has one, the program takes the home's.
         link(&home_of_user.join(".env"), &home.join(".env"))?;
-        let text = std::fs::read_to_string(users.join("settings.json")).unwrap_or_default();
+        let text = Disk.read_text(&users.join("settings.json"), FileKind::Configuration);
+        let text = text.unwrap_or_default();
         settings = serde_json::from_str(&without_comments(&text)).unwrap_or_default();
     }
     let attempts = context.turn_input.limits.retries + 1;

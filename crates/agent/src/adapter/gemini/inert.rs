@@ -1,38 +1,25 @@
 //! Keeping a prompt from being acted on.
 //!
-//! A prompt that begins with `/` is a command; a line break in front makes it text. `@path` stands for
-//! the file of that name in the workspace; `\@` does not. Both changes are one byte that the model sees
-//! too, so they are made only where the program would act, and reported.
+//! A prompt that begins with `/` is a command; a line break in front makes it text. `@name` stands for a
+//! file, a resource of an MCP server or a sub-agent; `\@` does not. What a name stands for depends on
+//! settings, extensions and files that may change, so every `@` is escaped. The model sees both changes.
 
 use std::borrow::Cow;
-use std::path::Path;
 
-use crate::diagnostics;
 use convoke_core::Diagnostic;
 use memchr::memchr_iter;
 
-/// More at-signs than this are all escaped: looking for each file would take too long.
-const MOST_LOOKUPS: usize = 10_000;
+use crate::diagnostics;
 
 /// Returns the prompt as it can be sent, and what was changed in it.
-pub(super) fn inert<'p>(prompt: &'p str, cwd: &Path) -> (Cow<'p, str>, Vec<Diagnostic>) {
+pub(super) fn inert(prompt: &str) -> (Cow<'_, str>, Vec<Diagnostic>) {
     let mut notes = Vec::new();
-    let mut text = Cow::Borrowed(prompt);
-    let ats = expanded_ats(prompt, cwd);
-    if !ats.is_empty() {
-        let mut escaped = String::with_capacity(prompt.len() + ats.len());
-        let mut from = 0;
-        for &at in &ats {
-            escaped.push_str(&prompt[from..at]);
-            escaped.push('\\');
-            from = at;
-        }
-        escaped.push_str(&prompt[from..]);
-        text = Cow::Owned(escaped);
-        let message = format!("{} times `@` would have attached a file", ats.len());
-        notes.push(
-            Diagnostic::new(diagnostics::AGENT_TEXT_ESCAPED, message).with_count(ats.len() as u64),
-        );
+    let mut text = escape(prompt);
+    let escaped = text.len() - prompt.len();
+    if escaped > 0 {
+        let message = format!("`@` was escaped {escaped} times, so that gemini attaches nothing");
+        let note = Diagnostic::new(diagnostics::AGENT_TEXT_ESCAPED, message);
+        notes.push(note.with_count(escaped as u64));
     }
     if prompt.starts_with('/') && !prompt.starts_with("//") && !prompt.starts_with("/*") {
         text = Cow::Owned(format!("\n{text}"));
@@ -42,56 +29,21 @@ pub(super) fn inert<'p>(prompt: &'p str, cwd: &Path) -> (Cow<'p, str>, Vec<Diagn
     (text, notes)
 }
 
-/// Returns where an `@` stands before the name of something in the workspace.
-fn expanded_ats(prompt: &str, cwd: &Path) -> Vec<usize> {
-    let unescaped = memchr_iter(b'@', prompt.as_bytes())
-        .filter(|&at| at == 0 || prompt.as_bytes()[at - 1] != b'\\');
-    let ats: Vec<usize> = unescaped.collect();
-    if ats.len() > MOST_LOOKUPS {
-        return ats;
+/// Escapes every `@` that is not escaped yet.
+pub(crate) fn escape(text: &str) -> Cow<'_, str> {
+    let bytes = text.as_bytes();
+    let mut escaped = String::new();
+    let mut from = 0;
+    for at in memchr_iter(b'@', bytes).filter(|&at| at == 0 || bytes[at - 1] != b'\\') {
+        escaped.push_str(&text[from..at]);
+        escaped.push('\\');
+        from = at;
     }
-    let workspace = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
-    let names_a_file = |at: usize| {
-        let name = path_after(&prompt[at + 1..]);
-        let plain: String = name.replace('"', "");
-        let unescaped: String = plain.replace('\\', "");
-        [plain, unescaped].iter().any(|name| {
-            !name.is_empty()
-                && cwd.join(name).canonicalize().is_ok_and(|path| path.starts_with(&workspace))
-        })
-    };
-    ats.into_iter().filter(|&at| names_a_file(at)).collect()
-}
-
-/// Returns the path that the program would read behind an `@`: up to white space or punctuation, with
-/// quotations and escaped characters whole.
-fn path_after(text: &str) -> &str {
-    let mut chars = text.char_indices().peekable();
-    while let Some((index, c)) = chars.next() {
-        match c {
-            '"' => {
-                let Some(length) = text[index + 1..].find('"') else {
-                    continue;
-                };
-                while chars.next_if(|&(i, _)| i <= index + 1 + length).is_some() {}
-            }
-            '\\' => {
-                chars.next();
-            }
-            ' ' | '\t' | '\n' | '\r' | ',' | ';' | '!' | '?' | '(' | ')' | '[' | ']' | '{'
-            | '}' => {
-                return &text[..index];
-            }
-            '.' => {
-                let next = chars.peek().map(|&(_, c)| c);
-                if next.is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | '\r')) {
-                    return &text[..index];
-                }
-            }
-            _ => {}
-        }
+    if from == 0 && escaped.is_empty() {
+        return Cow::Borrowed(text);
     }
-    text
+    escaped.push_str(&text[from..]);
+    Cow::Owned(escaped)
 }
 
 #[cfg(test)]
@@ -99,25 +51,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_program_would_act_on_is_changed() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("src")).unwrap();
-        std::fs::write(dir.path().join("secret.txt"), "x").unwrap();
-        std::fs::write(dir.path().join("a b.txt"), "x").unwrap();
+    fn every_at_sign_and_a_first_slash_are_made_text() {
         for (prompt, sent) in [
             ("plain text", "plain text"),
+            ("@secret.txt", "\\@secret.txt"),
             ("see @secret.txt.", "see \\@secret.txt."),
-            ("me@secret.txt", "me\\@secret.txt"),
-            ("see @\"a b.txt\" and @a\\ b.txt", "see \\@\"a b.txt\" and \\@a\\ b.txt"),
-            ("all of (@src)", "all of (\\@src)"),
+            ("me@example.com", "me\\@example.com"),
+            ("@\"a b.txt\" and @a\\ b.txt", "\\@\"a b.txt\" and \\@a\\ b.txt"),
             ("see \\@secret.txt", "see \\@secret.txt"),
-            ("hi @max, see @/etc/hostname", "hi @max, see @/etc/hostname"),
+            ("@@generalist @docs:docs://secret", "\\@\\@generalist \\@docs:docs://secret"),
             ("/compact", "\n/compact"),
             ("// comment", "// comment"),
         ] {
-            assert_eq!(inert(prompt, dir.path()).0, sent, "{prompt}");
-            let changed = prompt != sent;
-            assert_eq!(!inert(prompt, dir.path()).1.is_empty(), changed, "{prompt}");
+            let (text, notes) = inert(prompt);
+            assert_eq!(text, sent, "{prompt}");
+            assert_eq!(notes.is_empty(), prompt == sent, "{prompt}");
+            assert_eq!(escape(&escape(prompt)), escape(prompt), "{prompt}");
         }
     }
 }

@@ -7,9 +7,11 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use convoke_core::Diagnostic;
+use convoke_files::{Disk, FileKind, Files};
 
 use crate::adapter::{Context, NESTED};
 use crate::diagnostics;
@@ -18,9 +20,7 @@ use crate::verdict::{Failure, Reason};
 /// What is followed in a workspace and cannot be held back.
 const FOLLOWED: &[&str] = &[".gemini/settings.json", ".gemini/commands", ".gemini/policies"];
 
-/// A `.env` over this is none that a person wrote, and is refused.
-const MOST_BYTES: u64 = 1 << 20;
-/// So is one with more names than this.
+/// A `.env` with more names than this is none that a person wrote, and is refused.
 const MOST_NAMES: usize = 1000;
 
 /// What keeps a project's variables from the program.
@@ -84,10 +84,15 @@ fn real(path: &Path) -> PathBuf {
 /// Reads a file, if there is one that the program could read too.
 fn read(path: &Path) -> Result<Option<String>, Failure> {
     match path.metadata() {
-        Ok(file) if !file.is_file() || file.len() > MOST_BYTES => Err(untrusted(path)),
-        Ok(_) => {
-            Ok(std::fs::read(path).ok().map(|text| String::from_utf8_lossy(&text).into_owned()))
+        Ok(file) if !file.is_file() || file.len() > FileKind::Variables.limit() => {
+            Err(untrusted(path))
         }
+        Ok(_) => match Disk.read(path, FileKind::Variables) {
+            Ok(text) => Ok(Some(String::from_utf8_lossy(&text).into_owned())),
+            // It has grown since.
+            Err(error) if error.kind() == ErrorKind::FileTooLarge => Err(untrusted(path)),
+            Err(_) => Ok(None),
+        },
         Err(_) => Ok(None),
     }
 }
@@ -97,24 +102,35 @@ fn read(path: &Path) -> Result<Option<String>, Failure> {
 /// withhold one that it does not see does no harm.
 fn names_in(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices(['=', ':']).filter_map(|(at, _)| {
-        // White space here may hold line breaks.
+        // White space here may hold line breaks. What is looked at ends at the sign before this one, so
+        // that each character is looked at a few times, however many signs stand in a line.
         let before = text[..at].trim_end_matches(is_space);
-        let line_and_name = before.trim_end_matches(is_name);
-        let name = &before[line_and_name.len()..];
-        let line = line_and_name.rsplit(LINE_ENDS).next().unwrap_or_default();
-        let line = line.trim_matches(is_space);
-        (!name.is_empty() && matches!(line, "" | "export")).then_some(name)
+        let rest = before.trim_end_matches(is_name);
+        let name = &before[rest.len()..];
+        let rest = rest.trim_end_matches(is_space_in_line);
+        let begins_line = |rest: &str| rest.is_empty() || rest.ends_with(LINE_ENDS);
+        let exported = rest.strip_suffix("export").map(|it| it.trim_end_matches(is_space_in_line));
+        let is_set = begins_line(rest) || exported.is_some_and(begins_line);
+        (!name.is_empty() && is_set).then_some(name)
     })
 }
 
 const LINE_ENDS: [char; 4] = ['\n', '\r', '\u{2028}', '\u{2029}'];
 
 fn is_name(c: char) -> bool {
+    #[cfg(test)]
+    tests::LOOKED_AT.with(|count| count.set(count.get() + 1));
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
+}
+
+fn is_space_in_line(c: char) -> bool {
+    is_space(c) && !LINE_ENDS.contains(&c)
 }
 
 /// Returns whether the program takes a character for white space.
 fn is_space(c: char) -> bool {
+    #[cfg(test)]
+    tests::LOOKED_AT.with(|count| count.set(count.get() + 1));
     c.is_whitespace() || c == '\u{feff}'
 }
 
@@ -128,7 +144,27 @@ fn untrusted(path: &Path) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    thread_local! {
+        /// The characters that were looked at.
+        pub(super) static LOOKED_AT: Cell<usize> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn every_character_is_looked_at_a_few_times_however_many_signs_there_are() {
+        for piece in
+            ["a=", "a =", "a = ", "=", " =", "export a=", "export ", "a", " ", "a\n=", ": "]
+        {
+            let text = piece.repeat((64 << 10) / piece.len());
+            LOOKED_AT.set(0);
+            names_in(&text).for_each(drop);
+            let looked_at = LOOKED_AT.get();
+            assert!(looked_at <= 6 * text.len(), "{piece:?}: {looked_at}");
+        }
+    }
 
     #[test]
     fn every_name_that_could_be_set_is_found() {
@@ -140,6 +176,7 @@ mod tests {
             ("URL=http://h?a=b # and c=d", vec!["URL"]),
             ("# A=1\n\n  # B: 2\nwords alone", vec![]),
             ("=1\né=2", vec![]),
+            ("myexport A=1\nexport\tB=2\nA B=1\n export  C:3", vec!["B", "C"]),
         ] {
             assert_eq!(names_in(text).collect::<Vec<_>>(), names, "{text}");
         }

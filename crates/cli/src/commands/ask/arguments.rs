@@ -1,18 +1,19 @@
 //! What `convoke ask` can be told, and where the rest comes from.
 
-use std::io::{IsTerminal, Read, stdin};
-use std::path::PathBuf;
+use std::io::{IsTerminal, stdin};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum, value_parser};
-use convoke_agent::config::{Api, ApiDeveloperRole, ApiTools, ApiWire, Kind};
+use convoke_agent::config::{Api, ApiDeveloperRole, ApiTools, ApiWire, Catalog, Kind};
 use convoke_agent::id::ThreadId;
 use convoke_core::Diagnostic;
 use convoke_core::name::nearest;
-use convoke_model::Endpoint;
+use convoke_files::FileKind;
+use convoke_files::limit::read_stream;
+use convoke_model::withhold_key;
 
 use crate::conversation::home::Home;
 use crate::diagnostics::Deny;
-use crate::diagnostics::own;
 use crate::outcome::UsageError;
 use crate::requests::Wanted;
 
@@ -130,10 +131,9 @@ impl Arguments {
         home: &Home,
         remarks: &mut Vec<Diagnostic>,
     ) -> Result<(Api, Option<String>), UsageError> {
-        let configured = self.configured(home)?;
-        let mut api = configured.0;
-        remarks.extend(self.withhold_key(&mut api));
-        let api = Api {
+        let catalog = home.read_catalog()?;
+        let (api, model) = self.configured(&catalog)?;
+        let mut api = Api {
             base_url: self.base_url.clone().or(api.base_url),
             wire: match self.wire {
                 Some(Wire::Responses) => ApiWire::Responses,
@@ -153,35 +153,22 @@ impl Arguments {
                 None => api.tools,
             },
         };
+        // A key that is given here goes where it is told to; the file's belongs to the file's server.
+        if self.base_url.is_some() && self.key_env.is_none() {
+            remarks.extend(withhold_key(&mut api, false, &catalog));
+        }
         let file = "or set it for the agent in agents.toml";
         if api.base_url.is_none() {
             return Err(UsageError(format!("where is the model? Name --base-url URL, {file}")));
         }
-        let model = self.model.clone().or(configured.1);
+        let model = self.model.clone().or(model);
         if model.is_none() {
             return Err(UsageError(format!("which model? Name --model MODEL, {file}")));
         }
         Ok((api, model))
     }
 
-    /// Takes the file's key back when the question goes to another server than the file's.
-    fn withhold_key(&self, configured: &mut Api) -> Option<Diagnostic> {
-        let given = self.base_url.as_deref().filter(|_| self.key_env.is_none())?;
-        let server = |url: &str| Endpoint::new(url, convoke_thread::config::Wire::Chat).ok();
-        let (given, own) = (server(given)?, configured.base_url.as_deref().and_then(server));
-        if own.is_some_and(|own| own.is_of_same_server(&given)) {
-            return None;
-        }
-        let variable = configured.key_env.take()?;
-        let agent = &self.agent;
-        let message = format!(
-            "the key in `{variable}` was not sent: `agent.{agent}` does not name it for {given}"
-        );
-        Some(Diagnostic::new(own::AGENT_KEY_WITHHELD, message))
-    }
-
-    fn configured(&self, home: &Home) -> Result<(Api, Option<String>), UsageError> {
-        let catalog = home.read_catalog()?;
+    fn configured(&self, catalog: &Catalog) -> Result<(Api, Option<String>), UsageError> {
         let names = || catalog.iter().filter(|(_, it)| it.kind == Kind::Api).map(|(name, _)| name);
         if let Some(agent) = catalog.get(&self.agent).filter(|agent| agent.kind == Kind::Api) {
             return Ok((agent.api.clone(), agent.model.clone()));
@@ -220,14 +207,12 @@ impl Arguments {
 }
 
 fn from_standard_input(asked_for: bool) -> Result<String, UsageError> {
-    let mut input = stdin().lock();
+    let input = stdin().lock();
     if !asked_for && input.is_terminal() {
         let give = "give it as an argument, or pipe it into standard input";
         return Err(UsageError(format!("there is no question; {give}")));
     }
-    let mut bytes = Vec::new();
-    input
-        .read_to_end(&mut bytes)
+    let bytes = read_stream(input, Path::new("-"), FileKind::Input)
         .map_err(|error| UsageError(format!("cannot read standard input: {error}")))?;
     String::from_utf8(bytes).map_err(|error| {
         let byte = error.utf8_error().valid_up_to();

@@ -6,7 +6,6 @@ mod shown;
 mod threads;
 
 use std::io::ErrorKind;
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -192,8 +191,7 @@ fn turn_input(
     let mut turn_input = TurnInput::new(question, cwd.clone());
     // The documents of a repository are read from its root on, so either may be the one that is trusted.
     let trusted = TrustedDirectories::load(home)?;
-    let is_trusted = |directory: &Path| trusted.trust_of(directory) == Trust::Trusted;
-    if is_trusted(&cwd) || is_trusted(root_of(&cwd)) {
+    if trusted.contains(&cwd) || trusted.contains(&root_of(&cwd, machine::home().as_deref())) {
         turn_input.trust = Trust::Trusted;
     }
     turn_input.resume = thread.map(|thread| convoke_agent::turn_input::ResumeHandle {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::io::Write as _;
 
 use convoke_agent::event::Purpose;
-use convoke_agent::id::ThreadId;
+use convoke_agent::id::{ThreadId, now};
 use convoke_agent::thread::ThreadStore as _;
 use convoke_model::Log;
 use convoke_session::thread::{LoneThread, ThreadOwner};
@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 use super::{Arguments, Task};
 use crate::commands::sessions::list::{age, beginning_of};
 use crate::commands::sessions::{short, write_json};
-use crate::conversation::now;
 use crate::figures::count;
 use crate::outcome::{Outcome, UsageError};
 use crate::program;

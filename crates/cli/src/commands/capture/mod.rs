@@ -12,6 +12,8 @@ use clap::Args;
 use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
 use convoke_core::Diagnostic;
+use convoke_files::FileKind;
+use convoke_files::limit::{read_named_text, read_stream_text};
 use convoke_inspect::capture::{
     self, Capture, CaptureError, CaptureOptions, SavedError, compare, load, save,
 };
@@ -118,9 +120,9 @@ fn order(arguments: &Arguments) -> anyhow::Result<CaptureOptions> {
 
 fn read_stdin(path: &Path) -> anyhow::Result<String> {
     let read = if path == Path::new("-") {
-        std::io::read_to_string(std::io::stdin())
+        read_stream_text(std::io::stdin(), path, FileKind::Input)
     } else {
-        std::fs::read_to_string(path)
+        read_named_text(path, FileKind::Input)
     };
     Ok(read.map_err(|error| UsageError(format!("--stdin {}: {error}", path.display())))?)
 }
@@ -155,7 +157,7 @@ fn show(capture: &Capture, diagnostics: &[Diagnostic], as_json: bool) -> anyhow:
         let elsewhere = capture.elsewhere().into_iter();
         let elsewhere = elsewhere.map(|(host, tries)| json!({"host": host, "tries": tries}));
         let report = json!({
-            "version": 1, "agent": capture.program.agent, "agentVersion": capture.program.version,
+            "version": 2, "agent": capture.program.agent, "agentVersion": capture.program.version,
             "path": capture.program.path, "command": capture.command, "cwd": capture.cwd,
             "ended": capture.ended, "account": account,
             "requests": requests.collect::<Vec<_>>(), "elsewhere": elsewhere.collect::<Vec<_>>(),
@@ -163,7 +165,8 @@ fn show(capture: &Capture, diagnostics: &[Diagnostic], as_json: bool) -> anyhow:
         });
         writeln!(out, "{report}")?;
     } else {
-        write!(out, "{}", table::show(capture, &account, Paint::for_stream(&stdout())))?;
+        let paint = Paint::for_stream(&stdout());
+        write!(out, "{}", table::show(capture, &account, paint))?;
         for diagnostic in
             diagnostics.iter().filter(|found| found.code != diagnostics::CAPTURE_ELSEWHERE)
         {

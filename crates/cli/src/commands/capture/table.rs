@@ -1,43 +1,21 @@
-//! The account of a capture as a table: what was sent, how much of it, and whose it is.
+//! The account of a capture: what was sent, how much of it, and whose it is.
 
+use std::borrow::Cow;
 use std::path::Path;
 
-use convoke_core::ledger::estimate_tokens;
-use convoke_inspect::capture::{Account, AccountPart, Capture, Origin, Share};
-use convoke_rehearsal::PartKind;
+use convoke_core::ledger::{Entry, Ledger, Source, Table};
+use convoke_inspect::capture::{Account, Capture, Share};
 
-use crate::figures::{bar, number, percent};
+use crate::figures::{number, percent};
 use crate::terminal::Paint;
 
-const BAR: u64 = 20;
-
-/// Returns the table.
+/// Returns the ledger of the request as a table, with the shares of the user and the program below it.
 pub fn show(capture: &Capture, account: &Account, paint: Paint) -> String {
-    let table = Table { cwd: &capture.cwd, whole: account.body_bytes, paint };
+    let ledger = with_short_paths(&account.ledger, &capture.cwd);
+    let style = paint.ledger_style();
+    let table = Table { ledger: &ledger, style };
     let mut text = heading(capture, account, paint);
-    for (kind, name) in [
-        (PartKind::System, "instructions"),
-        (PartKind::Message, "conversation"),
-        (PartKind::Tool, "tools"),
-    ] {
-        let parts: Vec<&AccountPart> =
-            account.parts.iter().filter(|part| part.kind == kind).collect();
-        if parts.is_empty() {
-            continue;
-        }
-        let bytes = parts.iter().map(|part| part.bytes).sum();
-        let name = paint.strong(&format!("{name} ({})", parts.len()));
-        text += &table.row(bytes, &bar(bytes, table.whole, BAR), &name);
-        for part in parts {
-            text += &table.part(part);
-        }
-    }
-    let envelope = account.envelope_bytes;
-    let name = paint.strong("envelope") + &paint.faint("  settings, and the JSON around it all");
-    text += &table.row(envelope, &bar(envelope, table.whole, BAR), &name);
-    text += "\n";
-    text += &table.shares(account);
-    text += "\n";
+    text += &format!("{table}\n{}\n", shares(capture, account, paint));
     text += &other_calls(capture, account, paint);
     text += &outside(capture, paint);
     text
@@ -47,12 +25,48 @@ fn heading(capture: &Capture, account: &Account, paint: Paint) -> String {
     let version = capture.program.version.as_deref().unwrap_or("of an unknown version");
     let program = paint.strong(&format!("{} {version}", capture.program.agent));
     let how = if account.streamed { ", streamed" } else { "" };
-    let (bytes, tokens) = (number(account.body_bytes), number(estimate_tokens(account.body_bytes)));
+    format!("{program} sends to {} ({}{how})\n", account.model, account.wire)
+}
+
+/// Names the files below the working directory by their paths from there.
+fn with_short_paths(ledger: &Ledger<'static>, cwd: &Path) -> Ledger<'static> {
+    let mut short = Ledger::new(None);
+    for entry in ledger.entries() {
+        let source = short_path(&entry.source, cwd);
+        short.push(Entry { source, ..entry });
+    }
+    short
+}
+
+fn short_path(source: &Source<'static>, cwd: &Path) -> Source<'static> {
+    match source {
+        Source::File { path, lines } => {
+            let path = Path::new(&**path);
+            let path = path.strip_prefix(cwd).unwrap_or(path).display().to_string();
+            Source::File { path: Cow::Owned(path), lines: *lines }
+        }
+        other => other.clone(),
+    }
+}
+
+fn shares(capture: &Capture, account: &Account, paint: Paint) -> String {
+    let whole = account.body_bytes();
+    let from = |share: &Share| {
+        let name = match short_path(&share.source, &capture.cwd) {
+            Source::File { path, .. } => path,
+            Source::Setting { name } => name,
+            _ => Cow::Borrowed("other"),
+        };
+        format!("{name} {}", number(share.bytes))
+    };
+    let from: Vec<String> = account.yours().iter().map(from).collect();
+    let share = |bytes: u64| format!("{:>11} bytes{:>9}", number(bytes), percent(bytes, whole));
+    let (yours, own) = (account.your_bytes(), account.program_bytes());
     format!(
-        "{program} sends to {} ({}{how})\n{bytes} bytes, about {tokens} tokens\n\n{}",
-        account.model,
-        account.wire,
-        paint.faint(&format!("{:>11}{:>9}{:>9}\n", "bytes", "tokens", "share")),
+        "{}  {}\n{}  the program's own\n",
+        share(yours),
+        (paint.good("yours") + &paint.faint(&format!("  {}", from.join(", ")))).trim_end(),
+        share(own),
     )
 }
 
@@ -82,59 +96,4 @@ fn outside(capture: &Capture, paint: Paint) -> String {
     });
     let hosts = hosts.collect::<Vec<_>>().join(", ");
     format!("  {} {hosts}\n  Nothing left this machine.\n", paint.warning("It also wanted:"))
-}
-
-struct Table<'a> {
-    cwd: &'a Path,
-    whole: u64,
-    paint: Paint,
-}
-
-impl Table<'_> {
-    fn row(&self, bytes: u64, bar: &str, what: &str) -> String {
-        let (tokens, share) = (number(estimate_tokens(bytes)), percent(bytes, self.whole));
-        let bar = format!("{bar:<20}");
-        format!("{:>11}{tokens:>9}{share:>9}  {bar}  {what}\n", number(bytes))
-    }
-
-    fn part(&self, part: &AccountPart) -> String {
-        let role = part.role.as_ref().map(|role| format!("{role}, ")).unwrap_or_default();
-        let place = match part.kind {
-            PartKind::Tool => String::new(),
-            PartKind::System | PartKind::Message => {
-                self.paint.faint(&format!("  {role}{}", part.place))
-            }
-        };
-        let title = match &part.yours[..] {
-            [share] if share.bytes == part.bytes => self.paint.good(&self.origin(&share.origin)),
-            _ => part.title.clone(),
-        };
-        let mut text = self.row(part.bytes, "", &format!("  {title}{place}"));
-        for share in part.yours.iter().filter(|share| share.bytes < part.bytes) {
-            let origin = self.paint.good(&self.origin(&share.origin));
-            text += &self.row(share.bytes, "", &format!("    of which {origin}"));
-        }
-        text
-    }
-
-    fn shares(&self, account: &Account) -> String {
-        let (yours, own) = (account.your_bytes(), account.program_bytes());
-        let from =
-            |share: &Share| format!("{} {}", self.origin(&share.origin), number(share.bytes));
-        let from: Vec<String> = account.yours().iter().map(from).collect();
-        let name = self.paint.good("yours") + &self.paint.faint(&format!("  {}", from.join(", ")));
-        let bar_of = |bytes| bar(bytes, self.whole, BAR);
-        self.row(yours, &bar_of(yours), name.trim_end())
-            + &self.row(own, &bar_of(own), "the program's own")
-    }
-
-    fn origin(&self, origin: &Origin) -> String {
-        match origin {
-            Origin::File { path } => {
-                let path = path.strip_prefix(self.cwd).unwrap_or(path);
-                path.display().to_string()
-            }
-            Origin::Argument | Origin::Stdin => origin.to_string(),
-        }
-    }
 }

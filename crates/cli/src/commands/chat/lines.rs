@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use convoke_chat::{PromptView, SentPrompt, UserAction, help, printable, read_sheet};
 use convoke_session::event::StopReason;
-use convoke_session::{Event, MemberName, PersonMessage, Store as _, TurnId};
+use convoke_session::{MemberName, PersonMessage, SessionEvent, Store as _, TurnId};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 
 use super::company;
 use crate::commands::run::{self, Finale, Reached, Show, conclude, drive};
@@ -24,7 +24,7 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
     let host_environment = host_environment::of_process()?;
     let began = Instant::now();
     let (sender, events) = unbounded_channel();
-    let observer = Box::new(move |event: Event| {
+    let observer = Box::new(move |event: SessionEvent| {
         // Nobody listens any more once the chat has ended.
         let _ = sender.send(event);
     });
@@ -83,7 +83,7 @@ enum Form {
 struct LineChat {
     conversation: Conversation,
     show: Show,
-    events: UnboundedReceiver<Event>,
+    events: UnboundedReceiver<SessionEvent>,
     speaker: MemberName,
     to: Vec<String>,
     reached: Vec<Reached>,
@@ -218,13 +218,16 @@ fn write_json(value: &Value) -> anyhow::Result<()> {
     Ok(writeln!(stdout(), "{value}")?)
 }
 
+/// The number of lines that are read ahead of the conversation.
+const LINES_AHEAD: usize = 64;
+
 /// Reads lines beside the conversation. The thread ends with the process: nothing can wake it from a
 /// read of standard input.
-fn read_lines() -> UnboundedReceiver<io::Result<String>> {
-    let (sender, lines) = unbounded_channel();
+fn read_lines() -> Receiver<io::Result<String>> {
+    let (sender, lines) = channel(LINES_AHEAD);
     std::thread::spawn(move || {
         for line in io::stdin().lock().lines() {
-            if sender.send(line).is_err() {
+            if sender.blocking_send(line).is_err() {
                 return;
             }
         }

@@ -106,5 +106,5 @@ async fn setup(to: &[String], conversation: &Conversation) -> anyhow::Result<Set
 
 fn company(conversation: &Conversation) -> InputParser {
     let team_agents = conversation.coordinator.team_agents();
-    InputParser { roster: team_agents.roster().clone(), text: team_agents.team().context.text }
+    InputParser { members: team_agents.members().clone(), text: team_agents.team().context.text }
 }

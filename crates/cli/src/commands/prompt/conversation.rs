@@ -1,10 +1,11 @@
 //! The conversation that a prompt is about: a snapshot, or messages a line.
 
-use std::io::Read;
 use std::path::Path;
 
 use convoke_core::marker::{TextPolicy, scan};
 use convoke_core::{AssemblerInput, ContextManager, ConversationMessage, Diagnostic, MessageId};
+use convoke_files::FileKind;
+use convoke_files::limit::{read_named, read_stream};
 use convoke_team::Team;
 use serde_json::{Value, json};
 
@@ -114,10 +115,9 @@ fn as_snapshot(messages: Vec<Value>) -> Value {
 
 fn read(path: &Path) -> Result<Vec<u8>, UsageError> {
     let read = if path == Path::new("-") {
-        let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+        read_stream(std::io::stdin().lock(), path, FileKind::Input)
     } else {
-        std::fs::read(path)
+        read_named(path, FileKind::Input)
     };
     read.map_err(|error| UsageError(format!("cannot read {}: {error}", path.display())))
 }

@@ -13,8 +13,7 @@ use convoke_core::{AgentContext, AssemblerOutput, ContextManager, Hooks};
 
 use self::output::Shown;
 use crate::conversation::home::Home;
-use crate::conversation::project::{Project, TEAM_FILE, find_team_file};
-use crate::conversation::trust::TrustedDirectories;
+use crate::conversation::project::{Project, TEAM_FILE, UserConfiguration, find_team_file};
 use crate::diagnostics::Deny;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
@@ -78,8 +77,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 
 /// Assembles a prompt from a team file and the conversation that the arguments name.
 fn assemble(arguments: &Arguments) -> anyhow::Result<AssemblerOutput<'static>> {
-    let project = read_project(arguments)?;
-    let team = &project.team;
+    let (project, user) = read_project(arguments)?;
+    let team = &project.team_with_formats(&user.catalog);
     let (member, settings) = member::find_agent(team, &arguments.member)?;
     let instructions = project.read_instructions(settings)?;
 
@@ -112,10 +111,10 @@ fn assemble(arguments: &Arguments) -> anyhow::Result<AssemblerOutput<'static>> {
     Ok(prompt)
 }
 
-fn read_project(arguments: &Arguments) -> anyhow::Result<Project> {
+fn read_project(arguments: &Arguments) -> anyhow::Result<(Project, UserConfiguration)> {
     let host_environment = host_environment::of_process()?;
-    let trusted = TrustedDirectories::load(&Home::of(&host_environment))?;
+    let user = UserConfiguration::load(&Home::of(&host_environment))?;
     let found = || find_team_file(&host_environment.cwd).unwrap_or_else(|| TEAM_FILE.into());
     let path = arguments.team.clone().unwrap_or_else(found);
-    Ok(Project::read(&path, &trusted)?)
+    Ok((Project::read(&path, &user)?, user))
 }

@@ -7,8 +7,7 @@ use convoke_session::{MemberName, Store as _};
 
 use super::{Arguments, member};
 use crate::conversation::home::Home;
-use crate::conversation::project::Project;
-use crate::conversation::trust::TrustedDirectories;
+use crate::conversation::project::{Project, UserConfiguration};
 use crate::conversation::{project_of, sessions};
 use crate::host_environment;
 use crate::outcome::UsageError;
@@ -23,15 +22,16 @@ pub(super) fn assemble(
     runtime.block_on(async {
         let host_environment = host_environment::of_process()?;
         let home = Home::of(&host_environment);
-        let trusted = TrustedDirectories::load(&home)?;
+        let user = UserConfiguration::load(&home)?;
         let store = sessions::open_store(&host_environment).await?;
         let session = store.session(sessions::find(&store, written).await?).await?;
         let id = session.began.id;
         let project = match &arguments.team {
-            Some(path) => Project::read(path, &trusted)?,
-            None => project_of(&session, &home, &trusted)?,
+            Some(path) => Project::read(path, &user)?,
+            None => project_of(&session, &home, &user)?,
         };
-        let (member, settings) = member::find_agent(&project.team, &arguments.member)?;
+        let team = project.team_with_formats(&user.catalog);
+        let (member, settings) = member::find_agent(&team, &arguments.member)?;
         let file = settings.instructions_file.clone().zip(project.read_instructions(settings)?);
         let file = file.map(|(path, text)| InstructionFile { path, text });
         let name = MemberName::new(&*member.name);
@@ -43,7 +43,7 @@ pub(super) fn assemble(
             return Err(UsageError(format!("session {id} has no message to answer yet")).into());
         }
         let task = session.state.task.as_deref();
-        let input = PromptInput::new(&project.team, member, file, task, answers, newest);
+        let input = PromptInput::new(&team, member, file, task, answers, newest);
         let material = input.read(&store, id).await?;
         let output = input.assemble(&material);
         output.with_context(|| format!("no prompt for {}", member.name))

@@ -1,9 +1,11 @@
 //! What a request is made from beside the directory and the configuration.
 
-use std::io::{IsTerminal, Read, stdin};
+use std::io::{IsTerminal, stdin};
 use std::path::{Path, PathBuf};
 
 use convoke_core::Diagnostic;
+use convoke_files::FileKind;
+use convoke_files::limit::{read_named, read_stream};
 use convoke_thread::model::{ModelFacts, read_listed};
 use convoke_thread::record::{self, Record};
 use convoke_thread::user_input::UserInput;
@@ -23,14 +25,12 @@ pub(super) fn turn(images: &[PathBuf], prompt: Option<&str>) -> Result<Vec<UserI
 }
 
 fn from_standard_input(asked_for: bool) -> Result<String, UsageError> {
-    let mut input = stdin().lock();
+    let input = stdin().lock();
     let give = "give one as an argument, or pipe it into standard input";
     if !asked_for && input.is_terminal() {
         return Err(UsageError(format!("there is no prompt; {give}")));
     }
-    let mut bytes = Vec::new();
-    input
-        .read_to_end(&mut bytes)
+    let bytes = read_stream(input, Path::new("-"), FileKind::Input)
         .map_err(|error| UsageError(format!("cannot read the prompt: {error}")))?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let byte = error.utf8_error().valid_up_to();
@@ -99,6 +99,6 @@ fn json(flag: &str, path: &Path) -> Result<Value, UsageError> {
 }
 
 fn read(flag: &str, path: &Path) -> Result<Vec<u8>, UsageError> {
-    std::fs::read(path)
+    read_named(path, FileKind::Record)
         .map_err(|error| UsageError(format!("{flag}: cannot read {}: {error}", path.display())))
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use convoke_session::{Event, Rehearsal, SessionId};
+use convoke_session::{Rehearsal, SessionEvent, SessionEventKind, SessionId};
 use serde::Serialize;
 
 use super::tally::{MemberTally, Tally};
@@ -21,22 +21,25 @@ pub(super) fn write(event: &impl Serialize) -> io::Result<()> {
 }
 
 /// Returns an event without tokens that nobody counted: a stand-in has no model, and estimates them.
-pub(super) fn as_counted(event: &Event, rehearsal: Option<Rehearsal>) -> Cow<'_, Event> {
+pub(super) fn as_counted(
+    event: &SessionEvent,
+    rehearsal: Option<Rehearsal>,
+) -> Cow<'_, SessionEvent> {
     let is_stand_in = rehearsal == Some(Rehearsal::StandIn);
-    if !is_stand_in || !matches!(event, Event::TurnEnded { usage: Some(_), .. }) {
+    if !is_stand_in || !matches!(event.kind, SessionEventKind::TurnEnded { .. }) {
         return Cow::Borrowed(event);
     }
     let mut event = event.clone();
-    if let Event::TurnEnded { usage, .. } = &mut event {
-        *usage = None;
+    if let SessionEventKind::TurnEnded { result, .. } = &mut event.kind {
+        result.usage = None;
     }
     Cow::Owned(event)
 }
 
 /// Writes an event. The one that opens a conversation says whether it is a rehearsal: who reads the
 /// lines must not take it for one that is paid for.
-pub(super) fn event(event: &Event, rehearsal: Option<Rehearsal>) -> io::Result<()> {
-    if !matches!(event, Event::Opened { .. }) {
+pub(super) fn event(event: &SessionEvent, rehearsal: Option<Rehearsal>) -> io::Result<()> {
+    if !matches!(event.kind, SessionEventKind::Opened { .. }) {
         return write(event);
     }
     let mut opened = serde_json::to_value(event)?;

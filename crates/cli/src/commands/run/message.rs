@@ -1,8 +1,10 @@
 //! What the person says first, and to whom.
 
-use std::io::Read as _;
+use std::path::Path;
 
 use convoke_core::name::NameKey;
+use convoke_files::FileKind;
+use convoke_files::limit::read_stream_text;
 use convoke_session::PersonMessage;
 
 use super::Arguments;
@@ -20,11 +22,10 @@ pub(super) async fn what_to_say(
 ) -> anyhow::Result<Option<PersonMessage>> {
     let text = match arguments.task.as_deref() {
         Some("-") => {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).map_err(|error| {
+            let input = std::io::stdin();
+            read_stream_text(input, Path::new("-"), FileKind::Input).map_err(|error| {
                 UsageError(format!("cannot read the task from standard input: {error}"))
-            })?;
-            text
+            })?
         }
         Some(text) => text.to_owned(),
         None if !conversation.is_new => {
@@ -55,7 +56,7 @@ pub(in crate::commands) async fn addressees(
     to: &[String],
     conversation: &Conversation,
 ) -> anyhow::Result<Vec<String>> {
-    let roster = conversation.coordinator.team_agents().roster();
+    let members = conversation.coordinator.team_agents().members();
     if to.is_empty() {
         let listener = conversation.listener().await?;
         let listener = listener.ok_or_else(|| {
@@ -67,11 +68,11 @@ pub(in crate::commands) async fn addressees(
     let mut names = Vec::new();
     for written in to {
         if NameKey::new(written).is_all() {
-            names.extend(roster.agents().map(ToString::to_string));
-        } else if let Some(member) = roster.resolve(written) {
+            names.extend(members.agents().map(ToString::to_string));
+        } else if let Some(member) = members.resolve(written) {
             names.push(member.to_string());
         } else {
-            let hint = roster.hint(written);
+            let hint = members.hint(written);
             return Err(UsageError(format!("--to: nobody is called `{written}`; {hint}")).into());
         }
     }

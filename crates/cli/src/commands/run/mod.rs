@@ -12,8 +12,12 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use convoke_agent::id::now;
+use convoke_core::Diagnostic;
 use convoke_session::event::StopReason;
-use convoke_session::{Controls, Event, Rehearsal, Store as _, TurnId, TurnState};
+use convoke_session::{
+    Controls, Rehearsal, SessionEvent, SessionEventKind, SessionId, Store as _, TurnId, TurnState,
+};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -23,10 +27,12 @@ pub(in crate::commands) use self::reached::Reached;
 use self::summary::End;
 use self::tally::Tally;
 use self::view::{Layout, View};
+use crate::commands::sessions::short;
 use crate::conversation::{self, Conversation, ConversationOptions};
 use crate::diagnostics::Deny;
 use crate::host_environment;
 use crate::outcome::Outcome;
+use crate::program;
 use crate::terminal::{Paint, Screen, stdout};
 
 /// Holds a conversation between you and a team of agents to its end, and shows it as it happens.
@@ -68,7 +74,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let began = Instant::now();
     let (sender, mut events) = unbounded_channel();
-    let observer = Box::new(move |event: Event| {
+    let observer = Box::new(move |event: SessionEvent| {
         // Nobody listens any more once the run has ended.
         let _ = sender.send(event);
     });
@@ -131,14 +137,19 @@ pub(in crate::commands) async fn conclude(
 
 /// Puts the turn that failed or was cancelled last back into the queue.
 pub(in crate::commands) async fn retry(conversation: &mut Conversation) -> anyhow::Result<()> {
-    match undone(conversation).await? {
-        Some(turn) => Ok(conversation.coordinator.retry(turn).await?),
-        None => Err(crate::outcome::UsageError(
-            "there is nothing to try again: no turn of this session failed or was cancelled"
-                .to_owned(),
-        )
-        .into()),
+    if let Some(turn) = undone(conversation).await? {
+        return Ok(conversation.coordinator.retry(turn).await?);
     }
+    let mut message =
+        "there is nothing to try again: no turn of this session failed or was cancelled".to_owned();
+    let (store, session) = (conversation.coordinator.store(), conversation.coordinator.session());
+    let turns = store.turns_after(session, TurnId::default(), usize::MAX).await?;
+    if turns.iter().any(|turn| turn.state == TurnState::Queued) {
+        // A turn that a crash interrupted is queued again when its session is opened.
+        let (program, id) = (program::name(), short(session));
+        message = format!("{message}; run the queued turns with: {program} sessions resume {id}");
+    }
+    Err(crate::outcome::UsageError(message).into())
 }
 
 /// Returns the turn that failed or was cancelled last.
@@ -153,7 +164,7 @@ async fn undone(conversation: &Conversation) -> anyhow::Result<Option<TurnId>> {
 /// Runs the conversation until it stops, and shows what happens meanwhile.
 pub(in crate::commands) async fn drive(
     conversation: &mut Conversation,
-    events: &mut UnboundedReceiver<Event>,
+    events: &mut UnboundedReceiver<SessionEvent>,
     show: &mut Show,
     reached: &mut Vec<Reached>,
 ) -> anyhow::Result<StopReason> {
@@ -163,8 +174,8 @@ pub(in crate::commands) async fn drive(
     let mut clock = tokio::time::interval(Duration::from_millis(100));
     let stage = &mut conversation.stage;
     let mut reader = Reader { controls: controls.clone(), gone: None };
-    let mut see = |event: &Event, show: &mut Show, reader: &mut Reader| {
-        if let Event::TurnEnded { turn, member, .. } = event
+    let mut see = |event: &SessionEvent, show: &mut Show, reader: &mut Reader| {
+        if let SessionEventKind::TurnEnded { turn, member, .. } = &event.kind
             && let Some(received) = stage.received(member)
         {
             reached.push(Reached::new(*turn, member.clone(), received));
@@ -213,6 +224,7 @@ impl Reader {
 pub(in crate::commands) struct Show {
     audience: Audience,
     tally: Tally,
+    session: SessionId,
     /// How it is rehearsed.
     rehearsal: Option<Rehearsal>,
 }
@@ -239,7 +251,8 @@ impl Show {
             Audience::Person(View::new(out, layout))
         };
         let rehearsal = conversation.players.rehearsal();
-        Self { audience, tally: Tally::default(), rehearsal }
+        let session = conversation.coordinator.session();
+        Self { audience, tally: Tally::default(), session, rehearsal }
     }
 
     pub(in crate::commands) async fn opening(
@@ -258,8 +271,7 @@ impl Show {
             }
         }
         for diagnostic in &conversation.diagnostics {
-            let event = Event::Diagnostic { turn: None, diagnostic: diagnostic.clone() };
-            self.event(&event)?;
+            self.diagnostic(None, diagnostic.clone())?;
         }
         Ok(())
     }
@@ -269,15 +281,20 @@ impl Show {
         deny.outcome(self.tally.given())
     }
 
-    fn event(&mut self, event: &Event) -> io::Result<()> {
+    fn diagnostic(&mut self, turn: Option<TurnId>, diagnostic: Diagnostic) -> io::Result<()> {
+        let kind = SessionEventKind::Diagnostic { turn, diagnostic };
+        self.event(&SessionEvent { kind, session: self.session, at: now() })
+    }
+
+    fn event(&mut self, event: &SessionEvent) -> io::Result<()> {
         match &mut self.audience {
             Audience::Person(view) => {
-                self.tally.note(event);
-                view.show(event)
+                self.tally.note(&event.kind);
+                view.show(&event.kind)
             }
             Audience::Program => {
                 let event = json::as_counted(event, self.rehearsal);
-                self.tally.note(&event);
+                self.tally.note(&event.kind);
                 json::event(&event, self.rehearsal)
             }
         }
@@ -299,7 +316,7 @@ impl Show {
 
     fn reached(&mut self, reached: &Reached) -> io::Result<()> {
         for diagnostic in reached.diagnostics() {
-            self.event(&Event::Diagnostic { turn: Some(reached.turn()), diagnostic })?;
+            self.diagnostic(Some(reached.turn()), diagnostic)?;
         }
         match &mut self.audience {
             Audience::Person(_) => Ok(()),

@@ -7,7 +7,7 @@ use convoke_agent::Verdict;
 use convoke_agent::event::EventKind;
 use convoke_agent::verdict::Reason;
 use convoke_core::{Code, Diagnostic};
-use convoke_session::{Event, MemberName, TurnId, TurnState};
+use convoke_session::{MemberName, SessionEventKind, TurnId, TurnState};
 use serde::Serialize;
 
 use crate::figures::{count, number, percent};
@@ -100,10 +100,12 @@ pub(super) struct DiagnosticTally {
 
 impl Tally {
     /// Takes note of an event.
-    pub(super) fn note(&mut self, event: &Event) {
+    pub(super) fn note(&mut self, event: &SessionEventKind) {
         match event {
-            Event::Message { .. } => self.messages += 1,
-            Event::TurnStarted { turn, member, prompt, system, tokens_estimate, .. } => {
+            SessionEventKind::Message { .. } => self.messages += 1,
+            SessionEventKind::TurnStarted {
+                turn, member, prompt, system, tokens_estimate, ..
+            } => {
                 let bytes = prompt.bytes + system.map_or(0, |system| system.bytes);
                 self.under_way.insert(*turn, (bytes, *tokens_estimate));
                 let tally = self.of(member);
@@ -111,31 +113,30 @@ impl Tally {
                 tally.sent_bytes += bytes;
                 tally.sent_tokens_estimate += tokens_estimate;
             }
-            Event::TurnEnded {
-                turn, member, state, outcome, usage, cost_usd, elapsed_ms, ..
-            } => {
+            SessionEventKind::TurnEnded { turn, member, state, result, elapsed_ms, .. } => {
                 let (bytes, tokens) = self.under_way.remove(turn).unwrap_or_default();
                 let tally = self.of(member);
-                if matches!(outcome, Verdict::Failed(failure) if failure.reason == Reason::Start) {
+                if matches!(&result.verdict, Verdict::Failed(failure) if failure.reason == Reason::Start)
+                {
                     // Nobody was there to be sent anything.
                     tally.sent_bytes -= bytes;
                     tally.sent_tokens_estimate -= tokens;
                 }
                 tally.done += u64::from(*state == TurnState::Done);
                 tally.elapsed_ms += elapsed_ms;
-                if let Some(usage) = usage {
+                if let Some(usage) = result.usage {
                     let counted = tally.counted_tokens.get_or_insert_default();
                     counted.turns += 1;
                     counted.input = counted.input.saturating_add(usage.input);
                     counted.cached = counted.cached.saturating_add(usage.cached);
                     counted.output = counted.output.saturating_add(usage.output);
                 }
-                if let Some(cost) = cost_usd {
+                if let Some(cost) = result.cost_usd {
                     *tally.cost_usd.get_or_insert(0.0) += cost;
                 }
             }
-            Event::Diagnostic { diagnostic, .. } => self.remark(diagnostic),
-            Event::Agent { event, member, .. } => match &event.kind {
+            SessionEventKind::Diagnostic { diagnostic, .. } => self.remark(diagnostic),
+            SessionEventKind::Agent { event, member, .. } => match &event.kind {
                 EventKind::Warning(diagnostic) => self.remark(diagnostic),
                 EventKind::Request { bytes, unchanged_bytes, .. } => {
                     let requests = self.of(member).requests.get_or_insert_default();

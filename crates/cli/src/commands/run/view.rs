@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use convoke_agent::event::{EventKind, Part};
 use convoke_core::Diagnostic;
 use convoke_core::marker::Intent;
-use convoke_session::{Event, MemberName, MessageNumber, TurnId, TurnState};
+use convoke_session::{MemberName, MessageNumber, SessionEventKind, TurnId, TurnState};
 
 use unicode_width::UnicodeWidthChar as _;
 
@@ -111,22 +111,22 @@ impl<W: Write> View<W> {
     }
 
     /// Shows an event.
-    pub(super) fn show(&mut self, event: &Event) -> io::Result<()> {
+    pub(super) fn show(&mut self, event: &SessionEventKind) -> io::Result<()> {
         match event {
-            Event::Message { from, to, number, text, .. } => {
+            SessionEventKind::Message { from, to, number, text, .. } => {
                 self.message(from, to, *number, text)?;
             }
-            Event::TurnQueued { turn, member, intent, .. } => {
+            SessionEventKind::TurnQueued { turn, member, intent, .. } => {
                 let queued = Queued { turn: *turn, member: member.clone(), intent: *intent };
                 self.called.push(queued.clone());
                 self.queue.push(queued);
             }
-            Event::TurnDropped { turn, member } => {
+            SessionEventKind::TurnDropped { turn, member } => {
                 self.queue.retain(|queued| queued.turn != *turn);
                 let paint = self.layout.paint;
                 self.line(&paint.faint(&format!("  {member}'s turn was dropped")))?;
             }
-            Event::TurnStarted {
+            SessionEventKind::TurnStarted {
                 turn,
                 member,
                 answers,
@@ -149,47 +149,37 @@ impl<W: Write> View<W> {
                 );
                 self.begin(*turn, member, &about)?;
             }
-            Event::Agent { turn, event, .. } => self.agent(*turn, event)?,
-            Event::TurnEnded {
-                turn,
-                member,
-                state,
-                outcome,
-                elapsed_ms,
-                partial_bytes,
-                usage,
-                ..
-            } => {
+            SessionEventKind::Agent { turn, event, .. } => self.agent(*turn, event)?,
+            SessionEventKind::TurnEnded { turn, member, state, result, elapsed_ms, .. } => {
                 let elapsed = seconds(Duration::from_millis(*elapsed_ms));
                 let requests = self.end_text(*turn)?;
                 let paint = self.layout.paint;
                 if requests.count > 0 {
-                    let counted = usage.as_ref().map(|usage| format!("; {}", tokens(usage)));
+                    let counted = result.usage.as_ref().map(|usage| format!("; {}", tokens(usage)));
                     let sent = format!("  {requests}{}", counted.unwrap_or_default());
                     self.line(&paint.faint(&sent))?;
                 }
                 let line = if *state == TurnState::Done {
                     paint.faint(&self.went_on(&elapsed))
                 } else {
-                    let kept = match partial_bytes {
-                        0 => String::new(),
-                        bytes => format!("; {} bytes of its reply are kept", number(*bytes)),
-                    };
-                    let outcome = outcome.to_string();
-                    let outcome = printable(&outcome);
-                    format!("{} {member}: {outcome} ({elapsed}){kept}", paint.bad("✗"))
+                    let kept = result.partial.map_or_else(String::new, |partial| {
+                        format!("; {} bytes of its reply are kept", number(partial.bytes))
+                    });
+                    let verdict = result.verdict.to_string();
+                    let verdict = printable(&verdict);
+                    format!("{} {member}: {verdict} ({elapsed}){kept}", paint.bad("✗"))
                 };
                 self.line(&format!("  {line}"))?;
             }
-            Event::Diagnostic { diagnostic, .. } => self.diagnostic(diagnostic)?,
-            Event::Task { task, by } => {
+            SessionEventKind::Diagnostic { diagnostic, .. } => self.diagnostic(diagnostic)?,
+            SessionEventKind::Task { task, by } => {
                 let paint = self.layout.paint;
                 self.line(&format!(
                     "  {}",
                     paint.faint(&format!("{by} set the team task: {}", printable(task)))
                 ))?;
             }
-            Event::Opened { interrupted, .. } => {
+            SessionEventKind::Opened { interrupted, .. } => {
                 for turn in interrupted {
                     let paint = self.layout.paint;
                     let line = format!(
@@ -199,7 +189,7 @@ impl<W: Write> View<W> {
                     self.line(&paint.warning(&line))?;
                 }
             }
-            Event::Stopped(_) => {}
+            SessionEventKind::Stopped(_) => {}
         }
         self.out.flush()
     }
@@ -429,8 +419,8 @@ mod tests {
     use crate::terminal::on_terminal;
     use convoke_session::Content;
 
-    fn started(turn: u64, member: &str) -> Event {
-        Event::TurnStarted {
+    fn started(turn: u64, member: &str) -> SessionEventKind {
+        SessionEventKind::TurnStarted {
             turn: TurnId(turn),
             member: member.into(),
             answers: MessageNumber(1),
@@ -442,9 +432,9 @@ mod tests {
         }
     }
 
-    fn agent(turn: u64, member: &str, kind: EventKind<'static>) -> Event {
+    fn agent(turn: u64, member: &str, kind: EventKind<'static>) -> SessionEventKind {
         let event = convoke_agent::event::Event::own(kind);
-        Event::Agent { turn: TurnId(turn), member: member.into(), event }
+        SessionEventKind::Agent { turn: TurnId(turn), member: member.into(), event }
     }
 
     fn piece(text: &'static str) -> EventKind<'static> {

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use clap::Args;
 use convoke_agent::event::Event;
-use convoke_agent::id::ThreadId;
+use convoke_agent::id::{ThreadId, now};
 use convoke_agent::{TurnInput, Verdict};
 use convoke_core::Diagnostic;
 use convoke_model::undo_compaction;
@@ -13,7 +13,7 @@ use convoke_session::{SqliteStore, Store as _};
 use serde_json::{Value, json};
 
 use super::{Which, write_json};
-use crate::conversation::{ModelMember, model_member, now};
+use crate::conversation::{ModelMember, model_member};
 use crate::diagnostics::{self, Deny};
 use crate::following::{Followed, follow};
 use crate::host_environment;

@@ -3,11 +3,11 @@
 use std::io::Write as _;
 
 use clap::Args;
+use convoke_agent::id::now;
 use convoke_session::{Millis, SqliteStore, Store as _, Summary};
 use serde_json::json;
 
 use super::{short, write_json};
-use crate::conversation::now;
 use crate::figures::{count, number};
 use crate::outcome::Outcome;
 use crate::terminal::{Paint, printable, stdout};

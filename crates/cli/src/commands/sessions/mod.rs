@@ -1,6 +1,7 @@
 //! `convoke sessions`: what was said and sent, and what can be done with it.
 
 mod compact;
+mod conversation;
 mod diff;
 pub(in crate::commands) mod list;
 mod remove;

@@ -1,5 +1,6 @@
 //! `convoke sessions show --request` and `convoke ask --request`: what models were sent, to the byte.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use convoke_agent::id::{AttemptRef, ThreadId};
@@ -7,7 +8,8 @@ use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
 use convoke_session::{SessionId, SqliteStore, Store as _, Turn};
 use convoke_team::Team;
 
-use super::show::{heading, turns, write_exactly};
+use super::conversation::TurnPages;
+use super::show::{heading, write_exactly};
 use super::write_json;
 use crate::outcome::UsageError;
 use crate::requests::{self, Wanted};
@@ -99,9 +101,15 @@ pub(super) async fn show_all(
 ) -> anyhow::Result<()> {
     let team = Team::parse(&store.session(session).await?.began.team);
     let named = team.iter().flat_map(|team| &team.members).map(|member| member.name.clone());
-    let spoke = turns(store, session).await?;
-    let spoke = spoke.iter().map(|turn| turn.member.as_str().to_owned());
-    let members: std::collections::BTreeSet<String> = named.chain(spoke).collect();
+    let mut members: BTreeSet<String> = named.collect();
+    let mut turns = TurnPages::of(store, session);
+    loop {
+        let page = turns.next().await?;
+        if page.is_empty() {
+            break;
+        }
+        members.extend(page.iter().map(|turn| turn.member.as_str().to_owned()));
+    }
     let mut all = Vec::new();
     for member in members {
         let requests = store.requests(&ThreadId::of_member(session, &member)).await?;

@@ -7,16 +7,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use convoke_agent::id::now;
 use convoke_session::transfer::{self, ArchiveSource, ImportLimits, TransferError};
 use convoke_session::{MessageNumber, NewSession, SessionId, SqliteStore};
 use serde_json::json;
 
 use super::{Which, write_json};
 use crate::conversation::home::Home;
-use crate::conversation::now;
-use crate::conversation::project::{Project, find_team_file};
+use crate::conversation::project::{Project, UserConfiguration, find_team_file};
 use crate::conversation::team_redaction::without_secrets;
-use crate::conversation::trust::TrustedDirectories;
 use crate::diagnostics::{self, Deny};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
@@ -158,7 +157,7 @@ fn new_session<R: BufRead + Send>(
     source: &ArchiveSource<R>,
 ) -> anyhow::Result<NewSession> {
     let host_environment = host_environment::of_process()?;
-    let trusted = TrustedDirectories::load(&Home::of(&host_environment))?;
+    let user = UserConfiguration::load(&Home::of(&host_environment))?;
     let path = arguments.team.clone().or_else(|| find_team_file(&host_environment.cwd));
     let mut new = NewSession {
         id: SessionId::generate(),
@@ -171,7 +170,7 @@ fn new_session<R: BufRead + Send>(
     };
     match path {
         Some(path) => {
-            let project = Project::read(&path, &trusted)?;
+            let project = Project::read(&path, &user)?;
             new.name.clone_from(&project.team.name);
             new.directory = project.directory.display().to_string();
             new.team = without_secrets(&project.text);

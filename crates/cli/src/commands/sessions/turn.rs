@@ -35,7 +35,7 @@ impl SentTurn {
         };
         let Some(found) = found.cloned() else {
             let problem = match attempt {
-                None => format!("nothing was sent for turn {id}: it is {}", turn.state.word()),
+                None => format!("nothing was sent for turn {id}: it is {}", turn.state.as_str()),
                 Some(number) => {
                     format!("turn {id} has no attempt {number}; there are {}", attempts.len())
                 }

@@ -12,6 +12,9 @@ use super::file::{at, make_private_directory};
 use crate::id::{Millis, SessionId};
 use crate::store::{Holder, StoreError};
 
+/// The most bytes that are read of a lock file.
+const MAX_BYTES: u64 = 4096;
+
 /// Holds a session for this process until it is dropped.
 #[derive(Debug)]
 pub struct SessionLock {
@@ -49,7 +52,8 @@ pub(super) fn acquire(
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut text = String::new();
-            file.read_to_string(&mut text).map_err(at(&path))?;
+            #[expect(clippy::disallowed_methods, reason = "three short lines are read")]
+            file.take(MAX_BYTES).read_to_string(&mut text).map_err(at(&path))?;
             return Err(StoreError::Held { session, holder: read_holder(&text) });
         }
         Err(TryLockError::Error(error)) => return Err(at(&path)(error)),
@@ -77,6 +81,7 @@ fn read_holder(text: &str) -> Holder {
 impl Holder {
     /// Returns this process as a holder.
     pub fn this_process(since: Millis) -> Self {
+        #[expect(clippy::disallowed_methods, reason = "the kernel bounds the name")]
         let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let host = match name.trim() {
             "" => "this machine".to_owned(),

@@ -62,7 +62,7 @@ pub(super) async fn sessions(pool: &SqlitePool) -> Result<Vec<Summary>, StoreErr
 fn rehearsal(row: &SqliteRow) -> Result<Option<Rehearsal>, StoreError> {
     let word: Option<&str> = row.try_get("rehearsal")?;
     let Some(word) = word else { return Ok(None) };
-    let known = Rehearsal::ALL.into_iter().find(|known| known.word() == word);
+    let known = Rehearsal::ALL.into_iter().find(|known| known.as_str() == word);
     let unknown = || StoreError::Damaged(format!("a session is rehearsed with `{word}`"));
     known.map(Some).ok_or_else(unknown)
 }
@@ -343,7 +343,7 @@ fn turn(session: SessionId, row: &SqliteRow) -> Result<Turn, StoreError> {
         asker: MemberName::new(row.try_get::<String, _>("asker")?),
         state: TurnState::ALL
             .into_iter()
-            .find(|known| known.word() == state)
+            .find(|known| known.as_str() == state)
             .ok_or_else(|| unknown(state))?,
         reply: reply.map(|number| MessageNumber(number.cast_unsigned())),
         problem: row.try_get("problem")?,

@@ -37,7 +37,7 @@ pub(super) async fn create(
     .bind(session.directory)
     .bind(session.team)
     .bind(session.task)
-    .bind(session.rehearsal.map(Rehearsal::word))
+    .bind(session.rehearsal.map(Rehearsal::as_str))
     .bind(json(&state)?)
     .execute(connection)
     .await?;
@@ -202,7 +202,7 @@ pub(super) async fn write_turns(
     write.push_values(turns, |mut row, turn| {
         row.push_bind(session).push_bind(sql(turn.id.0)).push_bind(turn.member.as_str());
         row.push_bind(sql(turn.answers.0)).push_bind(format!("{:?}", turn.intent));
-        row.push_bind(turn.asker.as_str()).push_bind(turn.state.word());
+        row.push_bind(turn.asker.as_str()).push_bind(turn.state.as_str());
         row.push_bind(turn.reply.map(|number| sql(number.0))).push_bind(turn.problem.as_deref());
         row.push_bind(i64::from(turn.attempts)).push_bind(turn.queued_at).push_bind(turn.ended_at);
     });

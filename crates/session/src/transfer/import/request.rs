@@ -1,6 +1,7 @@
 //! A request of an archive.
 
 use convoke_agent::thread::{RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
+use convoke_core::ledger::Target;
 use serde::de::IgnoredAny;
 
 use super::super::ArchiveProblem;
@@ -112,8 +113,8 @@ fn check(meta: &RequestMeta, texts: &RequestTexts) -> Result<(), BadField> {
         return bad("about", "it says that more bytes are unchanged than there are".to_owned());
     }
     let ledger = texts.parse_ledger(meta).map_err(unreadable("ledger"))?;
-    let accounted = ledger.used_bytes();
-    if accounted != meta.bytes {
+    if !ledger.covers(Target::Prompt, meta.bytes) {
+        let accounted = ledger.used_bytes();
         return bad("ledger", format!("it accounts for {accounted} bytes of {}", meta.bytes));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The roster: who takes part, and whom a name means.
+//! The members of a team, and the lookup of members by name.
 
 use convoke_core::name::{NameKey, nearest};
 use convoke_core::{Speaker, SpeakerType};
@@ -6,28 +6,28 @@ use convoke_team::{Member, MemberKind, Team};
 
 use crate::id::MemberName;
 
-/// Who takes part in a conversation, in the order of the team file.
+/// The members of a team, in the order of the team file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Roster {
-    seats: Vec<Place>,
+pub struct TeamMembers {
+    entries: Vec<MemberEntry>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct MemberEntry {
     name: MemberName,
     keys: Vec<NameKey>,
     is_person: bool,
 }
 
-/// The person of a team that names none.
-const NOBODY_NAMED: &str = "user";
+/// The name of the person who is added to a team without one.
+const DEFAULT_PERSON: &str = "user";
 
-/// Gives a team that names no person one, called `user`: somebody has to ask and to be asked.
+/// Adds a person called `user` to a team without a person.
 pub fn ensure_person(team: &mut Team) {
     if team.members.iter().any(|member| member.agent().is_none()) {
         return;
     }
-    let mut name = NOBODY_NAMED.to_owned();
+    let mut name = DEFAULT_PERSON.to_owned();
     while team.member(&name).is_some() {
         name.push('1');
     }
@@ -35,57 +35,51 @@ pub fn ensure_person(team: &mut Team) {
     team.members.push(Member { name, display_name: None, kind, window: None, max_bytes: None });
 }
 
-impl Roster {
-    /// Lists the members of a team.
+impl TeamMembers {
+    /// Creates the list from a team.
     pub fn of(team: &Team) -> Self {
-        Self { seats: team.members.iter().map(place).collect() }
+        Self { entries: team.members.iter().map(entry).collect() }
     }
 
-    /// Returns everybody's name.
+    /// Returns the names of all members.
     pub fn names(&self) -> impl Iterator<Item = &MemberName> {
-        self.seats.iter().map(|member_agent| &member_agent.name)
+        self.entries.iter().map(|member| &member.name)
     }
 
     /// Returns the names of the people.
     pub fn people(&self) -> impl Iterator<Item = &MemberName> {
-        self.seats
-            .iter()
-            .filter(|member_agent| member_agent.is_person)
-            .map(|member_agent| &member_agent.name)
+        self.entries.iter().filter(|member| member.is_person).map(|member| &member.name)
     }
 
     /// Returns the names of the agents.
     pub fn agents(&self) -> impl Iterator<Item = &MemberName> {
-        self.seats
-            .iter()
-            .filter(|member_agent| !member_agent.is_person)
-            .map(|member_agent| &member_agent.name)
+        self.entries.iter().filter(|member| !member.is_person).map(|member| &member.name)
     }
 
-    /// Returns the member that a name means.
+    /// Returns the member with this id, name or display name.
     pub fn resolve(&self, written: &str) -> Option<&MemberName> {
-        self.find(&NameKey::new(written)).map(|member_agent| &member_agent.name)
+        self.find(&NameKey::new(written)).map(|member| &member.name)
     }
 
-    /// Returns the person that a name means.
+    /// Returns the person with this id, name or display name.
     pub fn resolve_person(&self, written: &str) -> Option<&MemberName> {
-        let member_agent = self.find(&NameKey::new(written))?;
-        member_agent.is_person.then_some(&member_agent.name)
+        let member = self.find(&NameKey::new(written))?;
+        member.is_person.then_some(&member.name)
     }
 
-    /// Tells whether a member is a person.
+    /// Returns whether a member is a person.
     pub fn is_person(&self, member: &MemberName) -> bool {
-        self.seats.iter().any(|member_agent| member_agent.is_person && member_agent.name == *member)
+        self.entries.iter().any(|entry| entry.is_person && entry.name == *member)
     }
 
-    /// Returns everyone but one: the agents, then the people, so that no person is waited for while an
-    /// agent could still speak.
+    /// Returns all other members: the agents, then the people, so that no person is waited for while an
+    /// agent could still reply.
     pub fn everyone_but(&self, member: &MemberName) -> Vec<MemberName> {
         let others = self.agents().chain(self.people());
         others.filter(|other| *other != member).cloned().collect()
     }
 
-    /// Says which names there are, and which one was probably meant.
+    /// Returns a hint with the known names and the one nearest to `written`.
     pub fn hint(&self, written: &str) -> String {
         let names: Vec<&str> = self.names().map(MemberName::as_str).collect();
         match nearest(written, names.iter().copied()) {
@@ -100,14 +94,14 @@ impl Roster {
         Speaker::new(member.as_str(), member.as_str(), kind)
     }
 
-    fn find(&self, key: &NameKey) -> Option<&Place> {
-        self.seats.iter().find(|member_agent| member_agent.keys.contains(key))
+    fn find(&self, key: &NameKey) -> Option<&MemberEntry> {
+        self.entries.iter().find(|member| member.keys.contains(key))
     }
 }
 
-fn place(member: &Member) -> Place {
+fn entry(member: &Member) -> MemberEntry {
     let names = std::iter::once(&member.name).chain(&member.display_name);
-    Place {
+    MemberEntry {
         name: MemberName::new(&*member.name),
         keys: names.map(|name| NameKey::new(name)).collect(),
         is_person: member.agent().is_none(),
@@ -122,7 +116,7 @@ mod tests {
     fn a_team_without_people_has_a_user() {
         let mut team = Team::parse("[[member]]\nname = \"User\"\nagent = \"claude\"\n").unwrap();
         ensure_person(&mut team);
-        let roster = Roster::of(&team);
+        let roster = TeamMembers::of(&team);
         assert_eq!(roster.people().collect::<Vec<_>>(), [&MemberName::from("user1")]);
         assert_eq!(roster.resolve("USER"), Some(&MemberName::from("User")));
     }

@@ -1,4 +1,4 @@
-//! Driving one turn of one agent to its end, whatever the agent does.
+//! Runs one turn of one agent to its end, even if the agent does not end by itself.
 
 use std::time::Duration;
 
@@ -14,53 +14,53 @@ use super::controls::StopRequest;
 use crate::id::TurnId;
 use crate::progress::EventLog;
 
-/// How long what an agent does may wait until it is stored, and how many bytes of it: every batch is
+/// The time and the number of bytes after which events of a running turn are stored. Every batch is
 /// written to the disk, and most turns should need none.
 const STORE_AFTER: Duration = Duration::from_secs(1);
 const STORE_BYTES: usize = 64 << 10;
-/// How much longer than its time an agent is waited for, when it ends by itself: longer than it takes to
-/// ask its program to stop, to interrupt it and to end it.
+/// The time beyond its limit that an agent has to end: enough to ask its program to stop, to interrupt
+/// it and to kill it.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What came of a turn.
+/// A turn whose agent has ended: its result, and what was recorded while it ran.
 #[derive(Debug)]
-pub(super) struct Driven {
-    pub(super) outcome: TurnResult,
-    /// One JSON object a line.
+pub(super) struct FinishedTurn {
+    pub(super) result: TurnResult,
+    /// The events, one JSON object a line.
     pub(super) events: String,
-    /// What there is to say about what was stored of it.
-    pub(super) remarks: Vec<Diagnostic>,
+    /// Diagnostics of the coordinator, which were not shown yet.
+    pub(super) diagnostics: Vec<Diagnostic>,
     pub(super) elapsed: Duration,
 }
 
-impl Driven {
-    /// Creates what comes of a turn of which nothing was seen.
-    pub(super) fn nothing(outcome: TurnResult) -> Self {
-        Self { outcome, events: String::new(), remarks: Vec::new(), elapsed: Duration::ZERO }
+impl FinishedTurn {
+    /// Creates the end of a turn without any event.
+    pub(super) fn without_events(result: TurnResult) -> Self {
+        Self { result, events: String::new(), diagnostics: Vec::new(), elapsed: Duration::ZERO }
     }
 }
 
-/// What one turn is driven with.
-pub(super) struct Drive {
+/// Runs one turn and reports its events.
+pub(super) struct TurnRunner {
     pub(super) turn: TurnId,
     pub(super) agent_turn: AgentTurn,
     pub(super) timeout: Duration,
-    pub(super) wish: watch::Receiver<StopRequest>,
+    pub(super) stop_requests: watch::Receiver<StopRequest>,
     pub(super) redactor: Redactor,
-    pub(super) reports: mpsc::Sender<(TurnId, Report)>,
+    pub(super) reports: mpsc::Sender<(TurnId, TurnReport)>,
 }
 
-/// What is heard of a turn that is under way.
-pub(super) enum Report {
-    /// The agent did something.
+/// A report on a running turn.
+pub(super) enum TurnReport {
+    /// An event of the agent.
     Event(Event<'static>),
-    /// This is to be stored, should the turn never end: see [`crate::progress::Progress`].
+    /// Events to store in case the turn never ends: see [`crate::progress::Progress`].
     Batch(String),
 }
 
-impl Drive {
-    /// Hands on the agent's events until it ends, or until nobody wants to wait any longer.
-    pub(super) async fn run(mut self) -> Driven {
+impl TurnRunner {
+    /// Reports the agent's events until it ends, a person leaves, or its time is over.
+    pub(super) async fn run(mut self) -> FinishedTurn {
         let began = Instant::now();
         let deadline = began + self.timeout.saturating_add(PATIENCE);
         let mut log = EventLog::default();
@@ -71,10 +71,10 @@ impl Drive {
         let given_up = loop {
             let event = tokio::select! {
                 biased;
-                wish = self.wish.wait_for(|wish| *wish > heard) => {
+                request = self.stop_requests.wait_for(|request| *request > heard) => {
                     canceller.cancel();
-                    // An error says that the coordinator is gone.
-                    heard = wish.map_or(StopRequest::Leave, |wish| *wish);
+                    // An error means that the coordinator was dropped.
+                    heard = request.map_or(StopRequest::Leave, |request| *request);
                     if heard == StopRequest::Leave {
                         break Some(Verdict::Cancelled);
                     }
@@ -96,32 +96,33 @@ impl Drive {
             };
             for event in events {
                 log.add(&event);
-                self.report(Report::Event(event)).await;
+                self.report(TurnReport::Event(event)).await;
             }
             if log.unstored() >= STORE_BYTES || Instant::now() >= store_at {
                 store_at = Instant::now() + STORE_AFTER;
                 if log.unstored() > 0 {
-                    self.report(Report::Batch(log.next_batch())).await;
+                    self.report(TurnReport::Batch(log.next_batch())).await;
                 }
             }
         };
         for event in redaction.finish() {
             log.add(&event);
-            self.report(Report::Event(event)).await;
+            self.report(TurnReport::Event(event)).await;
         }
-        let outcome = if let Some(verdict) = given_up {
-            log.outcome(verdict)
+        let result = if let Some(verdict) = given_up {
+            log.result(verdict)
         } else {
             tokio::select! {
-                outcome = self.agent_turn.result() => outcome,
-                () = sleep_until(deadline) => log.outcome(Verdict::TimedOut),
+                result = self.agent_turn.result() => result,
+                () = sleep_until(deadline) => log.result(Verdict::TimedOut),
             }
         };
         let (events, cut) = log.finish();
-        Driven { outcome, events, remarks: cut.into_iter().collect(), elapsed: began.elapsed() }
+        let diagnostics = cut.into_iter().collect();
+        FinishedTurn { result, events, diagnostics, elapsed: began.elapsed() }
     }
 
-    async fn report(&self, report: Report) {
+    async fn report(&self, report: TurnReport) {
         // The coordinator only stops listening when it is dropped.
         let _ = self.reports.send((self.turn, report)).await;
     }

@@ -1,0 +1,112 @@
+//! Growth of readers: an input of twice the size costs at most 2.5 times as much, up to the reader's limit.
+//!
+//! A reader of untrusted input has a row for each kind of input that made it, or one like it, slow. To add one: a name, the
+//! largest input that the reader takes, how an input of a given size is made, and how it is read.
+
+mod files;
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use convoke_redact::Redactor;
+
+use crate::measure::{Stopwatch, nanos_on_cpu};
+use crate::table::{self, number, ratio, throughput, time};
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+/// Small inputs are read so often that a run reads this many bytes; the best of some runs counts.
+const BYTES_A_RUN: usize = MIB;
+const RUNS: usize = 9;
+/// How much more twice the input may cost.
+const MOST: f64 = 2.5;
+
+/// A reader and one kind of input.
+struct Reader {
+    name: &'static str,
+    input: &'static str,
+    /// The size of the largest input.
+    limit: usize,
+    make: fn(usize) -> String,
+    read: fn(&str),
+}
+
+const READERS: &[Reader] = &[
+    redaction("`sk-` repeated", |bytes| repeated("sk-", bytes)),
+    redaction("keys", |bytes| repeated("sk-a1B2c3D4e5F6g7H8i9J0k1 ", bytes)),
+    redaction("beginnings of many keys", |bytes| repeated("sk-glpat-xoxb-pypi-eyJ.SG.", bytes)),
+    redaction("titles of private keys", |bytes| repeated("-----BEGIN PRIVATE KEY-----", bytes)),
+    redaction("titles on lines", |bytes| repeated("-----BEGIN PRIVATE KEY-----\nab\n", bytes)),
+    redaction("addresses", |bytes| repeated("http://a:b@", bytes)),
+    redaction("one known value repeated", |bytes| repeated("correct-horse-battery", bytes)),
+    redaction("prose", |bytes| repeated("The key to it is a word, and not a secret. ", bytes)),
+    Reader {
+        name: "redaction, 16 bytes at a time",
+        input: "`sk-` repeated",
+        limit: 4 * MIB,
+        make: |bytes| repeated("sk-", bytes),
+        read: |text| {
+            let mut stream = redactor().stream();
+            for piece in text.as_bytes().chunks(16).filter_map(|piece| str::from_utf8(piece).ok()) {
+                black_box(stream.push(piece));
+            }
+            black_box(stream.finish());
+        },
+    },
+];
+
+const fn redaction(input: &'static str, make: fn(usize) -> String) -> Reader {
+    let read = |text: &str| {
+        black_box(redactor().redact(text));
+    };
+    Reader { name: "redaction", input, limit: 4 * MIB, make, read }
+}
+
+/// Prints the table of all readers.
+pub fn run() {
+    table::begin(
+        "Growth of readers: the worst step from n to 2n, from 64 KiB to the limit",
+        &["reader", "input", "limit", "time at the limit", "throughput", "2n / n", "within 2.5"],
+    );
+    for reader in READERS.iter().chain(files::READERS) {
+        let mut size = reader.limit.min(64 * KIB);
+        let mut before = cost(reader, size);
+        let mut worst: f64 = 0.0;
+        while size < reader.limit {
+            size *= 2;
+            let now = cost(reader, size);
+            worst = worst.max(now / before);
+            before = now;
+        }
+        table::row(&[
+            reader.name.to_owned(),
+            reader.input.to_owned(),
+            number(size),
+            time(before),
+            throughput(size, before),
+            ratio(worst, 1.0),
+            if worst <= MOST { "yes" } else { "NO" }.to_owned(),
+        ]);
+    }
+}
+
+fn cost(reader: &Reader, size: usize) -> f64 {
+    let input = (reader.make)(size);
+    let batch = (BYTES_A_RUN / size).max(1);
+    let run = || {
+        let (watch, before) = (Stopwatch::start(), nanos_on_cpu());
+        (0..batch).for_each(|_| (reader.read)(&input));
+        let ran = nanos_on_cpu().zip(before).map(|(now, before)| now - before);
+        // Whatever shares the machine does not count, where the system can tell.
+        ran.map_or_else(|| watch.nanos(), |ran| Duration::from_nanos(ran).as_secs_f64() * 1e9)
+    };
+    (0..RUNS).map(|_| run()).fold(f64::MAX, f64::min) / table::float(batch)
+}
+
+fn redactor() -> Redactor {
+    Redactor::default().and_key("correct-horse-battery")
+}
+
+fn repeated(text: &str, bytes: usize) -> String {
+    text.repeat(bytes / text.len())
+}

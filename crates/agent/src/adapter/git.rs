@@ -1,0 +1,352 @@
+//! Git in a directory that is not trusted.
+//!
+//! The agents call `git` themselves, and `.git/config` can name commands for it to run. A configuration by
+//! environment stands above every file, so the commands that a repository could name are replaced there: the
+//! fixed settings always, and those of drivers, remotes and the like by the names that the repository's
+//! configuration holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Settings that run a command, and the value that runs none of the project's.
+const FIXED: &[(&str, &str)] = &[
+    ("core.fsmonitor", "false"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.pager", "cat"),
+    ("core.editor", "true"),
+    ("sequence.editor", "true"),
+    ("core.sshCommand", "ssh"),
+    ("core.askPass", ""),
+    ("core.gitProxy", ""),
+    ("core.alternateRefsCommand", "true"),
+    ("credential.helper", ""),
+    ("gpg.program", "gpg"),
+    ("gpg.openpgp.program", "gpg"),
+    ("gpg.x509.program", "gpgsm"),
+    ("gpg.ssh.program", "ssh-keygen"),
+    ("gpg.ssh.defaultKeyCommand", ""),
+    ("interactive.diffFilter", "cat"),
+    ("protocol.ext.allow", "never"),
+    ("diff.tool", ""),
+    ("merge.tool", ""),
+    ("web.browser", ""),
+];
+
+/// Settings below a name of the project's choice: section, key and value.
+const NAMED: &[(&str, &str, &str)] = &[
+    ("filter", "clean", ""),
+    ("filter", "smudge", ""),
+    ("filter", "process", ""),
+    ("filter", "required", "false"),
+    ("diff", "textconv", "cat"),
+    ("diff", "command", PLAIN_DIFF),
+    ("merge", "driver", "false"),
+    ("remote", "uploadpack", "git-upload-pack"),
+    ("remote", "receivepack", "git-receive-pack"),
+    ("remote", "vcs", ""),
+    ("submodule", "update", "none"),
+    ("credential", "helper", ""),
+    ("trailer", "command", ""),
+    ("trailer", "cmd", ""),
+    ("difftool", "cmd", "false"),
+    ("mergetool", "cmd", "false"),
+    ("difftool", "path", "false"),
+    ("mergetool", "path", "false"),
+    ("browser", "cmd", "false"),
+    ("browser", "path", "false"),
+    ("man", "cmd", "false"),
+    ("man", "path", "false"),
+    ("tar", "command", "false"),
+    ("guitool", "cmd", "false"),
+];
+
+/// Sections whose every key is a command.
+const COMMANDS: &[(&str, &str)] = &[("alias", ""), ("pager", "cat")];
+
+/// An external diff that shows what git itself would show of a file.
+const PLAIN_DIFF: &str = r#"f() { diff -u --label "a/$1" --label "b/$1" -- "$2" "$5"; :; }; f"#;
+
+/// Variables that stand above the configuration.
+const VARIABLES: &[(&str, &str)] =
+    &[("GIT_PAGER", "cat"), ("GIT_EDITOR", "true"), ("GIT_SEQUENCE_EDITOR", "true")];
+
+/// A configuration file over this is not looked into.
+const MOST_BYTES: u64 = 1 << 20;
+/// Files that are looked into: the repository's own, and those that it includes.
+const MOST_FILES: usize = 32;
+/// Named settings that are replaced.
+const MOST_NAMED: usize = 2000;
+
+/// Adds to the environment of a child what keeps git from running commands of the project.
+pub(super) fn disarm(cwd: &Path, env: &mut BTreeMap<OsString, OsString>) {
+    let mut settings: Vec<(String, &str)> =
+        FIXED.iter().map(|&(key, value)| (key.to_owned(), value)).collect();
+    settings.extend(named(cwd));
+    let count = env.get(OsStr::new(COUNT)).and_then(|count| count.to_str()?.parse().ok());
+    let before: usize = count.unwrap_or(0);
+    for (index, (key, value)) in settings.iter().enumerate() {
+        let number = before + index;
+        env.insert(format!("GIT_CONFIG_KEY_{number}").into(), key.into());
+        env.insert(format!("GIT_CONFIG_VALUE_{number}").into(), value.into());
+    }
+    env.insert(COUNT.into(), (before + settings.len()).to_string().into());
+    for (name, value) in VARIABLES {
+        // One that the user has set stands above the project's configuration already.
+        env.entry((*name).into()).or_insert_with(|| (*value).into());
+    }
+}
+
+const COUNT: &str = "GIT_CONFIG_COUNT";
+
+/// Returns the replacements for what the repository around a directory names.
+fn named(cwd: &Path) -> Vec<(String, &'static str)> {
+    let mut found = Found::default();
+    for path in configuration_files(cwd) {
+        found.read(&path);
+    }
+    let in_section = |section: &'static str| {
+        let names = found.subsections.iter().filter(move |(given, _)| given == section);
+        names.map(|(_, name)| name)
+    };
+    let below = NAMED.iter().flat_map(|&(section, key, value)| {
+        in_section(section).map(move |name| (format!("{section}.{name}.{key}"), value))
+    });
+    let keys = COMMANDS.iter().flat_map(|&(section, value)| {
+        let keys = found.keys.iter().filter(move |(given, _)| given == section);
+        keys.map(move |(_, key)| (format!("{section}.{key}"), value))
+    });
+    let external = found.keys.contains(&("diff".to_owned(), "external".to_owned()));
+    let external = external.then(|| ("diff.external".to_owned(), PLAIN_DIFF));
+    below.chain(keys).chain(external).take(MOST_NAMED).collect()
+}
+
+/// Returns the configuration files of the repository that a directory lies in.
+fn configuration_files(cwd: &Path) -> Vec<PathBuf> {
+    let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
+    let Some(git) = cwd.ancestors().map(|dir| dir.join(".git")).find(|git| git.exists()) else {
+        // A directory can be a bare repository itself.
+        return vec![cwd.join("config")];
+    };
+    let linked = |file: &Path, prefix: &str| {
+        let text = read(file)?;
+        let path = text.strip_prefix(prefix)?.trim().to_owned();
+        Some(file.parent()?.join(path))
+    };
+    let git = if git.is_dir() { git } else { linked(&git, "gitdir:").unwrap_or(git) };
+    let common = linked(&git.join("commondir"), "").unwrap_or_else(|| git.clone());
+    vec![common.join("config"), git.join("config.worktree"), cwd.join("config")]
+}
+
+fn read(path: &Path) -> Option<String> {
+    let file = std::fs::File::open(path).ok()?;
+    file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let mut text = Vec::new();
+    file.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// What stands in configuration files: subsections, and keys of sections without one.
+#[derive(Default)]
+struct Found {
+    files: BTreeSet<PathBuf>,
+    subsections: BTreeSet<(String, String)>,
+    keys: BTreeSet<(String, String)>,
+}
+
+impl Found {
+    /// Reads a file, and those that it includes, whatever their condition.
+    fn read(&mut self, path: &Path) {
+        if self.files.len() >= MOST_FILES || !self.files.insert(path.to_owned()) {
+            return;
+        }
+        let Some(text) = read(path) else { return };
+        let mut section = String::new();
+        let mut subsection = None;
+        for line in text.lines() {
+            let mut line = line.trim();
+            if let Some(header) = line.strip_prefix('[') {
+                let (name, rest) = split_header(header);
+                section = name.0.to_ascii_lowercase();
+                subsection = name.1;
+                if let Some(name) = &subsection {
+                    self.subsections.insert((section.clone(), name.clone()));
+                }
+                line = rest.trim();
+            }
+            let (key, value) = line.split_once('=').unwrap_or((line, ""));
+            let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
+            if key.is_empty() || key.starts_with(['#', ';']) {
+                continue;
+            }
+            // What lies in the home is the user's own.
+            if section.starts_with("include") && key == "path" && !value.contains('~') {
+                self.read(&path.parent().unwrap_or(path).join(value.trim_matches('"')));
+            }
+            if subsection.is_none() {
+                self.keys.insert((section.clone(), key));
+            }
+        }
+    }
+}
+
+/// Splits `section "sub\"section"] rest`, or the older `section.subsection] rest`.
+fn split_header(header: &str) -> ((&str, Option<String>), &str) {
+    let Some((section, quoted)) =
+        header.split_once('"').filter(|(section, _)| !section.contains(']'))
+    else {
+        let (name, rest) = header.split_once(']').unwrap_or((header, ""));
+        return match name.split_once('.') {
+            Some((section, name)) => ((section, Some(name.to_ascii_lowercase())), rest),
+            None => ((name.trim(), None), rest),
+        };
+    };
+    let mut name = String::new();
+    let mut characters = quoted.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '"' => {
+                let rest = quoted[at + 1..].trim_start();
+                return ((section.trim(), Some(name)), rest.strip_prefix(']').unwrap_or(rest));
+            }
+            '\\' => name.extend(characters.next().map(|(_, escaped)| escaped)),
+            _ => name.push(character),
+        }
+    }
+    ((section.trim(), Some(name)), "")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// A repository whose configuration names a command wherever it can; each leaves a file behind.
+    fn hostile(dir: &Path) {
+        let git = |args: &[&str]| {
+            let status = Command::new("git").args(args).current_dir(dir).status().unwrap();
+            assert!(status.success(), "{args:?}");
+        };
+        git(&["init", "-q"]);
+        std::fs::write(dir.join("a.txt"), "a\n").unwrap();
+        std::fs::write(dir.join(".gitattributes"), "*.txt diff=d filter=f merge=m\n").unwrap();
+        git(&["add", "."]);
+        git(&["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"]);
+        std::fs::write(dir.join("a.txt"), "a\nb\n").unwrap();
+        let ran = |name: &str| format!("touch {}/ran-{name}; cat", dir.display());
+        let quoted = |name: &str| format!("\"{}\"", ran(name));
+        let config = format!(
+            "[core]\n fsmonitor = {}\n pager = {}\n editor = {}\n hooksPath = hooks\n sshCommand = {}\n\
+             [diff]\n external = {}\n[diff \"d\"] textconv = {}\n command = {}\n\
+             [filter \"f\"]\n clean = {}\n smudge = {}\n[alias]\n st = !{}\n\
+             [credential \"https://example.com\"]\n helper = !{}\n[gpg]\n program = {}\n\
+             [include]\n path = more\n",
+            quoted("fsmonitor"),
+            quoted("pager"),
+            quoted("editor"),
+            quoted("ssh"),
+            quoted("external"),
+            quoted("textconv"),
+            quoted("command"),
+            quoted("clean"),
+            quoted("smudge"),
+            ran("alias"),
+            ran("helper"),
+            quoted("gpg"),
+        );
+        let mut text = std::fs::read_to_string(dir.join(".git/config")).unwrap();
+        text.push_str(&config);
+        std::fs::write(dir.join(".git/config"), text).unwrap();
+        let more = format!("[filter \"g h\"]\n process = {}\n", quoted("included"));
+        std::fs::write(dir.join(".git/more"), more).unwrap();
+    }
+
+    fn ran(dir: &Path) -> Vec<String> {
+        let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = names.map(|name| name.to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with("ran-")).collect()
+    }
+
+    const CALLS: &[&[&str]] = &[
+        &["status", "--short"],
+        &["diff"],
+        &["--paginate", "log", "-p"],
+        &["st"],
+        &["stash"],
+        &["stash", "pop"],
+        &[
+            "-c",
+            "user.name=x",
+            "-c",
+            "user.email=x@x",
+            "commit",
+            "-a",
+            "--allow-empty-message",
+            "-S",
+        ],
+        &["fetch", "ssh://example.invalid/x"],
+    ];
+
+    fn call_all(dir: &Path, env: &BTreeMap<OsString, OsString>) {
+        for args in CALLS {
+            let mut git = Command::new("git");
+            let _ = git.args(*args).current_dir(dir).env_clear().envs(env).output().unwrap();
+        }
+        let mut credential = Command::new("git");
+        credential.args(["-c", "core.askPass=true", "credential", "reject"]).current_dir(dir);
+        let mut child =
+            credential.env_clear().envs(env).stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let input = b"protocol=https\nhost=example.com\nusername=x\npassword=y\n";
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), input).unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn git_runs_no_command_of_the_project() {
+        let home = tempfile::tempdir().unwrap();
+        let path = std::env::var_os("PATH").unwrap();
+        let plain: BTreeMap<OsString, OsString> =
+            [("PATH".into(), path), ("HOME".into(), home.path().into())].into();
+
+        let armed = tempfile::tempdir().unwrap();
+        hostile(armed.path());
+        call_all(armed.path(), &plain);
+        let ran_armed = ran(armed.path());
+        assert!(ran_armed.len() >= 6, "the test cannot fail: {ran_armed:?}");
+
+        let dir = tempfile::tempdir().unwrap();
+        hostile(dir.path());
+        let mut env = plain.clone();
+        env.insert("GIT_CONFIG_COUNT".into(), "1".into());
+        env.insert("GIT_CONFIG_KEY_0".into(), "user.name".into());
+        env.insert("GIT_CONFIG_VALUE_0".into(), "The User".into());
+        disarm(dir.path(), &mut env);
+        call_all(dir.path(), &env);
+        assert_eq!(ran(dir.path()), [""; 0]);
+        assert!(named(dir.path()).iter().any(|(key, _)| key == "filter.g h.process"));
+
+        let mut git = Command::new("git");
+        let own = git.args(["config", "user.name"]).current_dir(dir.path()).env_clear().envs(&env);
+        assert_eq!(own.output().unwrap().stdout, b"The User\n", "the user's own stay");
+        std::fs::write(dir.path().join("a.txt"), "a\nc\n").unwrap();
+        let mut git = Command::new("git");
+        let diff = git.arg("diff").current_dir(dir.path()).env_clear().envs(&env).output().unwrap();
+        assert!(String::from_utf8_lossy(&diff.stdout).contains("\n+c\n"), "{diff:?}");
+    }
+
+    #[test]
+    fn every_form_of_a_section_is_read() {
+        for (header, section, name) in [
+            ("filter \"a b\"]", "filter", Some("a b")),
+            ("filter \"a\\\"]b\"] x = y", "filter", Some("a\"]b")),
+            ("filter.Name]", "filter", Some("name")),
+            ("core]", "core", None),
+            ("diff \"open", "diff", Some("open")),
+        ] {
+            let ((given, subsection), _) = split_header(header);
+            assert_eq!((given, subsection.as_deref()), (section, name), "{header}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! `convoke check`: every error of a team file.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use convoke_redact::Redactor;
+use serde_json::{Value, json};
+
+use crate::conversation::home::Home;
+use crate::conversation::project::{
+    Project, TEAM_FILE, TeamFileReport, UserConfiguration, find_team_file,
+};
+use crate::host_environment;
+use crate::outcome::Outcome;
+use crate::terminal::stdout;
+
+/// Checks a team file and shows every error with its line and the fix.
+///
+/// Errors go to standard error, and the exit code is 2 if there are any. Nothing is run or sent.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The team file; by default convoke.toml here, or above as far as the repository goes
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Write the errors as JSON to standard output, too
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `convoke check`.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let host_environment = host_environment::of_process()?;
+    let user = UserConfiguration::load(&Home::of(&host_environment))?;
+    let found = || find_team_file(&host_environment.cwd).unwrap_or_else(|| TEAM_FILE.into());
+    let path = arguments.file.clone().unwrap_or_else(found);
+    let checked = Project::read(&path, &user);
+    let mut out = stdout();
+    if arguments.json {
+        let errors = checked.as_ref().err().map(errors).unwrap_or_default();
+        writeln!(out, "{}", json!({"file": path.display().to_string(), "errors": errors}))?;
+    } else if let Ok(project) = &checked {
+        let count = match project.team.members.len() {
+            1 => "1 member".to_owned(),
+            count => format!("{count} members"),
+        };
+        writeln!(out, "{}: no errors, {count}", path.display())?;
+    }
+    checked?;
+    Ok(Outcome::Done)
+}
+
+/// Returns the errors as JSON.
+fn errors(report: &TeamFileReport) -> Vec<Value> {
+    let redactor = Redactor::default();
+    let errors = report.errors.errors.iter();
+    let json = errors.map(|error| {
+        json!({
+            "line": error.line,
+            "column": error.column,
+            "code": error.code.as_str(),
+            "message": redactor.redact(&error.message),
+            "fix": redactor.redact(&error.fix),
+        })
+    });
+    json.collect()
+}

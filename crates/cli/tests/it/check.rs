@@ -1,0 +1,351 @@
+//! `convoke check`: bad team files, each with its line and its fix.
+
+use serde_json::Value;
+
+use crate::context::TestContext;
+
+/// A right member, for files that are wrong elsewhere.
+const MAX: &str = "[[member]]\nname = \"max\"\nagent = \"claude\"\n";
+
+/// The line, the code without its prefix, and words of one error.
+type Expected = (usize, &'static str, &'static str);
+
+/// Bad team files: what is wrong, the text, and for each error its line, its code and words of its report.
+/// `MAX` stands for a right member of three lines.
+const BAD: &[(&str, &str, &[Expected])] = &[
+    ("an empty file", "", &[(1, "missing-setting", "add a `[[member]]`")]),
+    ("no members", "name = \"x\"\n", &[(1, "missing-setting", "at least one member")]),
+    ("members", "[[members]]\nname = \"max\"\n", &[(1, "unknown-setting", "write `[[member]]`")]),
+    ("agents", "[[agents]]\nname = \"max\"\n", &[(1, "unknown-setting", "write `[[member]]`")]),
+    ("one bracket", "[member]\nname = \"max\"\n", &[(1, "wrong-type", "write `[[member]]`")]),
+    ("members by name", "member = [\"max\"]\n", &[(1, "wrong-type", "write `[[member]]`")]),
+    (
+        "a nameless member",
+        "[[member]]\nagent = \"claude\"\n",
+        &[(1, "missing-setting", "name = \"max\"")],
+    ),
+    (
+        "a blank name",
+        "[[member]]\nname = \" \"\nhuman = true\n",
+        &[(2, "invalid-value", "is blank")],
+    ),
+    (
+        "everyone",
+        "[[member]]\nname = \"All\"\nhuman = true\n",
+        &[(2, "invalid-value", "means everyone")],
+    ),
+    (
+        "a list as a name",
+        "[[member]]\nname = \"a, b\"\nhuman = true\n",
+        &[(2, "invalid-value", "letters and digits")],
+    ),
+    (
+        "a number as a name",
+        "[[member]]\nname = 5\nhuman = true\n",
+        &[(2, "wrong-type", "must be a string, not a whole number")],
+    ),
+    (
+        "neither agent nor person",
+        "[[member]]\nname = \"x\"\n",
+        &[(1, "missing-setting", "human = true")],
+    ),
+    (
+        "both",
+        "[[member]]\nname = \"x\"\nhuman = true\nagent = \"claude\"\n",
+        &[(4, "conflict", "remove one")],
+    ),
+    (
+        "a person with a model",
+        "[[member]]\nname = \"x\"\nhuman = true\nmodel = \"m\"\n",
+        &[(4, "unknown-setting", "x is a person")],
+    ),
+    (
+        "two of a name",
+        "MAX[[member]]\nname = \"M-ax\"\nhuman = true\n",
+        &[(5, "duplicate-member", "rename one")],
+    ),
+    (
+        "a display name that is taken",
+        "MAX[[member]]\nname = \"y\"\ndisplay-name = \"Max\"\nhuman = true\n",
+        &[(6, "duplicate-member", "`max`")],
+    ),
+    (
+        "an unknown agent",
+        "[[member]]\nname = \"x\"\nagent = \"cluade\"\n",
+        &[(3, "unknown-agent", "write `agent = \"claude\"`")],
+    ),
+    (
+        "an agent like no other",
+        "[[member]]\nname = \"x\"\nagent = \"gpt-12\"\n",
+        &[(3, "unknown-agent", "choose one of api, claude")],
+    ),
+    (
+        "a misspelt setting",
+        "MAXinstructons = \"x\"\n",
+        &[(4, "unknown-setting", "write `instructions`")],
+    ),
+    (
+        "a misspelt name",
+        "[[member]]\nnam = \"x\"\nagent = \"claude\"\n",
+        &[(2, "unknown-setting", "write `name`")],
+    ),
+    (
+        "a misspelt agent",
+        "[[member]]\nname = \"x\"\nagnt = \"claude\"\nmodel = \"m\"\n",
+        &[(3, "unknown-setting", "write `agent`")],
+    ),
+    (
+        "an underscore",
+        "[context]\nmax_bytes = 5\nMAX",
+        &[(2, "unknown-setting", "write `max-bytes`")],
+    ),
+    ("camel case", "[context]\nmaxBytes = 5\nMAX", &[(2, "unknown-setting", "write `max-bytes`")]),
+    ("another word", "MAXpermissions = \"edit\"\n", &[(4, "unknown-setting", "write `sandbox`")]),
+    ("the wrong table", "turns = 5\nMAX", &[(1, "unknown-setting", "move it below `[limits]`")]),
+    ("no such table", "[contxt]\nwindow = 5\nMAX", &[(1, "unknown-setting", "write `[context]`")]),
+    ("like nothing", "colour = 5\nMAX", &[(1, "unknown-setting", "there are name, task")]),
+    ("a value for a table", "context = 5\nMAX", &[(1, "wrong-type", "write `[context]`")]),
+    (
+        "a window of letters",
+        "[context]\nwindow = \"5\"\nMAX",
+        &[(2, "wrong-type", "write `window = 5`")],
+    ),
+    ("a negative window", "[context]\nwindow = -1\nMAX", &[(2, "invalid-value", "0 or more")]),
+    (
+        "a fraction",
+        "[context]\nwindow = 1.5\nMAX",
+        &[(2, "wrong-type", "not a number with a fraction")],
+    ),
+    ("no size", "[context]\nmax-bytes = \"lots\"\nMAX", &[(2, "invalid-value", "768 KiB")]),
+    (
+        "a size of another unit",
+        "[context]\nmax-bytes = \"1 TB\"\nMAX",
+        &[(2, "invalid-value", "KiB or MiB")],
+    ),
+    (
+        "a size beyond all numbers",
+        "[context]\nmax-bytes = 99999999999999999999\nMAX",
+        &[(2, "", "max-bytes")],
+    ),
+    (
+        "fence in quotes",
+        "[context]\nfence = \"yes\"\nMAX",
+        &[(2, "wrong-type", "write `fence = true`")],
+    ),
+    (
+        "no visibility",
+        "[context]\nvisibility = \"none\"\nMAX",
+        &[(2, "invalid-value", "\"all\" or \"addressed\"")],
+    ),
+    (
+        "a time without a unit",
+        "[limits]\nturn-timeout = \"30\"\nMAX",
+        &[(2, "invalid-value", "turn-timeout = \"30m\"")],
+    ),
+    ("no time", "[limits]\nturn-timeout = \"0s\"\nMAX", &[(2, "invalid-value", "from \"1s\"")]),
+    ("a list for a text", "task = [\"a\"]\nMAX", &[(1, "wrong-type", "not a list")]),
+    (
+        "a sandbox of no kind",
+        "MAXsandbox = \"edits\"\n",
+        &[(4, "invalid-value", "write `sandbox = \"edit\"`")],
+    ),
+    (
+        "one argument for a list",
+        "MAXargs = \"--x\"\n",
+        &[(4, "wrong-type", "args = [\"--verbose\"]")],
+    ),
+    (
+        "a number in the arguments",
+        "MAXargs = [\"-n\", 5]\n",
+        &[(4, "invalid-value", "a list of strings")],
+    ),
+    (
+        "a number as a variable",
+        "MAXenv = { A = 1 }\n",
+        &[(4, "invalid-value", "env = { NAME = \"value\" }")],
+    ),
+    (
+        "a model that is an option",
+        "MAXmodel = \"--yolo\"\n",
+        &[(4, "invalid-value", "does not begin with `-`")],
+    ),
+    (
+        "base-url of a CLI",
+        "MAXbase-url = \"http://h/v1\"\n",
+        &[(4, "unused-setting", "ANTHROPIC_BASE_URL")],
+    ),
+    ("key-env of a CLI", "MAXkey-env = \"K\"\n", &[(4, "unused-setting", "claude auth login")]),
+    (
+        "tools of a CLI",
+        "MAXtools = \"read\"\n",
+        &[(4, "unused-setting", "sandbox = \"read-only\"")],
+    ),
+    (
+        "command of a model",
+        "[[member]]\nname = \"x\"\nagent = \"api\"\ncommand = \"c\"\n",
+        &[(4, "unused-setting", "runs no program")],
+    ),
+    (
+        "sandbox of a program",
+        "[[member]]\nname = \"x\"\nagent = \"plain\"\ncommand = \"c\"\nsandbox = \"read-only\"\n",
+        &[(5, "unused-setting", "nothing would enforce it")],
+    ),
+    (
+        "model of a program",
+        "[[member]]\nname = \"x\"\nagent = \"plain\"\ncommand = \"c\"\nmodel = \"m\"\n",
+        &[(5, "unused-setting", "`args`")],
+    ),
+    (
+        "a program without a command",
+        "[[member]]\nname = \"x\"\nagent = \"plain\"\n",
+        &[(3, "missing-setting", "command = ")],
+    ),
+    (
+        "no address",
+        "[[member]]\nname = \"x\"\nagent = \"api\"\nbase-url = \"localhost:80\"\n",
+        &[(4, "invalid-value", "http://127.0.0.1:8080/v1")],
+    ),
+    (
+        "a missing file",
+        "MAXinstructions-file = \"gone.md\"\n",
+        &[(4, "bad-file", "cannot be read")],
+    ),
+    (
+        "a directory for a file",
+        "MAXinstructions-file = \".\"\n",
+        &[(4, "bad-file", "Is a directory")],
+    ),
+    (
+        "a file elsewhere",
+        "MAXinstructions-file = \"/etc/hostname\"\n",
+        &[(4, "needs-trust", "convoke trust")],
+    ),
+    ("a missing directory", "MAXcwd = \"gone\"\n", &[(4, "bad-file", "create the directory")]),
+    ("no quotes", "name = auth\nMAX", &[(1, "syntax", "double quotes")]),
+    ("no value", "name =\nMAX", &[(1, "syntax", "write a value after `=`")]),
+    ("an open string", "name = \"auth\nMAX", &[(1, "syntax", "close the string")]),
+    ("an open header", "[[member\nname = \"x\"\n", &[(1, "syntax", "close the header with `]]`")]),
+    ("an open list", "MAXargs = [\"a\"\n", &[(4, "syntax", "close the list")]),
+    (
+        "a setting twice",
+        "name = \"a\"\nname = \"b\"\nMAX",
+        &[(2, "syntax", "remove one of the two")],
+    ),
+    ("a member without a header", "MAXname = \"y\"\n", &[(4, "syntax", "new `[[member]]`")]),
+    ("not TOML at all", "{\"members\": []}\n", &[(1, "syntax", "`name = value`")]),
+    ("a colon", "name: auth\nMAX", &[(1, "syntax", "write `name = value`")]),
+    (
+        "several errors",
+        "nme = \"x\"\n[context]\nwindow = \"5\"\nMAXsandbox = \"none\"\nbase-url = \"http://h\"\n[[member]]\nname = \"max\"\nhuman = true\nmodel = \"m\"\n",
+        &[
+            (1, "unknown-setting", "write `name`"),
+            (3, "wrong-type", "write `window = 5`"),
+            (7, "invalid-value", "\"read-only\""),
+            (8, "unused-setting", "ANTHROPIC_BASE_URL"),
+            (10, "duplicate-member", "rename one"),
+            (12, "unknown-setting", "max is a person"),
+        ],
+    ),
+    (
+        "errors of both kinds",
+        "name = auth\ntask = 5\nMAXwindow = -1\n",
+        &[
+            (1, "syntax", "double quotes"),
+            (2, "wrong-type", "task"),
+            (6, "invalid-value", "window"),
+        ],
+    ),
+];
+
+#[test]
+fn every_error_is_shown_with_its_line_and_its_fix() {
+    assert!(BAD.len() >= 40);
+    for (what, text, expected) in BAD {
+        let context = TestContext::new().file("bad.toml", text.replace("MAX", MAX));
+        let output = context.output(&["check", "bad.toml", "--json"], b"");
+        assert_eq!(output.status.code(), Some(2), "{what}");
+        let report = String::from_utf8(output.stderr).expect("UTF-8");
+        let starts = report.lines().filter(|line| line.starts_with("bad.toml:"));
+        let starts: Vec<&str> = starts.collect();
+        assert_eq!(starts.len(), expected.len(), "{what}: {report}");
+        assert_eq!(report.matches("= fix: ").count(), expected.len(), "{what}: {report}");
+        let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(json["file"], "bad.toml");
+        for (index, (line, code, words)) in expected.iter().enumerate() {
+            let start = format!("bad.toml:{line}: ");
+            assert!(starts[index].starts_with(&start), "{what}: {report}");
+            let error = &json["errors"][index];
+            assert_eq!(error["line"], *line, "{what}: {json}");
+            assert!(error["column"].as_u64().is_some_and(|column| column > 0), "{what}: {json}");
+            let found = error["code"].as_str().expect("a code");
+            assert!(code.is_empty() || found == format!("team.{code}"), "{what}: {report}");
+            let told = format!("{} {}", error["message"], error["fix"]).replace("\\\"", "\"");
+            assert!(told.contains(words), "{what}: {report}");
+        }
+    }
+}
+
+#[test]
+fn an_error_is_shown_below_its_place() {
+    let text = format!("{MAX}\n[context]\nwindow = \"five\"\n\n[limit]\nturns = 5\n");
+    let context = TestContext::new().file("convoke.toml", text);
+    insta::assert_snapshot!(context.run(&["check"]));
+}
+
+#[test]
+fn run_chat_prompt_and_doctor_give_the_same_report() {
+    let context =
+        TestContext::new().file("convoke.toml", format!("{MAX}modle = \"x\"\nwindow = \"\"\n"));
+    let report = context.output(&["check"], b"");
+    assert_eq!(report.status.code(), Some(2));
+    for arguments in [&["run", "Hi"][..], &["chat"], &["prompt", "--for", "max"], &["doctor"]] {
+        let output = context.output(arguments, b"");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stderr),
+            String::from_utf8_lossy(&report.stderr),
+            "{arguments:?}"
+        );
+    }
+}
+
+#[test]
+fn a_right_file_has_no_errors() {
+    let context = TestContext::new().file("sub/convoke.toml", MAX);
+    insta::assert_snapshot!(
+        [
+            context.run(&["check", "sub/convoke.toml"]),
+            context.run(&["check", "sub/convoke.toml", "--json"]),
+        ]
+        .join("\n")
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let large = format!("{MAX}# {}\n", "x".repeat(1 << 20));
+    let context = TestContext::new()
+        .file("large.toml", large)
+        .file("latin.toml", b"name = \"a\"\ntask = \"caf\xe9\"\n")
+        .file("d/x", "");
+    let said =
+        ["gone.toml", "large.toml", "latin.toml", "d"].map(|file| context.run(&["check", file]));
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[test]
+fn a_key_in_the_file_is_not_repeated() {
+    let key = "sk-0123456789abcdefghijklmnop";
+    for setting in [
+        format!("key-env = \"{key}\""),
+        format!("key-env = {key}"),
+        format!("key = \"{key}\""),
+        format!("env = {{ A = 1, OPENAI_API_KEY = \"{key}\" }}"),
+        format!("api-key = \"{key}\""),
+    ] {
+        let text = format!("[[member]]\nname = \"x\"\nagent = \"api\"\n{setting}\n");
+        let context = TestContext::new().file("convoke.toml", text);
+        let report = context.run(&["check", "--json"]);
+        assert!(report.contains("convoke.toml:4: ") && !report.contains("0123"), "{report}");
+    }
+}

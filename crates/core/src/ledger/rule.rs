@@ -1,0 +1,88 @@
+//! Rules: why a text was kept, cut or dropped.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::owned;
+
+/// The rule that decided over a piece of text, with its arithmetic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rule<'a> {
+    /// It fitted.
+    Fits,
+    /// It was written by Convoke around other text.
+    Frame,
+    /// It stands in the thread since an earlier turn, and is sent again as it was.
+    FromThread,
+    /// It stands in the history of another program, whose record does not say where it came from: the
+    /// section was recognised by the text.
+    Recognised,
+    /// Older context goes first: with it the text would have needed more than there was.
+    OldestFirst {
+        /// The bytes that this message and all newer text need.
+        needed: u64,
+        /// The bytes that there were.
+        available: u64,
+    },
+    /// The end of the text was cut.
+    EndCut {
+        /// The bytes that the whole would have needed.
+        needed: u64,
+        /// The bytes that there were.
+        available: u64,
+    },
+    /// The middle of the text was cut.
+    MiddleCut {
+        /// The bytes that the whole would have needed.
+        needed: u64,
+        /// The bytes that there were.
+        available: u64,
+    },
+    /// A rule in words.
+    Other(Cow<'a, str>),
+}
+
+/// The words of [`Rule::Recognised`].
+pub(super) const RECOGNISED: &str = "from another program's record, recognised by its text";
+
+/// The words of [`Rule::FromThread`].
+pub(super) const FROM_THREAD: &str = "from the thread";
+
+/// The words for it in ledgers that earlier versions wrote.
+pub(super) const FROM_THREAD_BEFORE: &str = "unchanged, from the thread";
+
+impl Rule<'_> {
+    pub(super) fn into_owned(self) -> Rule<'static> {
+        match self {
+            Self::Fits => Rule::Fits,
+            Self::Frame => Rule::Frame,
+            Self::FromThread => Rule::FromThread,
+            Self::Recognised => Rule::Recognised,
+            Self::OldestFirst { needed, available } => Rule::OldestFirst { needed, available },
+            Self::EndCut { needed, available } => Rule::EndCut { needed, available },
+            Self::MiddleCut { needed, available } => Rule::MiddleCut { needed, available },
+            Self::Other(text) => Rule::Other(owned(text)),
+        }
+    }
+}
+
+impl fmt::Display for Rule<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rule::Fits => f.write_str("fits"),
+            Rule::Frame => f.write_str("frame"),
+            Rule::FromThread => f.write_str(FROM_THREAD),
+            Rule::Recognised => f.write_str(RECOGNISED),
+            Rule::OldestFirst { needed, available } => {
+                write!(f, "oldest context first: {needed} bytes needed, {available} available")
+            }
+            Rule::EndCut { needed, available } => {
+                write!(f, "end cut: {needed} bytes needed, {available} available")
+            }
+            Rule::MiddleCut { needed, available } => {
+                write!(f, "middle cut: {needed} bytes needed, {available} available")
+            }
+            Rule::Other(text) => f.write_str(text),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Sources: where a text came from.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use super::owned;
+
+/// The origin of a text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum Source<'a> {
+    /// A message of the conversation, or of the user of a thread.
+    Message {
+        /// Its id, when it has one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<Cow<'a, str>>,
+        /// Its position among the messages that were handed in, or among the items of a request.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        index: Option<usize>,
+    },
+    /// A file, or some lines of it.
+    File {
+        /// The path as it was handed in.
+        path: Cow<'a, str>,
+        /// The first and last line, 1-based, when not the whole file is meant.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        lines: Option<(u64, u64)>,
+    },
+    /// A setting, by its name.
+    Setting {
+        /// The setting's name.
+        name: Cow<'a, str>,
+    },
+    /// Convoke itself: a header, a separator, a mark, the JSON of a request.
+    Convoke {
+        /// The part that was written, for example `header`.
+        what: Cow<'a, str>,
+    },
+    /// A vendor's program: text of its own in a request that it sent.
+    Program {
+        /// The part that was written: the name of a tool, or how a text begins.
+        what: Cow<'a, str>,
+    },
+    /// The output of a tool.
+    Tool {
+        /// The id of the call that it answers.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        call: Option<Cow<'a, str>>,
+        /// Its position among the items of the request.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        index: Option<usize>,
+    },
+    /// An earlier run of a thread whose record does not say more.
+    History {
+        /// Its position among the items of the request.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        index: Option<usize>,
+    },
+    /// The answer of a model.
+    Model {
+        /// The id that the server gave it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<Cow<'a, str>>,
+        /// Its position among the items of the request.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        index: Option<usize>,
+    },
+}
+
+impl<'a> Source<'a> {
+    /// Returns the source of a setting.
+    pub const fn setting(name: &'a str) -> Self {
+        Self::Setting { name: Cow::Borrowed(name) }
+    }
+
+    /// Returns the source of a text of Convoke's own.
+    pub const fn convoke(what: &'a str) -> Self {
+        Self::Convoke { what: Cow::Borrowed(what) }
+    }
+
+    /// Returns the source of a whole file.
+    pub fn file(path: impl Into<Cow<'a, str>>) -> Self {
+        Self::File { path: path.into(), lines: None }
+    }
+
+    /// Returns the same source, borrowing nothing.
+    pub fn into_owned(self) -> Source<'static> {
+        match self {
+            Self::Message { id, index } => Source::Message { id: id.map(owned), index },
+            Self::File { path, lines } => Source::File { path: owned(path), lines },
+            Self::Setting { name } => Source::Setting { name: owned(name) },
+            Self::Convoke { what } => Source::Convoke { what: owned(what) },
+            Self::Program { what } => Source::Program { what: owned(what) },
+            Self::Tool { call, index } => Source::Tool { call: call.map(owned), index },
+            Self::History { index } => Source::History { index },
+            Self::Model { id, index } => Source::Model { id: id.map(owned), index },
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Texts that are written together with their ledger.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::fragment::Fragment;
+use crate::ledger::{ContextRow, Entry, Ledger, Rule, Source, Target, cover};
+
+/// A text and the entries that cover it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SourcedText<'a> {
+    text: String,
+    entries: Vec<Entry<'a>>,
+}
+
+impl<'a> SourcedText<'a> {
+    /// Creates a text of one fragment.
+    pub fn of(section: impl Into<Cow<'a, str>>, fragment: Fragment<'a>) -> Self {
+        let mut writer = TextWriter::new(section);
+        writer.fragment(fragment);
+        writer.finish()
+    }
+
+    /// Creates a text from its entries; `None` when they do not cover it.
+    pub fn covered(text: String, entries: Vec<Entry<'a>>) -> Option<Self> {
+        let is_covered = cover(entries.iter().map(|entry| entry.range.clone()), text.len() as u64);
+        is_covered.then_some(Self { text, entries })
+    }
+
+    /// Returns the text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the entries, in the order of the text.
+    pub fn entries(&self) -> &[Entry<'a>] {
+        &self.entries
+    }
+
+    /// Returns the entries, each with its own bytes of the text.
+    pub fn pieces(&self) -> impl Iterator<Item = (&str, &Entry<'a>)> {
+        let mut rest = &*self.text;
+        self.entries.iter().map(move |entry| {
+            let bytes = usize::try_from(entry.kept_bytes()).unwrap_or(usize::MAX);
+            let (own, after) = rest.split_at(rest.floor_char_boundary(bytes));
+            rest = after;
+            (own, entry)
+        })
+    }
+
+    /// Takes text and entries apart.
+    pub fn into_parts(self) -> (String, Vec<Entry<'a>>) {
+        (self.text, self.entries)
+    }
+}
+
+/// Writes a text and, with every piece of it, its ledger.
+#[derive(Debug)]
+pub struct TextWriter<'a> {
+    text: String,
+    target: Target,
+    section: Cow<'a, str>,
+    ledger: Ledger<'a>,
+}
+
+impl<'a> TextWriter<'a> {
+    /// Begins a text with a section.
+    pub fn new(section: impl Into<Cow<'a, str>>) -> Self {
+        Self::with_ledger(section, Ledger::default())
+    }
+
+    pub(crate) fn with_ledger(section: impl Into<Cow<'a, str>>, ledger: Ledger<'a>) -> Self {
+        Self { text: String::new(), target: Target::Prompt, section: section.into(), ledger }
+    }
+
+    /// Begins another text, whose entries follow in the same ledger.
+    pub(crate) fn begin_text(&mut self, target: Target, bytes: usize) {
+        self.target = target;
+        self.text = String::with_capacity(bytes);
+    }
+
+    pub(crate) fn take_text(&mut self) -> String {
+        std::mem::take(&mut self.text)
+    }
+
+    /// Begins a section.
+    pub fn section(&mut self, section: impl Into<Cow<'a, str>>) {
+        self.section = section.into();
+    }
+
+    /// Returns the text so far.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Writes a fragment.
+    pub fn fragment(&mut self, fragment: Fragment<'a>) {
+        self.cut_fragment(fragment, 0, Rule::Fits);
+    }
+
+    /// Writes what is kept of a fragment of which so many bytes were cut.
+    pub fn cut_fragment(&mut self, fragment: Fragment<'a>, cut_bytes: u64, rule: Rule<'a>) {
+        let Fragment { text, source } = fragment;
+        self.piece(&text, source, cut_bytes, rule);
+    }
+
+    /// Writes a text of Convoke's own.
+    pub fn frame(&mut self, what: &'static str, text: &str) {
+        self.piece(text, Source::convoke(what), 0, Rule::Frame);
+    }
+
+    /// Writes a text that was written with its entries before.
+    pub fn append(&mut self, text: &SourcedText<'a>) {
+        for (own, entry) in text.pieces() {
+            let before = self.text.len() as u64;
+            self.text.push_str(own);
+            let range = before..self.text.len() as u64;
+            self.ledger.push(Entry { range, target: self.target, ..entry.clone() });
+        }
+    }
+
+    pub(crate) fn piece(&mut self, text: &str, source: Source<'a>, cut_bytes: u64, rule: Rule<'a>) {
+        let before = self.text.len() as u64;
+        self.text.push_str(text);
+        let range = before..self.text.len() as u64;
+        self.enter(source, range, cut_bytes, rule);
+    }
+
+    fn enter(&mut self, source: Source<'a>, range: Range<u64>, cut_bytes: u64, rule: Rule<'a>) {
+        self.ledger.push(Entry {
+            target: self.target,
+            section: self.section.clone(),
+            source,
+            range,
+            cut_bytes,
+            rule,
+        });
+    }
+
+    /// Writes the lines of a context, for which the ledger has one row.
+    pub(crate) fn context(&mut self, mut row: ContextRow<'a>, write: impl FnOnce(&mut String)) {
+        row.target = self.target;
+        row.start = self.text.len() as u64;
+        write(&mut self.text);
+        row.kept_bytes = self.text.len() as u64 - row.start;
+        self.ledger.push_context(row);
+    }
+
+    pub(crate) fn into_ledger(self) -> Ledger<'a> {
+        self.ledger
+    }
+
+    /// Returns the text with its entries.
+    pub fn finish(self) -> SourcedText<'a> {
+        SourcedText { text: self.text, entries: self.ledger.entries().collect() }
+    }
+}

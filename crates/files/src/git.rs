@@ -1,0 +1,124 @@
+//! Git repositories, as far as their `.git` tells.
+
+use std::path::{Path, PathBuf};
+
+use crate::{FileKind, Files, Kind, absolute};
+
+/// What stands at the `.git` of a repository's root.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GitKind {
+    /// A repository of its own.
+    Repository,
+    /// A linked worktree of the repository at this root.
+    Worktree(PathBuf),
+    /// A submodule of another repository.
+    Submodule,
+    /// A `.git` that no repository lies behind.
+    Stray,
+}
+
+/// Finds out what kind of repository has its root in a directory.
+pub fn git_kind(files: &dyn Files, root: &Path) -> GitKind {
+    let dot_git = root.join(".git");
+    if files.kind(&dot_git).is_ok_and(|kind| kind == Kind::Directory) {
+        return match files.kind(&dot_git.join("HEAD")) {
+            Ok(_) => GitKind::Repository,
+            Err(_) => GitKind::Stray,
+        };
+    }
+    let Some(git_dir) = linked_git_dir(files, root, &dot_git) else {
+        return GitKind::Stray;
+    };
+    match main_root(files, &git_dir) {
+        Some(main) => GitKind::Worktree(main),
+        None if files.kind(&git_dir.join("HEAD")).is_ok() => GitKind::Submodule,
+        None => GitKind::Stray,
+    }
+}
+
+/// The directory that a `.git` file names.
+fn linked_git_dir(files: &dyn Files, root: &Path, dot_git: &Path) -> Option<PathBuf> {
+    let text = files.read_text(dot_git, FileKind::Pointer).ok()?;
+    let named = text.trim().strip_prefix("gitdir:")?.trim();
+    Some(absolute(root, Path::new(named)))
+}
+
+/// The root of the main checkout that a worktree's git directory belongs to.
+fn main_root(files: &dyn Files, git_dir: &Path) -> Option<PathBuf> {
+    let common = files.read_text(&git_dir.join("commondir"), FileKind::Pointer).ok()?;
+    let common = absolute(git_dir, Path::new(common.trim()));
+    if git_dir.parent()? != common.join("worktrees") {
+        return None;
+    }
+    let main = common.parent()?;
+    Some(files.canonicalize(main).unwrap_or_else(|_| main.to_owned()))
+}
+
+/// Returns the root of the repository that a directory lies in. A `.git` that no repository lies behind
+/// marks none, and neither does one in the home directory, above it, or in the file system's root: what
+/// lies there belongs to no one project.
+pub fn project_root(files: &dyn Files, directory: &Path, home: Option<&Path>) -> Option<PathBuf> {
+    let is_project = |root: &&Path| {
+        root.parent().is_some()
+            && !home.is_some_and(|home| home.starts_with(root))
+            && files.kind(&root.join(".git")).is_ok()
+            && git_kind(files, root) != GitKind::Stray
+    };
+    directory.ancestors().find(is_project).map(Path::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryTree;
+
+    #[test]
+    fn repositories_worktrees_submodules_and_strays_are_told_apart() {
+        let mut tree = MemoryTree::default();
+        tree.write("/main/.git/HEAD", "ref: refs/heads/main");
+        tree.write("/main/.git/worktrees/w/commondir", "../..\n");
+        tree.write("/main/.git/worktrees/w/HEAD", "x");
+        tree.write("/main/w/.git", "gitdir: /main/.git/worktrees/w\n");
+        tree.write("/main/.git/modules/s/HEAD", "x");
+        tree.write("/main/s/.git", "gitdir: ../.git/modules/s\n");
+        tree.write("/broken/.git", "nonsense");
+        tree.create_directory("/empty/.git");
+        let cases = [
+            ("/main", GitKind::Repository),
+            ("/main/w", GitKind::Worktree("/main".into())),
+            ("/main/s", GitKind::Submodule),
+            ("/broken", GitKind::Stray),
+            ("/empty", GitKind::Stray),
+        ];
+        for (root, expected) in cases {
+            assert_eq!(git_kind(&tree, root.as_ref()), expected, "{root}");
+        }
+    }
+
+    #[test]
+    fn a_project_ends_where_its_own_repository_does() {
+        let mut tree = MemoryTree::default();
+        for repository in ["/", "/home/me", "/home/me/repo"] {
+            tree.write(Path::new(repository).join(".git/HEAD"), "ref: refs/heads/main");
+        }
+        for stray in ["/home/me/repo/stray", "/srv", "/srv/a"] {
+            tree.create_directory(Path::new(stray).join(".git"));
+        }
+        tree.write("/opt/.git", "gitdir: nowhere");
+        let home = Path::new("/home/me");
+        let cases = [
+            ("/home/me/repo", Some("/home/me/repo")),
+            ("/home/me/repo/stray/a", Some("/home/me/repo")),
+            ("/home/me/other", None),
+            ("/home/me", None),
+            ("/srv/a/b", None),
+            ("/opt/a", None),
+        ];
+        for (directory, expected) in cases {
+            let found = project_root(&tree, directory.as_ref(), Some(home));
+            assert_eq!(found.as_deref(), expected.map(Path::new), "{directory}");
+        }
+        let found = project_root(&tree, "/home/me/other".as_ref(), None);
+        assert_eq!(found.as_deref(), Some(home));
+    }
+}

@@ -1,0 +1,115 @@
+//! The limits of one answer, the same on both wires.
+
+use convoke_thread::item::ResponseItem;
+
+use super::strings::{Kind, each_string};
+use crate::client::CallError;
+
+/// The most tool calls of one answer.
+pub(super) const MOST_CALLS: usize = 256;
+/// The most items of one answer, and the most strings in all of them.
+const MOST_ITEMS: usize = 1024;
+const MOST_STRINGS: usize = 1 << 16;
+/// The most bytes of an id, a tool's name or a model's.
+const LONGEST_NAME: usize = 256;
+
+/// The room that is left for the items of one answer.
+#[derive(Debug)]
+pub(super) struct Room {
+    limit: usize,
+    items: usize,
+    calls: usize,
+    strings: usize,
+    said: usize,
+    thoughts: usize,
+    others: usize,
+}
+
+impl Room {
+    /// Creates room for `limit` bytes of messages, as many of reasoning, and as many of everything else.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            items: MOST_ITEMS,
+            calls: MOST_CALLS,
+            strings: MOST_STRINGS,
+            said: limit,
+            thoughts: limit,
+            others: limit,
+        }
+    }
+
+    /// Returns the bytes that are left for messages.
+    pub fn for_text(&self) -> usize {
+        self.said
+    }
+
+    /// Admits an item: cuts its texts to the room that is left and returns how many bytes were cut. Fails where a cut would
+    /// change the meaning: of calls, ids and names.
+    pub fn admit(&mut self, item: &mut ResponseItem) -> Result<u64, CallError> {
+        take(&mut self.items, 1).ok_or_else(|| too_many("items", MOST_ITEMS))?;
+        if item.is_tool_call() {
+            take(&mut self.calls, 1).ok_or_else(|| too_many("tool calls", MOST_CALLS))?;
+        }
+        let mut cut = 0;
+        let mut failure = None;
+        each_string(item, &mut |kind, text| {
+            let admitted = match kind {
+                Kind::Said => Ok(cut_to(text, &mut self.said)),
+                Kind::Thought => Ok(cut_to(text, &mut self.thoughts)),
+                Kind::Name => expect_short(text).map(|()| 0),
+                Kind::Other => {
+                    let room = take(&mut self.others, text.len());
+                    room.map(|()| 0).ok_or(CallError::Flood(self.limit as u64))
+                }
+            };
+            let strings = take(&mut self.strings, 1);
+            let strings = strings.ok_or_else(|| too_many("strings", MOST_STRINGS));
+            match strings.and(admitted) {
+                Ok(bytes) => cut += bytes,
+                Err(error) => failure = failure.take().or(Some(error)),
+            }
+        });
+        failure.map_or(Ok(cut), Err)
+    }
+
+    /// Admits more bytes of a call's arguments.
+    pub fn admit_arguments(&mut self, bytes: usize) -> Result<(), CallError> {
+        take(&mut self.others, bytes).ok_or(CallError::Flood(self.limit as u64))
+    }
+}
+
+/// Refuses an id or a name that is too long.
+pub(super) fn expect_short(name: &str) -> Result<(), CallError> {
+    if name.len() <= LONGEST_NAME {
+        return Ok(());
+    }
+    let bytes = name.len();
+    Err(CallError::Shape(format!(
+        "an id or name has {bytes} bytes, and the most is {LONGEST_NAME}"
+    )))
+}
+
+/// Returns the name of a model, cut to its limit; none when it is empty.
+pub(super) fn model(name: &str) -> Option<String> {
+    let name = &name[..name.floor_char_boundary(LONGEST_NAME)];
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+fn too_many(things: &str, most: usize) -> CallError {
+    CallError::Shape(format!("an answer has more than {most} {things}"))
+}
+
+fn take(room: &mut usize, amount: usize) -> Option<()> {
+    *room = room.checked_sub(amount)?;
+    Some(())
+}
+
+fn cut_to(text: &mut String, room: &mut usize) -> u64 {
+    let kept = text.floor_char_boundary(*room);
+    let cut = (text.len() - kept) as u64;
+    text.truncate(kept);
+    // What follows a cut is left out whole.
+    *room = if cut > 0 { 0 } else { *room - kept };
+    cut
+}

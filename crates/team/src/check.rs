@@ -1,0 +1,83 @@
+//! Checks what a team file refers to: agents, files and addresses.
+
+use std::ops::Range;
+
+use convoke_core::name::nearest;
+
+use crate::AgentSettings;
+use crate::error::{Problem, TeamFileCode};
+use crate::file::ReadMember;
+use crate::section::Place;
+
+/// What a team file refers to and does not contain: the agents of this machine, and the files beside it.
+pub trait References {
+    /// Returns the names of all agents.
+    fn agents(&self) -> Vec<&str>;
+
+    /// Checks one setting of a member whose agent is known.
+    fn check(&self, settings: &AgentSettings, setting: &str) -> Result<(), BadReference>;
+
+    /// Returns a setting that the agent cannot do without and that is neither in these settings nor in
+    /// the user's configuration.
+    fn missing(&self, settings: &AgentSettings) -> Option<(&'static str, BadReference)>;
+}
+
+/// Why a setting cannot be used here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadReference {
+    /// The kind of error.
+    pub code: TeamFileCode,
+    /// Completes a sentence that begins with the name of the setting.
+    pub problem: String,
+    /// What to do.
+    pub fix: String,
+}
+
+/// Checks what a member refers to.
+pub(crate) fn check_member(
+    read: &ReadMember,
+    references: &dyn References,
+    problems: &mut Vec<Problem>,
+) {
+    let ReadMember { member, places } = read;
+    let (name, Some(settings)) = (&member.name, member.agent()) else { return };
+    let Some(agent) = places.get("agent").filter(|_| !settings.agent.is_empty()) else { return };
+    if !references.agents().contains(&&*settings.agent) {
+        problems.push(unknown_agent(name, &settings.agent, agent, references));
+        return;
+    }
+    let mut note = |span: Range<usize>, setting: &str, bad: BadReference| {
+        let BadReference { code, problem, fix } = bad;
+        let message = format!("`member.{name}.{setting}` {problem}");
+        problems.push(Problem { span, code, message, fix });
+    };
+    for (&setting, place) in places {
+        if let Err(bad) = references.check(settings, setting) {
+            let span = match bad.code {
+                TeamFileCode::UnusedSetting => place.key.clone(),
+                _ => place.value.clone(),
+            };
+            note(span, setting, bad);
+        }
+    }
+    // A setting that is there and wrong has been reported.
+    if let Some((setting, bad)) = references.missing(settings)
+        && !places.contains_key(setting)
+    {
+        note(agent.value.clone(), setting, bad);
+    }
+}
+
+fn unknown_agent(name: &str, agent: &str, place: &Place, references: &dyn References) -> Problem {
+    let names = references.agents();
+    let (hint, fix) = match nearest(agent, names.iter().copied()) {
+        Some(near) => (format!("; did you mean `{near}`?"), format!("write `agent = \"{near}\"`")),
+        None => (String::new(), format!("choose one of {}", names.join(", "))),
+    };
+    Problem {
+        span: place.value.clone(),
+        code: TeamFileCode::UnknownAgent,
+        message: format!("`member.{name}.agent`: no agent is called `{agent}`{hint}"),
+        fix,
+    }
+}

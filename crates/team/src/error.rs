@@ -1,0 +1,305 @@
+//! Errors of a team file: where they are, what is wrong, and how to fix it.
+
+use std::fmt::{self, Write as _};
+use std::ops::Range;
+
+use unicode_width::UnicodeWidthChar as _;
+
+/// The errors of a team file, in the order of its text. There is at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TeamFileErrors {
+    /// The errors.
+    pub errors: Vec<TeamFileError>,
+}
+
+/// One error of a team file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TeamFileError {
+    /// The 1-based line.
+    pub line: usize,
+    /// The 1-based column, in characters.
+    pub column: usize,
+    /// The kind of error.
+    pub code: TeamFileCode,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub fix: String,
+    /// The line of the file, shortened, with a caret below the error; empty when the file has no text.
+    pub excerpt: String,
+}
+
+/// The kinds of errors of a team file. The codes are stable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TeamFileCode {
+    /// The file cannot be read, or is too large.
+    Unreadable,
+    /// The text is not TOML.
+    Syntax,
+    /// There is no such setting.
+    UnknownSetting,
+    /// The value has another type than the setting.
+    WrongType,
+    /// The value has the right type and cannot be used.
+    InvalidValue,
+    /// A setting is required here.
+    Missing,
+    /// Two settings exclude each other.
+    Conflict,
+    /// Two members have the same name.
+    DuplicateMember,
+    /// There is no such agent.
+    UnknownAgent,
+    /// Members of this kind do not use the setting.
+    UnusedSetting,
+    /// A file or directory that the team file names cannot be used.
+    BadFile,
+    /// The setting counts only in a trusted directory, and the team cannot do without it.
+    NeedsTrust,
+}
+
+impl TeamFileCode {
+    /// Returns the stable name of the code.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unreadable => "team.unreadable",
+            Self::Syntax => "team.syntax",
+            Self::UnknownSetting => "team.unknown-setting",
+            Self::WrongType => "team.wrong-type",
+            Self::InvalidValue => "team.invalid-value",
+            Self::Missing => "team.missing-setting",
+            Self::Conflict => "team.conflict",
+            Self::DuplicateMember => "team.duplicate-member",
+            Self::UnknownAgent => "team.unknown-agent",
+            Self::UnusedSetting => "team.unused-setting",
+            Self::BadFile => "team.bad-file",
+            Self::NeedsTrust => "team.needs-trust",
+        }
+    }
+}
+
+impl TeamFileErrors {
+    /// Creates the error of a file that has no text to show.
+    pub fn unreadable(message: impl Into<String>, fix: impl Into<String>) -> Self {
+        let error = TeamFileError {
+            line: 1,
+            column: 1,
+            code: TeamFileCode::Unreadable,
+            message: message.into(),
+            fix: fix.into(),
+            excerpt: String::new(),
+        };
+        Self { errors: vec![error] }
+    }
+
+    /// Creates the error of a file that is not UTF-8.
+    pub fn not_utf8(bytes: &[u8]) -> Self {
+        let text = bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+        let line = text.matches('\n').count() + 1;
+        let column = text.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        let mut errors = Self::unreadable("the text is not UTF-8", "save the file as UTF-8");
+        for error in &mut errors.errors {
+            (error.line, error.column) = (line, column);
+        }
+        errors
+    }
+
+    /// Returns the whole report. Each error begins with `FILE:LINE:`.
+    pub fn report(&self, file: &str) -> String {
+        let mut text = String::new();
+        for TeamFileError { line, message, fix, excerpt, .. } in &self.errors {
+            let margin = " ".repeat(line.to_string().len());
+            let _ = writeln!(text, "{file}:{line}: {message}");
+            if !excerpt.is_empty() {
+                let (source, caret) = excerpt.split_once('\n').unwrap_or((excerpt, ""));
+                let _ = writeln!(text, "{margin} |\n{line} | {source}\n{margin} | {caret}");
+            }
+            let _ = writeln!(text, "{margin} = fix: {fix}");
+        }
+        text
+    }
+}
+
+impl fmt::Display for TeamFileErrors {
+    /// Shows the first error in one line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(first) = self.errors.first() else {
+            return f.write_str("the team file is invalid");
+        };
+        write!(f, "line {}: {}", first.line, first.message)?;
+        if !first.message.ends_with('?') {
+            write!(f, "; {}", first.fix)?;
+        }
+        match self.errors.len() {
+            1 => Ok(()),
+            2 => f.write_str(" (and 1 more error)"),
+            count => write!(f, " (and {} more errors)", count - 1),
+        }
+    }
+}
+
+impl std::error::Error for TeamFileErrors {}
+
+/// An error that is known by its place in the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) span: Range<usize>,
+    pub(crate) code: TeamFileCode,
+    pub(crate) message: String,
+    pub(crate) fix: String,
+}
+
+/// The most errors that are reported: a file of 1 MiB can hold hundreds of thousands.
+const MOST: usize = 1000;
+
+/// Locates problems in a text, in its order. O(text + problems · log(lines)).
+pub(crate) fn locate(text: &str, mut problems: Vec<Problem>) -> Option<TeamFileErrors> {
+    problems.sort_by_key(|problem| (problem.span.start, problem.span.end));
+    problems.dedup();
+    let left_out = problems.len().saturating_sub(MOST);
+    problems.truncate(MOST);
+    let lines = Lines::of(text);
+    let mut errors: Vec<TeamFileError> = problems.into_iter().map(|it| lines.error(it)).collect();
+    let last = errors.last_mut()?;
+    if left_out > 0 {
+        let _ = write!(last.fix, "; {left_out} more errors are not listed");
+    }
+    Some(TeamFileErrors { errors })
+}
+
+/// A text with an index of its lines.
+struct Lines<'t> {
+    text: &'t str,
+    /// The offset at which each line starts.
+    starts: Vec<usize>,
+}
+
+impl<'t> Lines<'t> {
+    fn of(text: &'t str) -> Self {
+        let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
+        Self { text, starts: std::iter::once(0).chain(after_breaks).collect() }
+    }
+
+    fn error(&self, problem: Problem) -> TeamFileError {
+        let Problem { span, code, message, fix } = problem;
+        let start = self.text.floor_char_boundary(span.start);
+        let end = self.text.ceil_char_boundary(span.end.max(start));
+        let index = self.starts.partition_point(|&line| line <= start) - 1;
+        let line_start = self.starts[index];
+        let next = self.starts.get(index + 1).copied().unwrap_or(self.text.len());
+        let line = self.text[line_start..next].trim_end_matches(['\n', '\r']);
+        let from = (start - line_start).min(line.len());
+        let to = (end - line_start).clamp(from, line.len());
+        TeamFileError {
+            line: index + 1,
+            column: line[..from].chars().count() + 1,
+            code,
+            message,
+            fix,
+            excerpt: excerpt(line, from..to),
+        }
+    }
+}
+
+/// The most characters of a line that an excerpt shows before and after the start of an error.
+const REACH: usize = 60;
+
+/// Returns a line, shortened, and below it a caret. A value that may be a secret is not shown.
+fn excerpt(line: &str, marked: Range<usize>) -> String {
+    let shown_to = visible(line);
+    let marked =
+        marked.start.min(shown_to)..marked.end.min(shown_to).max(marked.start.min(shown_to));
+    let before = &line[..marked.start];
+    let from = before.char_indices().rev().nth(REACH - 1).map_or(0, |(at, _)| at);
+    let rest = &line[marked.start..shown_to];
+    let to = rest.char_indices().nth(REACH).map_or(shown_to, |(at, _)| marked.start + at);
+    let (mut source, mut caret) = (String::new(), String::new());
+    let mut add = |text: &str, mark: Option<char>| {
+        for c in text.chars() {
+            // Neither a tab nor a character without a width may move the caret from its place.
+            let (c, width) = match c.width() {
+                Some(width) if width > 0 => (c, width),
+                _ => (if c.is_whitespace() { ' ' } else { '\u{fffd}' }, 1),
+            };
+            source.push(c);
+            caret.extend(std::iter::repeat_n(mark.unwrap_or(' '), width));
+        }
+    };
+    if from > 0 {
+        add("…", None);
+    }
+    add(&line[from..marked.start], None);
+    let marked_end = marked.end.min(to);
+    if marked.is_empty() {
+        // Something is missing here: the caret stands below the place where it belongs.
+        let rest = &line[marked.start..to];
+        let first = rest.chars().next().map_or(0, char::len_utf8);
+        match first {
+            0 if to < line.len() => {}
+            0 => add(" ", Some('^')),
+            _ => add(&rest[..first], Some('^')),
+        }
+        add(&rest[first..], None);
+    } else {
+        add(&line[marked.start..marked_end], Some('^'));
+        add(&line[marked_end..to], None);
+    }
+    if to < line.len() {
+        add("…", (marked.start == to).then_some('^'));
+    }
+    format!("{}\n{}", source.trim_end(), caret.trim_end())
+}
+
+/// Returns how much of a line may be shown: of a setting that may hold a secret, its name alone.
+fn visible(line: &str) -> usize {
+    let Some(equals) = line.find('=') else { return line.len() };
+    let name = line[..equals].to_ascii_lowercase();
+    let is_secret =
+        ["key", "env", "token", "secret", "password"].iter().any(|word| name.contains(word));
+    if !is_secret {
+        return line.len();
+    }
+    let value = &line[equals + 1..];
+    equals + 1 + (value.len() - value.trim_start().len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(line: &str, marked: &str) -> String {
+        let at = line.find(marked).unwrap();
+        excerpt(line, at..at + marked.len())
+    }
+
+    #[test]
+    fn the_caret_stands_below_the_error() {
+        assert_eq!(shown("window = -1", "-1"), "window = -1\n         ^^");
+        assert_eq!(shown("\tname = 名, 5", "5"), " name = 名, 5\n            ^");
+        assert_eq!(excerpt("name =", 6..6), "name =\n      ^");
+        assert_eq!(excerpt("", 0..0), "\n^");
+    }
+
+    #[test]
+    fn a_long_line_is_shortened_on_both_sides() {
+        let line = format!("{} = 5{}", "k".repeat(500), "x".repeat(1 << 20));
+        let text = shown(&line, "5");
+        assert!(text.len() < 300 && text.starts_with('…'), "{text}");
+        assert!(text.lines().next().unwrap().ends_with('…'), "{text}");
+    }
+
+    #[test]
+    fn a_value_that_may_be_a_secret_is_not_shown() {
+        for line in ["key-env = \"s3cr3t\"", "env = { A = \"s3cr3t\" }", "API_KEY = 's3cr3t'"] {
+            let text = shown(line, "s3cr3t");
+            assert!(!text.contains("s3cr3t") && text.contains(" = …\n"), "{text}");
+        }
+    }
+
+    #[test]
+    fn control_characters_are_not_shown() {
+        let text = shown("name = \u{202e}\u{1b}x", "x");
+        assert_eq!(text, "name = \u{fffd}\u{fffd}x\n         ^");
+    }
+}

@@ -1,0 +1,119 @@
+//! Typed values of an agent's settings, as the team file and `agents.toml` write them.
+
+use serde::{Deserialize, Serialize};
+
+/// A setting that is one of a few words.
+pub(crate) trait Word: Copy + 'static {
+    /// Every word with its meaning.
+    const WORDS: &'static [(&'static str, Self)];
+
+    /// Parses a word.
+    fn parse(written: &str) -> Option<Self> {
+        let mut words = Self::WORDS.iter();
+        words.find(|(word, _)| *word == written).map(|(_, value)| *value)
+    }
+
+    /// Returns the words in quotes, as an error lists them.
+    fn list() -> String {
+        let quoted: Vec<String> =
+            Self::WORDS.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+        match &quoted[..] {
+            [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+            _ => quoted.concat(),
+        }
+    }
+}
+
+/// The permissions of an agent, from narrow to wide: `sandbox` in a team file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Permissions {
+    /// Read; change nothing.
+    #[default]
+    ReadOnly,
+    /// Change files in the working directory, and run commands inside the sandbox.
+    Edit,
+    /// As before, and reach the network.
+    EditAndNetwork,
+    /// Anything, without a sandbox.
+    Full,
+}
+
+impl Permissions {
+    /// Returns the word that stands for it in a file.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read-only",
+            Self::Edit => "edit",
+            Self::EditAndNetwork => "edit-and-network",
+            Self::Full => "full",
+        }
+    }
+}
+
+impl Word for Permissions {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        (Self::ReadOnly.as_str(), Self::ReadOnly),
+        (Self::Edit.as_str(), Self::Edit),
+        (Self::EditAndNetwork.as_str(), Self::EditAndNetwork),
+        (Self::Full.as_str(), Self::Full),
+    ];
+}
+
+/// The wire format of an OpenAI-compatible endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ApiWire {
+    /// The Responses API.
+    #[default]
+    Responses,
+    /// Chat Completions.
+    Chat,
+}
+
+impl Word for ApiWire {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("responses", Self::Responses), ("chat", Self::Chat)];
+}
+
+/// The role of developer messages on the Chat wire: not every server knows `developer`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ApiDeveloperRole {
+    /// The role `developer`.
+    #[default]
+    Developer,
+    /// The role `system`.
+    System,
+}
+
+impl Word for ApiDeveloperRole {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("developer", Self::Developer), ("system", Self::System)];
+}
+
+/// The tools that a model is offered, from narrow to wide. None of them writes or runs anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ApiTools {
+    /// None.
+    #[default]
+    None,
+    /// Tools that list, read and search the working directory.
+    Read,
+}
+
+impl ApiTools {
+    /// Returns the word that stands for it in a file.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Read => "read",
+        }
+    }
+}
+
+impl Word for ApiTools {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[(Self::None.as_str(), Self::None), (Self::Read.as_str(), Self::Read)];
+}

@@ -1,0 +1,181 @@
+//! Checks the ledger of a request against its body, byte by byte: the entries follow one another, cover the
+//! body, begin and end where JSON strings do or other entries meet them, and hold what their sources say.
+
+use std::ops::Range;
+
+use convoke_core::ledger::{ENVELOPE, Entry, Ledger, Source};
+use serde_json::Value;
+
+/// What a source may hold: says what is wrong with the text of an entry.
+pub(crate) type Expected<'e> = &'e dyn Fn(&Entry<'_>, &str) -> Result<(), String>;
+
+/// The ledger of a request, and what its texts must be.
+pub(crate) struct Request<'r> {
+    pub(crate) body: &'r str,
+    pub(crate) ledger: &'r Ledger<'r>,
+    /// The texts of Convoke's own that depend on the pack.
+    pub(crate) frames: &'r [String],
+    pub(crate) expected: Expected<'r>,
+}
+
+impl Request<'_> {
+    /// Checks the ledger. Then moves one byte between each two neighbours, and checks that this is noticed.
+    /// Returns how many bytes were moved.
+    pub(crate) fn check(&self) -> Result<usize, String> {
+        let strings = strings(self.body);
+        let entries: Vec<_> = self.ledger.entries().collect();
+        let end = self.check_entries(&entries, None, &strings)?;
+        if end != self.body.len() {
+            return Err(format!("the entries end at {end} of {}", self.body.len()));
+        }
+        let mut moves = 0;
+        for index in 1..entries.len() {
+            let [one, other] = &entries[index - 1..=index] else { continue };
+            // Bytes can be moved only between entries that have some.
+            if one.range.is_empty() || other.range.is_empty() {
+                continue;
+            }
+            for moved in [other.range.start - 1, other.range.start + 1] {
+                let mut pair = [one.clone(), other.clone()];
+                pair[0].range.end = moved;
+                pair[1].range.start = moved;
+                let before = index.checked_sub(2).and_then(|index| entries.get(index));
+                if self.check_entries(&pair, before, &strings).is_ok() {
+                    return Err(format!("a byte was moved unnoticed between {pair:?}"));
+                }
+                moves += 1;
+            }
+        }
+        Ok(moves)
+    }
+
+    /// Checks entries that follow another; returns where they end.
+    fn check_entries(
+        &self,
+        entries: &[Entry<'_>],
+        before: Option<&Entry<'_>>,
+        strings: &[Range<usize>],
+    ) -> Result<usize, String> {
+        let mut before = before;
+        let mut last = before;
+        let mut end = before.map_or(0, |it| it.range.end);
+        for entry in entries {
+            if entry.range.start != end || entry.range.end < end {
+                return Err(format!("it does not follow the entry before: {entry:?}"));
+            }
+            end = entry.range.end;
+            if last.is_some_and(|it| it.section == ENVELOPE) && entry.section == ENVELOPE {
+                return Err(format!("the envelope is cut in two: {entry:?}"));
+            }
+            last = Some(entry);
+            if !entry.range.is_empty() {
+                self.check_entry(entry, before, strings)
+                    .map_err(|why| format!("{why}: {entry:?}"))?;
+                before = Some(entry);
+            }
+        }
+        usize::try_from(end).map_err(|why| why.to_string())
+    }
+
+    fn check_entry(
+        &self,
+        entry: &Entry<'_>,
+        before: Option<&Entry<'_>>,
+        strings: &[Range<usize>],
+    ) -> Result<(), String> {
+        let place = |at: u64| usize::try_from(at).map_err(|why| why.to_string());
+        let range = place(entry.range.start)?..place(entry.range.end)?;
+        let raw = self.body.get(range.clone()).ok_or("it does not end between characters")?;
+        let after_envelope = before.is_none_or(|it| it.section == ENVELOPE);
+        let string_at = |at: usize| {
+            let index = strings.partition_point(|it| it.end < at);
+            strings.get(index).filter(|it| it.start <= at)
+        };
+        if entry.section == ENVELOPE {
+            if string_at(range.start).is_some_and(|it| it.end > range.start) && range.start > 0 {
+                return Err("the envelope begins within a string".to_owned());
+            }
+            if string_at(range.end).is_some_and(|it| it.start < range.end) {
+                return Err("the envelope ends within a string".to_owned());
+            }
+            return Ok(());
+        }
+        let Some(string) = string_at(range.start).filter(|it| range.end <= it.end) else {
+            let value: Value = serde_json::from_str(raw)
+                .map_err(|why| format!("it is neither a text nor a value ({why})"))?;
+            let is_exact = value.to_string() == raw;
+            return if is_exact { Ok(()) } else { Err("it is more than a value".to_owned()) };
+        };
+        if range.start != string.start && after_envelope {
+            return Err("it begins within a string that nothing accounts for".to_owned());
+        }
+        let text: String = serde_json::from_str(&format!("\"{raw}\""))
+            .map_err(|why| format!("it does not decode ({why})"))?;
+        match &entry.source {
+            Source::Convoke { what } if !is_frame(what, &text, self.frames) => {
+                Err(format!("{text:?} is no {what}"))
+            }
+            Source::Convoke { .. } => Ok(()),
+            _ => (self.expected)(entry, &text).map_err(|why| format!("{why}: {text:?}")),
+        }
+    }
+}
+
+/// Returns where the contents of the strings of a JSON text are.
+fn strings(json: &str) -> Vec<Range<usize>> {
+    let mut strings = Vec::new();
+    let mut bytes = json.bytes().enumerate();
+    while let Some((at, byte)) = bytes.next() {
+        if byte != b'"' {
+            continue;
+        }
+        let mut end = at + 1;
+        while let Some((at, byte)) = bytes.next() {
+            end = at;
+            match byte {
+                b'\\' => drop(bytes.next()),
+                b'"' => break,
+                _ => {}
+            }
+        }
+        strings.push(at + 1..end);
+    }
+    strings
+}
+
+fn is_frame(what: &str, text: &str, frames: &[String]) -> bool {
+    let is_of_pack = || frames.iter().any(|frame| frame == text);
+    let between = |start: &str, end: &str| text.starts_with(start) && text.ends_with(end);
+    match what {
+        "wrapper" => {
+            const WRAPPERS: [&str; 11] = [
+                "<environment_context>\n  <cwd>",
+                "</cwd>\n  <shell>",
+                "</shell>\n</environment_context>",
+                "<permissions instructions>",
+                "</permissions instructions>",
+                "<collaboration_mode>",
+                "</collaboration_mode>",
+                "\n</INSTRUCTIONS>",
+                "\n</skill>",
+                "\n",
+                "",
+            ];
+            WRAPPERS.contains(&text)
+                || is_of_pack()
+                || between("# AGENTS.md instructions for ", "\n\n<INSTRUCTIONS>\n")
+                || between("<skill>\n<name>", "</path>\n")
+        }
+        "separator" => ["\n\n--- project-doc ---\n\n", "\n\n", "\n"].contains(&text),
+        "mark" => between("…", " truncated…") || between("[omitted ", " text items ...]"),
+        "summary prefix" => is_of_pack(),
+        "image tag" => {
+            ["<image>", "</image>"].contains(&text) || between("<image name=[Image #", "]>")
+        }
+        "output header" => between("Exit code: ", "\nOutput:\n"),
+        "missing output" => text == "aborted",
+        "header" => is_of_pack(),
+        "note" => true,
+        _ => false,
+    }
+}
