@@ -5,13 +5,13 @@ use std::fmt;
 use super::{ENVELOPE, Entry, Ledger, Rule, Source, State, Target, estimate_tokens};
 use crate::figures::thousands;
 
-/// Whether the table is coloured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
-    /// Text alone.
-    Plain,
-    /// With the colour codes of a terminal.
-    Coloured,
+/// What stands around text that deserves attention: colour codes, or nothing by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Style<'s> {
+    /// Before and after something that was cut.
+    pub cut: (&'s str, &'s str),
+    /// Before and after something that was dropped.
+    pub dropped: (&'s str, &'s str),
 }
 
 /// A ledger as people read it.
@@ -21,8 +21,8 @@ pub enum Style {
 pub struct Table<'l, 'a> {
     /// The ledger.
     pub ledger: &'l Ledger<'a>,
-    /// Whether it is coloured.
-    pub style: Style,
+    /// How cut and dropped text is set off.
+    pub style: Style<'l>,
 }
 
 /// One line of the table: a piece of content, or everything that Convoke wrote in a section.
@@ -77,7 +77,7 @@ impl fmt::Display for Table<'_, '_> {
     }
 }
 
-impl Table<'_, '_> {
+impl<'l> Table<'l, '_> {
     fn line(
         &self,
         f: &mut fmt::Formatter<'_>,
@@ -148,11 +148,11 @@ impl Table<'_, '_> {
         Ok(())
     }
 
-    fn colour(&self, state: State) -> (&'static str, &'static str) {
-        match (self.style, state) {
-            (Style::Plain, _) | (_, State::Kept) => ("", ""),
-            (Style::Coloured, State::Cut) => ("\u{1b}[33m", "\u{1b}[0m"),
-            (Style::Coloured, State::Dropped) => ("\u{1b}[31m", "\u{1b}[0m"),
+    fn colour(&self, state: State) -> (&'l str, &'l str) {
+        match state {
+            State::Kept => ("", ""),
+            State::Cut => self.style.cut,
+            State::Dropped => self.style.dropped,
         }
     }
 }

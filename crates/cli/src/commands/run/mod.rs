@@ -8,7 +8,7 @@ mod tally;
 mod text;
 mod view;
 
-use std::io::{self, IsTerminal, Stdout, stdout};
+use std::io;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -26,14 +26,14 @@ use self::reached::Arrivals;
 pub(in crate::commands) use self::reached::Reached;
 use self::summary::End;
 use self::tally::Tally;
-use self::view::{Screen, View};
+use self::view::{Layout, View};
 use crate::commands::sessions::short;
 use crate::conversation::{self, Conversation, ConversationOptions};
 use crate::diagnostics::Deny;
 use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::program;
-use crate::terminal::Paint;
+use crate::terminal::{Paint, Screen, stdout};
 
 /// Holds a conversation between you and a team of agents to its end, and shows it as it happens.
 ///
@@ -230,7 +230,7 @@ pub(in crate::commands) struct Show {
 }
 
 enum Audience {
-    Person(View<Stdout>),
+    Person(View<Screen>),
     Program,
 }
 
@@ -243,12 +243,12 @@ impl Show {
             let columns = out.is_terminal().then(|| {
                 terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0))
             });
-            let screen = Screen {
+            let layout = Layout {
                 paint: Paint::for_stream(&out),
                 columns,
                 parallel: conversation.coordinator.team_agents().team().limits.parallel,
             };
-            Audience::Person(View::new(out, screen))
+            Audience::Person(View::new(out, layout))
         };
         let rehearsal = conversation.players.rehearsal();
         let session = conversation.coordinator.session();

@@ -1,6 +1,6 @@
 //! `convoke sessions compact`.
 
-use std::io::{self, Write as _, stderr, stdout};
+use std::io::{self, Write as _};
 
 use clap::Args;
 use convoke_agent::event::Event;
@@ -19,7 +19,7 @@ use crate::following::{Followed, follow};
 use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::requests::retry;
-use crate::terminal::{Paint, shown_on};
+use crate::terminal::{Paint, stderr, stdout};
 use crate::threads::{BroughtBack, compacted};
 
 #[derive(Debug, Args)]
@@ -85,7 +85,7 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
     if arguments.json {
         write_value(value, &thread, &diagnostics)?;
     } else {
-        writeln!(stdout(), "{}", shown_on(&stdout(), &text))?;
+        writeln!(stdout(), "{}", text)?;
         show_diagnostics(&diagnostics)?;
     }
     Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code)))
@@ -100,7 +100,7 @@ fn failure(verdict: Verdict) -> anyhow::Error {
 }
 
 fn show_diagnostics(diagnostics: &[Diagnostic]) -> io::Result<()> {
-    let mut err = stderr().lock();
+    let mut err = stderr();
     let paint = Paint::for_stream(&err);
     diagnostics::show(diagnostics, paint, &mut err)
 }

@@ -1,6 +1,6 @@
 //! A whole conversation, shown page by page: memory follows the page and not the session.
 
-use std::io::{self, BufWriter, Write, stdout};
+use std::io::{self, BufWriter, Write};
 
 use convoke_core::marker::strip_all_markers;
 use convoke_session::{
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::short;
 use crate::program;
-use crate::terminal::{Paint, printable};
+use crate::terminal::{Paint, printable, stdout};
 
 /// The rows that are read at once.
 const PAGE: usize = 256;
@@ -66,7 +66,7 @@ pub(super) async fn write_json(store: &SqliteStore, id: SessionId) -> anyhow::Re
         "rehearsal": began.rehearsal, "held": store.is_held(id),
         "createdAt": began.created_at, "updatedAt": updated_at, "task": state.task,
     });
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(stdout());
     let head = head.to_string();
     write!(out, "{},\"messages\":[", head.trim_end_matches('}'))?;
     let mut list = JsonList::default();
@@ -118,7 +118,7 @@ pub(super) async fn write_text(store: &SqliteStore, id: SessionId) -> anyhow::Re
     let store = &store.snapshot().await?;
     let session = store.session(id).await?;
     let paint = Paint::for_stream(&stdout());
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(stdout());
     let name = session.began.name.as_deref().unwrap_or("a conversation");
     writeln!(out, "{}  {}", paint.strong(name), paint.faint(&format!("session {id}")))?;
     writeln!(out, "{} {}", paint.faint("in"), session.began.directory)?;

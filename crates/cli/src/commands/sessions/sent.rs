@@ -1,7 +1,7 @@
 //! `convoke sessions show --request` and `convoke ask --request`: what models were sent, to the byte.
 
 use std::collections::BTreeSet;
-use std::io::{Write, stderr, stdout};
+use std::io::Write;
 
 use convoke_agent::id::{AttemptRef, ThreadId};
 use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
@@ -13,7 +13,7 @@ use super::show::{heading, write_exactly};
 use super::write_json;
 use crate::outcome::UsageError;
 use crate::requests::{self, Wanted};
-use crate::terminal::Paint;
+use crate::terminal::{Paint, stderr, stdout};
 
 /// How requests are shown.
 #[derive(Debug, Clone, Copy)]
@@ -144,7 +144,7 @@ async fn show(
         if showing.explain {
             explain(request, &texts)?;
         } else {
-            remark(request, &mut stderr().lock())?;
+            remark(request, &mut stderr())?;
         }
         return Ok(());
     }
@@ -166,7 +166,7 @@ async fn show_one(
         write_json(&requests::json(request, &texts)?)?;
         return Ok(());
     }
-    let mut out = stdout().lock();
+    let mut out = stdout();
     let paint = Paint::for_stream(&out);
     let title = format!("──── {whose}: {}", requests::title(request));
     writeln!(out, "{}", paint.strong(&heading(&title)))?;
@@ -182,7 +182,7 @@ async fn show_one(
 }
 
 fn explain(request: &RequestRecord<()>, texts: &RequestTexts) -> std::io::Result<()> {
-    let mut err = stderr().lock();
+    let mut err = stderr();
     let paint = Paint::for_stream(&err);
     writeln!(err, "POST {}: {}", request.meta.path, requests::title(request))?;
     requests::write_ledger(&mut err, texts, &request.meta, paint)?;

@@ -1,11 +1,10 @@
 //! `convoke sessions show`: the conversation, a turn, or exactly what was sent.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write, stderr, stdout};
+use std::io::{self, Write};
 
 use clap::Args;
 use convoke_agent::thread::RequestRecord;
-use convoke_core::ledger::Style;
 use convoke_session::progress::SoFar;
 use convoke_session::{Attempt, SessionId, SqliteStore, Turn, TurnId};
 use serde_json::{Value, json};
@@ -17,7 +16,7 @@ use super::{Which, parse_turn, write_json};
 use crate::figures::number;
 use crate::outcome::{Outcome, UsageError};
 use crate::requests::{Wanted, remarks, title, tokens};
-use crate::terminal::{Paint, printable};
+use crate::terminal::{Paint, printable, stderr, stdout};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -113,21 +112,18 @@ async fn show_turn(
     } else if !arguments.explain {
         let requests = sent::of_turn(store, session, &sent.turn, arguments.attempt).await?;
         let paint = Paint::for_stream(&stdout());
-        write!(stdout().lock(), "{}{}", describe(&sent, paint), describe_requests(&requests))?;
+        write!(stdout(), "{}{}", describe(&sent, paint), describe_requests(&requests))?;
     }
     if arguments.explain {
-        let style = match Paint::for_stream(&stderr()) {
-            Paint::Plain => Style::Plain,
-            Paint::Coloured => Style::Coloured,
-        };
-        write!(stderr().lock(), "{}", sent.explain(store, session, style).await?)?;
+        let style = Paint::for_stream(&stderr()).ledger_style();
+        write!(stderr(), "{}", sent.explain(store, session, style).await?)?;
     }
     Ok(())
 }
 
 /// Writes a text to the byte; a terminal gets the line break that it needs.
 pub(super) fn write_exactly(text: &str) -> io::Result<()> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     out.write_all(text.as_bytes())?;
     if out.is_terminal() && !text.ends_with('\n') {
         out.write_all(b"\n")?;
@@ -217,7 +213,7 @@ async fn show_all_prompts(
                 write_json(&turn_json(&sent, store).await?)?;
                 continue;
             }
-            let mut out = stdout().lock();
+            let mut out = stdout();
             let texts = [("system text", sent.system.as_deref()), ("prompt", Some(&*sent.prompt))];
             for (name, text) in texts.into_iter().filter_map(|(name, text)| Some((name, text?))) {
                 let Turn { id, member, .. } = turn;

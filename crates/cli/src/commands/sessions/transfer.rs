@@ -1,7 +1,7 @@
 //! `convoke sessions export`, `import` and `fork`.
 
 use std::fs;
-use std::io::{BufRead, BufReader, BufWriter, Read, Write, stdin, stdout};
+use std::io::{BufRead, BufReader, BufWriter, Read, Write, stdin};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use crate::conversation::team_redaction::without_secrets;
 use crate::diagnostics::{self, Deny};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::terminal::Paint;
+use crate::terminal::{Paint, stderr, stdout};
 use crate::threads;
 
 #[derive(Debug, Args)]
@@ -45,7 +45,7 @@ pub(super) async fn fork(arguments: &Fork, store: &SqliteStore) -> anyhow::Resul
         write_json(&json!({"session": copy, "from": session, "diagnostics": told}))?;
     } else {
         writeln!(stdout(), "{copy}")?;
-        let mut err = std::io::stderr().lock();
+        let mut err = stderr();
         diagnostics::show(&told, Paint::for_stream(&err), &mut err)?;
     }
     Ok(arguments.deny.outcome(told.iter().map(|diagnostic| diagnostic.code)))
@@ -145,7 +145,7 @@ pub(super) async fn import(arguments: &Import, store: &SqliteStore) -> anyhow::R
         write_json(&json!({"session": imported.session, "diagnostics": imported.diagnostics}))?;
     } else {
         writeln!(stdout(), "{}", imported.session)?;
-        let mut err = std::io::stderr().lock();
+        let mut err = stderr();
         diagnostics::show(&imported.diagnostics, Paint::for_stream(&err), &mut err)?;
     }
     Ok(arguments.deny.outcome(imported.diagnostics.iter().map(|diagnostic| diagnostic.code)))
