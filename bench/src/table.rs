@@ -41,15 +41,7 @@ pub fn ratio(nanos: f64, of: f64) -> String {
 
 /// Writes a number with its thousands apart.
 pub fn number(number: usize) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    convoke_core::figures::thousands(number as u64)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]

@@ -14,11 +14,17 @@ convoke_core::diagnostic_codes! {
         "An agent's output held bytes that are not UTF-8; they were replaced by U+FFFD.",
         "Check what the agent printed; the rest of the text is untouched.";
     AGENT_LINE_TOO_LONG = "agent.line-too-long", Loss,
-        "An agent wrote a line over the limit; the line was left out.",
-        "Raise the line limit if the agent really sends events of that size.";
+        "An agent wrote a line over the limit; its long texts were cut, and the event was read.",
+        "Ask for a file instead of a long reply.";
     AGENT_REPLY_TRUNCATED = "agent.reply-truncated", Loss,
         "An agent's reply was over the limit and its end was cut.",
         "Raise the reply limit, or ask for a file instead of a long reply.";
+    AGENT_REPLY_EMPTY = "agent.reply-empty", Note,
+        "The agent ended its turn without a reply.",
+        "Ask again; the events of the turn show what it did.";
+    AGENT_EVENTS_TRUNCATED = "agent.events-truncated", Loss,
+        "The events of a turn carried more text than is kept; the rest was counted.",
+        "Ask for a file instead of long output; the reply has a limit of its own.";
     AGENT_SESSION_ANEW = "agent.session-anew", Loss,
         "The agent started a new session instead of resuming the old one.",
         "Send the whole context again; the agent does not remember the earlier turns.";

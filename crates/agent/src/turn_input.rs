@@ -100,8 +100,10 @@ pub struct Limits {
     pub line_bytes: usize,
     /// The bytes of all output of a turn.
     pub output_bytes: u64,
-    /// The bytes of the reply.
+    /// The bytes of the reply, and of any text in an event.
     pub reply_bytes: usize,
+    /// The bytes of text in all events of a turn.
+    pub event_bytes: usize,
     /// How often a failed request to the model is repeated. An agent that cannot be told is stopped
     /// when it says that it tries once more.
     pub retries: u32,
@@ -117,6 +119,7 @@ impl Default for Limits {
             line_bytes: 32 << 20,
             output_bytes: 512 << 20,
             reply_bytes: 4 << 20,
+            event_bytes: 32 << 20,
             retries: 3,
         }
     }

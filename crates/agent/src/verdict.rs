@@ -4,6 +4,7 @@
 //! the CLIs exit with 0 after failures and with errors after complete replies.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +45,7 @@ impl fmt::Display for Verdict {
 
 /// Why a turn failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("{reason}: {message}")]
+#[error("{}{message}", reason.prefix())]
 pub struct Failure {
     /// The kind of failure, which decides how to recover.
     pub reason: Reason,
@@ -137,6 +138,14 @@ impl Reason {
         }
     }
 
+    /// Returns what stands before a failure's message; nothing, where the reason says nothing.
+    fn prefix(self) -> String {
+        match self {
+            Self::Other => String::new(),
+            known => format!("{known}: "),
+        }
+    }
+
     /// Returns whether repeating the request is pointless.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Auth | Self::Request | Self::Model)
@@ -177,6 +186,8 @@ pub enum TerminationCause {
     PermanentError(u16),
     /// The agent exceeded the retries of a request, which fails for this reason.
     RetryLimit(Reason),
+    /// The agent would repeat a request, which fails for this reason, only after this time.
+    RetryTooLate(Reason, Duration),
 }
 
 /// The end of a process.
@@ -213,6 +224,10 @@ pub fn decide(
         (_, Some(TerminationCause::RetryLimit(reason))) => Verdict::Failed(Failure::new(
             reason,
             "the agent exceeded the turn's retry limit for requests to its model",
+        )),
+        (_, Some(TerminationCause::RetryTooLate(reason, wait))) => Verdict::Failed(Failure::new(
+            reason,
+            format!("the model's server asks to wait {} s before the next request", wait.as_secs()),
         )),
         (Some(verdict), None) => verdict,
         (None, None) => Verdict::Failed(explain(ending)),
@@ -253,6 +268,13 @@ mod tests {
     fn what_the_agent_said_beats_the_exit_code() {
         let verdict = decide(Some(Verdict::Done), &ending(None, Exit::Code(1)), unexplained);
         assert_eq!(verdict, Verdict::Done);
+    }
+
+    #[test]
+    fn a_failure_without_a_known_reason_is_called_failed_once() {
+        let failed = |reason| Verdict::Failed(Failure::new(reason, "no luck")).to_string();
+        assert_eq!(failed(Reason::Other), "failed: no luck");
+        assert_eq!(failed(Reason::Network), "failed: network error: no luck");
     }
 
     #[test]

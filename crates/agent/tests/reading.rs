@@ -299,15 +299,19 @@ fn an_error_that_ends_a_turn_of_codex_is_said_once() {
     let error = br#"{"type":"error","message":"{\"error\": {\"message\": \"no such thing\"}}"}"#;
     let failed = br#"{"type":"turn.failed","error":{"message":"{\"error\": {\"message\": \"no such thing\"}}"}}"#;
     let (_, account) = read(CodexExec::new(100), &[error, failed]);
-    assert_eq!(account.verdict.to_string(), "failed: failed: no such thing");
+    assert_eq!(account.verdict.to_string(), "failed: no such thing");
     assert_eq!(codes(&account), [""; 0]);
     // Without a closing event it is all that explains the end.
     let (_, account) = read(CodexExec::new(100), &[error]);
-    assert_eq!(account.verdict.to_string(), "failed: failed: no such thing");
+    assert_eq!(account.verdict.to_string(), "failed: no such thing");
     // Where the turn goes on, it was a notice.
     let done = br#"{"type":"turn.completed"}"#;
-    let (_, account) = read(CodexExec::new(100), &[error, done]);
+    let said = br#"{"type":"item.completed","item":{"type":"agent_message","text":"Four."}}"#;
+    let (_, account) = read(CodexExec::new(100), &[error, said, done]);
     assert_eq!((account.verdict.as_str(), codes(&account)), ("done", vec!["agent.notice"]));
+    // An agent that says nothing is a finding of its own.
+    let (_, account) = read(CodexExec::new(100), &[done]);
+    assert_eq!((account.verdict.as_str(), codes(&account)), ("done", vec!["agent.reply-empty"]));
 }
 
 #[test]
@@ -331,17 +335,17 @@ fn a_failure_always_has_words() {
         (
             Box::new(Claude::new(100)),
             br#"{"type":"result","subtype":"success","is_error":"true","result":""}"#,
-            "failed: failed: claude gave no reason",
+            "failed: claude gave no reason",
         ),
         (
             Box::new(CodexExec::new(100)),
             br#"{"type":"turn.failed","error":null}"#,
-            "failed: failed: codex gave no reason",
+            "failed: codex gave no reason",
         ),
         (
             Box::new(Gemini::new(100)),
             br#"{"type":"result","status":"error","error":{}}"#,
-            "failed: failed: gemini gave no reason",
+            "failed: gemini gave no reason",
         ),
     ];
     for (mut reader, line, expected) in silent {
@@ -403,7 +407,7 @@ fn the_json_of_gemini_is_read_on_one_line_or_on_many_with_noise_around_it() {
     let (_, account) = read(Gemini::new(100), &[br#"{"response":"yes"}"#]);
     assert_eq!((account.reply.as_str(), account.usage), ("yes", None));
     let failed = br#"{"session_id":"s1","error":{"type":"Error","message":"no","code":1}}"#;
-    assert_eq!(read(Gemini::new(100), &[failed]).1.verdict.to_string(), "failed: failed: no");
+    assert_eq!(read(Gemini::new(100), &[failed]).1.verdict.to_string(), "failed: no");
 }
 
 #[test]
@@ -447,9 +451,9 @@ proptest::proptest! {
 fn read_chunks(mut reader: Box<dyn Reader>, bytes: &[u8], chunk: usize) -> TurnResult {
     let mut lines = Lines::new(512);
     for chunk in bytes.chunks(chunk) {
-        lines.push(chunk, |line| reader.line(line, &mut |_| {}));
+        lines.push(chunk, |line| reader.line(line.bytes, &mut |_| {}));
     }
-    lines.finish(|line| reader.line(line, &mut |_| {}));
+    lines.finish(|line| reader.line(line.bytes, &mut |_| {}));
     let ending = Ending { exit: Exit::Code(0), stop: None, stderr: "" };
     reader.finish(&ending, &mut |_| {})
 }

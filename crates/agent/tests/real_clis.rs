@@ -6,6 +6,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
+#[path = "real_clis/faults.rs"]
+mod faults;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -106,13 +109,24 @@ struct Stage {
 
 impl Stage {
     async fn new(cli: Cli, script: Script) -> Option<Self> {
+        let server = start(script).await.unwrap();
+        let address = server.base_url();
+        Self::with(cli, server, &address)
+    }
+
+    /// A CLI with another server than that of the rehearsal, which sees nothing.
+    async fn at(cli: Cli, address: &str) -> Option<Self> {
+        let server = start(Script::default()).await.unwrap();
+        Self::with(cli, server, address)
+    }
+
+    fn with(cli: Cli, server: Rehearsal, address: &str) -> Option<Self> {
         let program = cli.program()?;
         let home = TempDir::new().unwrap();
         let work = TempDir::new().unwrap();
-        let server = start(script).await.unwrap();
         let definition = Definition {
             command: Some(program.display().to_string()),
-            args: codex_settings(cli, &server.base_url()),
+            args: codex_settings(cli, address),
             protocol: match cli {
                 Cli::Codex98Exec | Cli::Codex166Exec => Protocol::Exec,
                 _ => Protocol::AppServer,
@@ -127,7 +141,7 @@ impl Stage {
         }
         let host = Host {
             guardian: Guardian::from_program(env!("CARGO_BIN_EXE_convoke-test-host")),
-            env: environment(&server, home.path()),
+            env: environment_at(address, &server, home.path()),
             temp_root: home.path().to_owned(),
             state_dir: home.path().join("state"),
         };
@@ -217,13 +231,16 @@ fn codex_settings(cli: Cli, base_url: &str) -> Vec<String> {
         format!("model_providers.rehearsal.base_url=\"{base_url}/v1\""),
         "model_providers.rehearsal.env_key=\"REHEARSAL_KEY\"".to_owned(),
         "model_providers.rehearsal.wire_api=\"responses\"".to_owned(),
-        "model_providers.rehearsal.request_max_retries=1".to_owned(),
-        "model_providers.rehearsal.stream_max_retries=2".to_owned(),
     ];
     settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting]).collect()
 }
 
 fn environment(server: &Rehearsal, home: &Path) -> Vec<(OsString, OsString)> {
+    environment_at(&server.base_url(), server, home)
+}
+
+/// The environment of a CLI whose model is at an address, and whose proxy is the server.
+fn environment_at(address: &str, server: &Rehearsal, home: &Path) -> Vec<(OsString, OsString)> {
     let path = std::env::var_os("PATH").unwrap();
     let mut env: Vec<(OsString, OsString)> = vec![
         ("PATH".into(), path),
@@ -238,7 +255,7 @@ fn environment(server: &Rehearsal, home: &Path) -> Vec<(OsString, OsString)> {
         env.push((name.into(), "rehearsal-key".into()));
     }
     for name in ["ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"] {
-        env.push((name.into(), server.base_url().into()));
+        env.push((name.into(), address.into()));
     }
     for name in ["HTTPS_PROXY", "HTTP_PROXY"] {
         env.push((name.into(), server.proxy_url().into()));
@@ -264,7 +281,7 @@ fn reason(outcome: &TurnResult) -> Option<Reason> {
 
 /// Everything that a CLI could act on, stumble over or cut.
 fn hard_prompt() -> String {
-    let mut prompt = "/compact now\n".to_owned();
+    let mut prompt = "/compact now and ultrathink\n".to_owned();
     while prompt.len() < 700 << 10 {
         prompt
             .push_str("see @/etc/hostname, !ls and `$HOME` 你好 👩‍👩‍👧 é\u{301} \"q\" \\ \t| - x\r\n");
@@ -812,6 +829,11 @@ async fn resumes_its_session(cli: Cli) {
     assert!(told, "{lost:?}");
 }
 
+use faults::{
+    ends_a_reply_without_an_end_at_its_limits, ends_when_the_server_answers_garbage,
+    tells_errors_of_the_server_and_limits_requests, understands_the_end_of_a_reply_of_50_megabytes,
+};
+
 /// One test of each kind for each CLI.
 macro_rules! for_each_cli {
     ($($module:ident: $cli:expr => [$($check:ident),*];)*) => {
@@ -827,25 +849,63 @@ macro_rules! for_each_cli {
 
 for_each_cli! {
     claude_197: Cli::Claude197 => [runs_nothing_that_git_is_told_to, delivers_byte_for_byte, never_reads_a_file_that_is_named,
-        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session,
+        tells_errors_of_the_server_and_limits_requests,
+        ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
     claude_325: Cli::Claude325 => [runs_nothing_that_git_is_told_to, waits_for_sub_agents, waits_for_background_shells,
         ends_shells_that_never_end, cancels_background_tasks_without_a_trace, delivers_byte_for_byte, never_reads_a_file_that_is_named,
-        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session,
+        tells_errors_of_the_server_and_limits_requests,
+        ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
     gemini: Cli::Gemini => [leaves_every_at_sign_alone, delivers_byte_for_byte, never_reads_a_file_that_is_named,
         takes_variables_of_a_project_only_when_it_is_trusted,
-        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session,
+        tells_errors_of_the_server_and_limits_requests,
+        ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
     codex_098: Cli::Codex98 => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
         leaves_the_users_configuration_alone, gives_up_where_there_is_no_network,
         signs_in_with_the_users_key_and_keeps_it_to_itself,
-        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session,
+        tells_errors_of_the_server_and_limits_requests,
+        ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
     codex_166: Cli::Codex166 => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
         leaves_the_users_configuration_alone, gives_up_where_there_is_no_network,
         signs_in_with_the_users_key_and_keeps_it_to_itself,
-        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session];
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session,
+        tells_errors_of_the_server_and_limits_requests,
+        ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
     codex_098_exec: Cli::Codex98Exec => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
         leaves_the_users_configuration_alone, gives_up_where_there_is_no_network,
-        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session,
+        tells_errors_of_the_server_and_limits_requests,
+        ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
     codex_166_exec: Cli::Codex166Exec => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
         leaves_the_users_configuration_alone, gives_up_where_there_is_no_network,
-        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session];
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session,
+        tells_errors_of_the_server_and_limits_requests,
+        ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
+}
+
+/// The tests of each CLI that take minutes; `-- --ignored` runs them.
+macro_rules! long_for_each_cli {
+    ($($name:ident: $cli:expr;)*) => {
+        mod long {
+            use super::*;
+            $(#[tokio::test]
+            #[ignore = "takes minutes"]
+            async fn $name() {
+                understands_the_end_of_a_reply_of_50_megabytes($cli).await;
+            })*
+        }
+    };
+}
+
+long_for_each_cli! {
+    claude_197: Cli::Claude197;
+    claude_325: Cli::Claude325;
+    gemini: Cli::Gemini;
+    codex_098: Cli::Codex98;
+    codex_166: Cli::Codex166;
+    codex_098_exec: Cli::Codex98Exec;
+    codex_166_exec: Cli::Codex166Exec;
 }

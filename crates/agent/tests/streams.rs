@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use convoke_agent::stream::TurnPhase;
-use convoke_agent::stream::lines::Lines;
+use convoke_agent::stream::lines::{Line, Lines};
 use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Exit, Verdict};
 use serde_json::Value;
@@ -199,8 +199,8 @@ fn over(recording: &Recording) -> Option<usize> {
     let mut reader = recording.reader()?;
     let mut lines = Lines::new(64 << 20);
     let (mut number, mut over) = (0, None);
-    let mut read = |line: &[u8]| {
-        reader.line(line, &mut |_| {});
+    let mut read = |line: Line<'_>| {
+        reader.line(line.bytes, &mut |_| {});
         number += 1;
         match reader.phase() {
             TurnPhase::Running => over = None,

@@ -2,19 +2,6 @@
 
 use std::time::Duration;
 
-/// Returns a number with its thousands apart: `76,938`.
-pub(crate) fn number(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// Returns a time as a clock shows it: `1:05`, `2:00:00`.
 pub(crate) fn clock(time: Duration) -> String {
     let seconds = time.as_secs();

@@ -29,6 +29,6 @@ pub use event_loop::{ChatError, Closing, Reports, hold, reports};
 pub use model::{Chat, Effect, Input, Setup, Waiting};
 pub use overlay::help;
 pub use sent_prompt::{SentPrompt, read as read_sheet};
-pub use text::printable;
+pub use text::{is_dangerous, printable};
 pub use user_action::{InputParser, PromptView, UserAction};
 pub use view::render;

@@ -58,7 +58,7 @@ pub async fn read(
         member,
         turn,
         attempt: number,
-        table: Table { ledger: &ledger, style: Style::Plain }.to_string(),
+        table: Table { ledger: &ledger, style: Style::default() }.to_string(),
         system,
         prompt: store.content(prompt.hash).await?,
     }))

@@ -80,7 +80,8 @@ impl InputParser {
             rest = after.trim_start_matches([',', ':', '，', '：']).trim_start();
         }
         if named.is_empty() {
-            return UserAction::Say { text: line.trim().to_owned(), to: to.to_vec() };
+            // What a person writes is sent as it was written.
+            return UserAction::Say { text: line.to_owned(), to: to.to_vec() };
         }
         UserAction::Say { text: rest.to_owned(), to: named }
     }

@@ -69,7 +69,7 @@ impl Work {
 
     /// Says what was sent and what came back, as far as it is counted.
     pub(crate) fn tokens(&self) -> String {
-        let grouped = crate::figures::number;
+        let grouped = convoke_core::figures::thousands;
         if let Some(usage) = self.usage {
             return format!("{} in, {} out", grouped(usage.input), grouped(usage.output));
         }

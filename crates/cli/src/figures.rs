@@ -2,18 +2,7 @@
 
 use std::time::Duration;
 
-/// Returns a number with its thousands apart: `76,938`.
-pub fn number(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
+pub use convoke_core::figures::thousands as number;
 
 /// Returns how many of something there are: `1 turn`, `2 turns`.
 pub fn count(many: u64, what: &str) -> String {
@@ -56,10 +45,6 @@ mod tests {
 
     #[test]
     fn figures_are_easy_to_read() {
-        assert_eq!(
-            [0, 999, 1000, 76938, 1_234_567].map(number),
-            ["0", "999", "1,000", "76,938", "1,234,567"]
-        );
         assert_eq!(
             [(1, 3), (0, 0), (5, 5), (1, 9999), (9998, 9999), (u64::MAX, u64::MAX)]
                 .map(|(part, whole)| percent(part, whole)),

@@ -1,7 +1,6 @@
 //! The log, on standard error: what `CONVOKE_LOG` asks for (error, warn, info, debug or trace).
 
-use std::io::stderr;
-
+use crate::terminal::stderr;
 use tracing_subscriber::filter::LevelFilter;
 
 /// Starts the log; without `CONVOKE_LOG`, with what the command says.

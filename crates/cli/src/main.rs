@@ -34,7 +34,10 @@ fn main() -> ExitCode {
     if let Some(code) = convoke_agent::process::guardian::run_if_asked() {
         return code;
     }
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(usage) => return outcome::show_usage(&usage),
+    };
     match commands::run(arguments.command) {
         Ok(outcome) => outcome.into(),
         Err(error) if is_broken_pipe(&error) => Outcome::Done.into(),

@@ -1,5 +1,6 @@
 //! How a command ends, and the exit code that says so.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use convoke_redact::Redactor;
@@ -8,7 +9,7 @@ use convoke_session::{CoordinatorError, StoreError};
 use crate::conversation::home::Home;
 use crate::conversation::project::TeamFileReport;
 use crate::host_environment;
-use crate::terminal::shown_on;
+use crate::terminal::{stderr, stdout};
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,19 +38,26 @@ impl From<Outcome> for ExitCode {
 pub struct UsageError(pub String);
 
 /// Explains an error to a person and returns its exit code.
-#[expect(clippy::print_stderr, reason = "this is where errors reach the person")]
 pub fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(report) = error.downcast_ref::<TeamFileReport>() {
         let text = Redactor::default().redact(&report.to_string()).into_owned();
-        eprintln!("{}", shown_on(&std::io::stderr(), &text));
+        let _ = writeln!(stderr(), "{text}");
         return ExitCode::from(2);
     }
     let text = format!("{}{}", explained(error), where_it_failed(error));
-    eprintln!("convoke: {}", shown_on(&std::io::stderr(), &text));
+    let _ = writeln!(stderr(), "convoke: {text}");
     if let Some(hint) = error.downcast_ref::<CoordinatorError>().and_then(CoordinatorError::hint) {
-        eprintln!("hint: {}", shown_on(&std::io::stderr(), &hint));
+        let _ = writeln!(stderr(), "hint: {hint}");
     }
     ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
+}
+
+/// Shows help, the version or a mistake in the arguments, and returns the exit code.
+pub fn show_usage(usage: &clap::Error) -> ExitCode {
+    let mut screen = if usage.use_stderr() { stderr() } else { stdout() };
+    let shown = write!(screen, "{}", usage.render());
+    let is_done = usage.exit_code() == 0 && shown.is_ok();
+    if is_done { ExitCode::SUCCESS } else { ExitCode::from(2) }
 }
 
 /// Returns what an error says, and its causes as far as they say more.

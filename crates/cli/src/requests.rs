@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use convoke_agent::event::EventKind;
 use convoke_agent::thread::{RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
-use convoke_core::ledger::{Style, Table};
+use convoke_core::ledger::Table;
 use serde_json::{Value, json};
 
 use crate::figures::{number, seconds};
@@ -88,10 +88,7 @@ pub fn write_ledger(
     meta: &RequestMeta,
     paint: Paint,
 ) -> io::Result<()> {
-    let style = match paint {
-        Paint::Plain => Style::Plain,
-        Paint::Coloured => Style::Coloured,
-    };
+    let style = paint.ledger_style();
     write!(out, "{}", Table { ledger: &texts.parse_ledger(meta)?, style })
 }
 

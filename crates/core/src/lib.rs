@@ -38,7 +38,7 @@
 //!
 //! assert!(output.prompt.ends_with("[MESSAGE]\nIs login.py safe?"));
 //! assert_eq!(output.ledger.used_bytes(), output.prompt.len() as u64);
-//! println!("{}", Table { ledger: &output.ledger, style: Style::Plain });
+//! println!("{}", Table { ledger: &output.ledger, style: Style::default() });
 //! # Ok::<(), convoke_core::BudgetTooSmall>(())
 //! ```
 //!
@@ -96,6 +96,7 @@ mod budget;
 pub mod context;
 pub mod diagnostic;
 pub mod diagnostics;
+pub mod figures;
 mod forged;
 mod fragment;
 mod input;

@@ -72,7 +72,9 @@ pub(crate) fn request(key: &Key, request: &Request) -> Option<Request> {
     });
     let (body, entries) = sourced.into_parts();
     let mut ledger = Ledger::new(None);
-    entries.into_iter().for_each(|entry| ledger.push(entry));
+    for entry in entries {
+        ledger.push(entry);
+    }
     Some(Request { body, ledger, ..request.clone() })
 }
 

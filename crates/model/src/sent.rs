@@ -20,16 +20,11 @@ pub(crate) struct Recorder<'r> {
     store: &'r dyn ThreadStore,
     thread: &'r ThreadId,
     attempt: Option<AttemptRef>,
-    last: LastRequest,
+    /// The last request of the thread, once it was read from the store.
+    last: Option<RequestRecord>,
+    has_read_last: bool,
     /// Whether the last request has not ended.
     is_open: bool,
-}
-
-/// The last request of the thread.
-enum LastRequest {
-    /// It has not been read from the store yet.
-    Unread,
-    Read(Option<RequestRecord>),
 }
 
 impl<'r> Recorder<'r> {
@@ -38,7 +33,7 @@ impl<'r> Recorder<'r> {
         thread: &'r ThreadId,
         attempt: Option<AttemptRef>,
     ) -> Self {
-        Self { store, thread, attempt, last: LastRequest::Unread, is_open: false }
+        Self { store, thread, attempt, last: None, has_read_last: false, is_open: false }
     }
 
     /// Stores a request that is about to be sent. Returns its number and what is known of it, and a
@@ -48,18 +43,15 @@ impl<'r> Recorder<'r> {
         request: &Request,
     ) -> Result<(u64, RequestMeta, Option<Diagnostic>), ThreadStoreError> {
         let mut diagnostic = None;
-        let before = match std::mem::replace(&mut self.last, LastRequest::Unread) {
-            LastRequest::Read(before) => before,
-            LastRequest::Unread => {
-                // An unreadable predecessor must not keep a request from being sent.
-                self.store.last_request(self.thread).await.unwrap_or_else(|error| {
-                    let message = format!("the last request of thread {}: {error}", self.thread);
-                    diagnostic =
-                        Some(Diagnostic::new(diagnostics::THREAD_REQUEST_UNREADABLE, message));
-                    None
-                })
-            }
-        };
+        if !std::mem::replace(&mut self.has_read_last, true) {
+            // An unreadable predecessor must not keep a request from being sent.
+            self.last = self.store.last_request(self.thread).await.unwrap_or_else(|error| {
+                let message = format!("the last request of thread {}: {error}", self.thread);
+                diagnostic = Some(Diagnostic::new(diagnostics::THREAD_REQUEST_UNREADABLE, message));
+                None
+            });
+        }
+        let before = self.last.take();
         let body = &request.body;
         let meta = RequestMeta {
             at: now(),
@@ -85,7 +77,7 @@ impl<'r> Recorder<'r> {
         let before = before.as_ref().map(|before| &before.texts);
         record.number = self.store.add_request(&record, before).await?;
         let number = record.number;
-        self.last = LastRequest::Read(Some(record));
+        self.last = Some(record);
         self.is_open = true;
         Ok((number, meta, diagnostic))
     }
@@ -136,7 +128,7 @@ impl<'r> Recorder<'r> {
         &mut self,
         change: impl FnOnce(&mut RequestOutcome),
     ) -> Result<(), ThreadStoreError> {
-        let LastRequest::Read(Some(record)) = &mut self.last else { return Ok(()) };
+        let Some(record) = &mut self.last else { return Ok(()) };
         if !self.is_open {
             return Ok(());
         }

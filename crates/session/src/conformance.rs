@@ -15,8 +15,7 @@ use crate::store::{Holder, Store, StoreError};
 use crate::turn::TurnState;
 
 pub use self::requests::request;
-use self::rows::attempt;
-pub use self::rows::{commit, message, new_session, turn};
+pub use self::rows::{attempt, commit, message, new_session, turn};
 
 /// Checks a store.
 pub async fn check(store: &impl Store) -> Result<(), StoreError> {

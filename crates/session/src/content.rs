@@ -14,6 +14,8 @@ pub struct ContentHash([u8; 32]);
 impl ContentHash {
     /// Returns the hash of a text.
     pub fn of(text: &str) -> Self {
+        #[cfg(test)]
+        tests::HASHED.with(|hashed| hashed.set(hashed.get() + text.len()));
         Self(Sha256::digest(text.as_bytes()).into())
     }
 
@@ -112,8 +114,15 @@ impl Content {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    thread_local! {
+        /// The bytes that this thread has hashed.
+        pub(crate) static HASHED: Cell<usize> = const { Cell::new(0) };
+    }
 
     #[test]
     fn a_hash_is_read_back_from_its_digits() {

@@ -20,6 +20,11 @@ use crate::turn::{Attempt, AttemptResult};
 
 /// The bytes of a turn's events that are stored.
 const MOST_EVENT_BYTES: usize = 16 << 20;
+/// The bytes of a turn's texts that are kept while it runs: several times the limit of a reply.
+const MAX_TEXT_BYTES: usize = 32 << 20;
+/// The bytes of deltas that are stored while a turn runs. Whole texts replace them, so that only a crash
+/// in the middle of a text loses what is beyond.
+const MAX_DELTA_BYTES: usize = 32 << 20;
 
 /// A batch of what has come of an attempt that has not ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +51,8 @@ pub(crate) struct EventLog {
     unstored_lines: String,
     /// How much of the pieces was handed on for storing.
     stored_pieces: usize,
+    /// The bytes of all pieces that were handed on.
+    stored_deltas: usize,
 }
 
 impl EventLog {
@@ -56,12 +63,14 @@ impl EventLog {
             && let EventKind::Text { text, part } = &event.kind
         {
             match part {
-                Part::Delta => self.pieces.push_str(text),
+                Part::Delta => {
+                    let room = MAX_TEXT_BYTES.saturating_sub(self.said.len() + self.pieces.len());
+                    self.pieces.push_str(&text[..text.floor_char_boundary(room)]);
+                }
                 Part::Whole => {
                     self.pieces.clear();
                     self.stored_pieces = 0;
-                    add_paragraph(&mut self.said, text);
-                    is_said = true;
+                    is_said = add_paragraph(&mut self.said, text);
                 }
             }
         }
@@ -85,19 +94,27 @@ impl EventLog {
 
     /// Returns how many bytes were not handed on for storing yet.
     pub(crate) fn unstored(&self) -> usize {
-        self.unstored_lines.len() + self.pieces.len() - self.stored_pieces
+        self.unstored_lines.len() + self.unstored_pieces().len()
+    }
+
+    fn unstored_pieces(&self) -> &str {
+        let pieces = &self.pieces[self.stored_pieces..];
+        let room = MAX_DELTA_BYTES.saturating_sub(self.stored_deltas);
+        &pieces[..pieces.floor_char_boundary(room)]
     }
 
     /// Returns what was not handed on for storing yet.
     pub(crate) fn next_batch(&mut self) -> String {
         let mut batch = std::mem::take(&mut self.unstored_lines);
-        let pieces = &self.pieces[self.stored_pieces..];
+        let pieces = self.unstored_pieces();
+        let bytes = pieces.len();
         if !pieces.is_empty() {
             let kind = EventKind::Text { text: Cow::Borrowed(pieces), part: Part::Delta };
             batch.push_str(&serde_json::to_string(&Event::own(kind)).unwrap_or_default());
             batch.push('\n');
         }
-        self.stored_pieces = self.pieces.len();
+        self.stored_pieces += bytes;
+        self.stored_deltas += bytes;
         batch
     }
 
@@ -181,12 +198,15 @@ fn keep_line(lines: &mut String, line: &str) -> bool {
     has_room
 }
 
-/// Adds a text as a paragraph of its own.
-fn add_paragraph(to: &mut String, text: &str) {
+/// Adds a text as a paragraph of its own, as far as there is room. Returns whether there was any.
+fn add_paragraph(to: &mut String, text: &str) -> bool {
+    let room = MAX_TEXT_BYTES.saturating_sub(to.len());
+    let text = &text[..text.floor_char_boundary(room)];
     if !to.is_empty() && !text.is_empty() {
         to.push_str("\n\n");
     }
     to.push_str(text);
+    room > 0
 }
 
 #[cfg(test)]
@@ -230,6 +250,29 @@ mod tests {
             assert_eq!(SoFar::read(&batches), SoFar { said, events }, "{pattern:b}");
         }
         assert_eq!(SoFar::read(""), SoFar::default());
+    }
+
+    #[test]
+    fn what_is_kept_and_stored_of_a_turn_follows_the_limit_and_not_the_stream() {
+        let delta =
+            Event::own(EventKind::Text { text: "é".repeat(1 << 20).into(), part: Part::Delta });
+        let whole =
+            Event::own(EventKind::Text { text: "é".repeat(4 << 20).into(), part: Part::Whole });
+        let mut log = EventLog::default();
+        let (mut stored, mut kept) = (0, 0);
+        for round in 0..160 {
+            log.add(&delta);
+            stored += log.next_batch().len();
+            kept = kept.max(log.said.len() + log.pieces.len() + log.lines.len());
+            if round % 4 == 3 {
+                log.add(&whole);
+                stored += log.next_batch().len();
+            }
+        }
+        assert!(kept <= MAX_TEXT_BYTES + MOST_EVENT_BYTES, "{kept}");
+        let limit = MAX_DELTA_BYTES + MAX_TEXT_BYTES + MOST_EVENT_BYTES + (1 << 20);
+        assert!(stored <= limit, "{stored}");
+        assert!(log.result(Verdict::Cancelled).reply.len() <= MAX_TEXT_BYTES + 2);
     }
 
     #[test]

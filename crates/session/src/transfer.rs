@@ -10,6 +10,8 @@ mod import;
 mod lines;
 mod pages;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 
 use std::io::{self, Write};
 
@@ -78,6 +80,12 @@ pub enum ArchiveProblem {
 impl From<serde_json::Error> for ArchiveProblem {
     fn from(error: serde_json::Error) -> Self {
         Self::Json(error.to_string())
+    }
+}
+
+impl From<(usize, ArchiveProblem)> for TransferError {
+    fn from((line, problem): (usize, ArchiveProblem)) -> Self {
+        Self::Invalid { line, problem }
     }
 }
 

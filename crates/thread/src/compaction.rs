@@ -56,9 +56,10 @@ fn message(entry: &Entry) -> Option<(String, Origin)> {
         ranges.iter().map(|range| Piece::Text(range.start as u64..range.end as u64)).collect();
     let all: String = entry.item.texts().collect();
     let text: String = ranges.into_iter().map(|range| &all[range]).collect();
-    let origin = match text.len() == all.len() {
-        true => entry.origin.clone(),
-        false => entry.origin.cut(&entry.item, &pieces, &Rule::Other(IMAGES.into())),
+    let origin = if text.len() == all.len() {
+        entry.origin.clone()
+    } else {
+        entry.origin.cut(&entry.item, &pieces, &Rule::Other(IMAGES.into()))
     };
     Some((text, origin.in_section(Section::Kept)))
 }

@@ -7,12 +7,10 @@
 
 use std::ffi::OsString;
 
-use convoke_core::Diagnostic;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{Context, ProgramCall};
-use crate::diagnostics;
 use crate::process::{Dialogue, Input};
 use crate::stream::claude::Claude;
 use crate::stream::{Reader, Sink, TurnPhase};
@@ -22,9 +20,6 @@ use crate::verdict::{Ending, Failure};
 
 /// What follows the prompt in every message to Claude Code, so that nothing in the prompt is a command.
 pub const TAIL: &str = "Reply to the message above.";
-
-/// A word that makes the program add a note of its own to the request.
-const KEYWORD: &str = "ultrathink";
 
 /// Prepares a call.
 pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
@@ -65,13 +60,6 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         ("CLAUDE_CODE_MAX_RETRIES", turn_input.limits.retries.to_string()),
         ("DISABLE_AUTOUPDATER", "1".to_owned()),
     ];
-    let mut diagnostics = Vec::new();
-    if memchr::memmem::find(turn_input.prompt.to_ascii_lowercase().as_bytes(), KEYWORD.as_bytes())
-        .is_some()
-    {
-        let message = format!("the word `{KEYWORD}` makes claude add a note of its own");
-        diagnostics.push(Diagnostic::new(diagnostics::AGENT_TEXT_NOT_INERT, message));
-    }
     Ok(ProgramCall {
         args,
         env: env.map(|(key, value)| (key.into(), value.into())).into(),
@@ -80,7 +68,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
             prompt: turn_input.prompt.clone(),
             stopping: false,
         }),
-        diagnostics,
+        diagnostics: Vec::new(),
         counts_sessions: false,
     })
 }
@@ -123,6 +111,10 @@ impl Dialogue for Conversation {
         }
         let bytes = refuse_question(line).unwrap_or_default();
         Input { bytes, last: self.reader.needs_no_input() }
+    }
+
+    fn line_lacks(&mut self, bytes: u64) {
+        self.reader.line_lacks(bytes);
     }
 
     fn interrupt(&mut self) -> Option<Input> {

@@ -4,6 +4,10 @@
 //! that we know, where `exec` takes it from an argument or from the user's own configuration. Text is
 //! passed on as it is by both; neither looks for commands or files in it.
 
+mod provider;
+
+pub use self::provider::key_variable;
+
 use std::ffi::{OsStr, OsString};
 
 use convoke_core::Diagnostic;
@@ -35,17 +39,30 @@ const QUIET: &[&str] = &[
 /// Prepares a call.
 pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let mut args = context.users_args();
+    let retries = provider::retry_limit(context, &args);
     let mut set = |setting: &str| args.extend(["-c", setting].map(OsString::from));
     for setting in QUIET {
+        set(setting);
+    }
+    for setting in &retries.settings {
         set(setting);
     }
     if context.permissions() == Permissions::EditAndNetwork {
         set("sandbox_workspace_write.network_access=true");
     }
     match context.definition.protocol {
-        Protocol::AppServer => Ok(app_server(context, args)),
-        Protocol::Exec => exec(context, args),
+        Protocol::AppServer => Ok(app_server(context, args, retries.requests)),
+        Protocol::Exec => exec(context, args, retries.requests),
     }
+}
+
+/// Has Codex log how long it waits before it repeats a request, which no event tells.
+fn log(context: &Context<'_>) -> Vec<(OsString, OsString)> {
+    const VARIABLE: &str = "RUST_LOG";
+    let own = context.variable(VARIABLE).is_none();
+    own.then(|| (VARIABLE.into(), "error,codex_core::responses_retry=warn".into()))
+        .into_iter()
+        .collect()
 }
 
 fn sandbox(permissions: Permissions) -> &'static str {
@@ -56,7 +73,11 @@ fn sandbox(permissions: Permissions) -> &'static str {
     }
 }
 
-fn exec(context: &Context<'_>, settings: Vec<OsString>) -> Result<ProgramCall, Failure> {
+fn exec(
+    context: &Context<'_>,
+    settings: Vec<OsString>,
+    requests: u64,
+) -> Result<ProgramCall, Failure> {
     let turn_input = context.turn_input;
     if turn_input.system.is_some() {
         return Err(start_failure(
@@ -92,9 +113,9 @@ fn exec(context: &Context<'_>, settings: Vec<OsString>) -> Result<ProgramCall, F
     args.push("-".into());
     Ok(ProgramCall {
         args,
-        env: Vec::new(),
+        env: log(context),
         dialogue: Box::new(OneShot::new(
-            CodexExec::new(turn_input.limits.reply_bytes),
+            CodexExec::new(turn_input.limits.reply_bytes).counting(requests),
             turn_input.prompt.as_str(),
         )),
         diagnostics,
@@ -128,7 +149,7 @@ const KEY: &str = "CODEX_API_KEY";
 /// Keeps a sign-in to the process: the user's own is neither read nor written.
 const KEY_IN_MEMORY: &str = "cli_auth_credentials_store=\"ephemeral\"";
 
-fn app_server(context: &Context<'_>, mut args: Vec<OsString>) -> ProgramCall {
+fn app_server(context: &Context<'_>, mut args: Vec<OsString>, requests: u64) -> ProgramCall {
     let turn_input = context.turn_input;
     let key = context.variable(KEY).and_then(OsStr::to_str).filter(|key| !key.is_empty());
     if key.is_some() {
@@ -153,9 +174,9 @@ fn app_server(context: &Context<'_>, mut args: Vec<OsString>) -> ProgramCall {
     let used = turn_input.resume.as_ref().and_then(|handle| handle.used).unwrap_or_default();
     ProgramCall {
         args,
-        env: Vec::new(),
+        env: log(context),
         dialogue: Box::new(Conversation {
-            reader: CodexApp::new(turn_input.limits.reply_bytes).after(used),
+            reader: CodexApp::new(turn_input.limits.reply_bytes).after(used).counting(requests),
             prompt: turn_input.prompt.clone(),
             key: key.map(str::to_owned),
             thread,
@@ -270,6 +291,14 @@ impl Dialogue for Conversation {
             return Input::last(Vec::new());
         }
         reply
+    }
+
+    fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
+        self.reader.error_line(line, sink);
+    }
+
+    fn line_lacks(&mut self, bytes: u64) {
+        self.reader.line_lacks(bytes);
     }
 
     fn interrupt(&mut self) -> Option<Input> {

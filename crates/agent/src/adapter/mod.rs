@@ -22,6 +22,7 @@ use std::sync::Arc;
 use convoke_core::Diagnostic;
 
 pub use self::claude::TAIL as CLAUDE_TAIL;
+pub use self::codex::key_variable as codex_key_variable;
 pub(crate) use self::gemini::without_comments;
 pub use self::stand_in::{Script, StandIn, Step};
 use convoke_redact::Redactor;

@@ -27,6 +27,14 @@ impl<R: Reader> Dialogue for OneShot<R> {
         Input::nothing()
     }
 
+    fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
+        self.reader.error_line(line, sink);
+    }
+
+    fn line_lacks(&mut self, bytes: u64) {
+        self.reader.line_lacks(bytes);
+    }
+
     fn interrupt(&mut self) -> Option<Input> {
         None
     }

@@ -3,6 +3,7 @@
 //! A child never hangs from Convoke itself. A guardian (the same binary, see [`guardian`]) holds it and
 //! everything that it starts, and ends all of it when the turn is over or Convoke is gone.
 
+mod event_budget;
 mod guarded_child;
 pub mod guardian;
 #[cfg_attr(target_os = "linux", path = "linux.rs")]
@@ -43,6 +44,12 @@ pub trait Dialogue: Send {
 
     /// Reads a line of output and returns what is to be written in answer.
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input;
+
+    /// Reads a line of the error output, for agents that tell of retries there.
+    fn error_line(&mut self, _line: &str, _sink: &mut Sink<'_>) {}
+
+    /// Says how many bytes of text were left out of the next line.
+    fn line_lacks(&mut self, bytes: u64);
 
     /// Returns what asks the agent to stop, when it can be asked.
     fn interrupt(&mut self) -> Option<Input>;

@@ -9,6 +9,7 @@ use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use super::event_budget::EventBudget;
 use super::guarded_child::{ChildEnd, GuardedChild, Pipes, StartError};
 use super::guardian::Guardian;
 use super::{Dialogue, Input, Launch};
@@ -17,20 +18,24 @@ use convoke_redact::Redactor;
 use crate::diagnostics;
 use crate::event::{Event, EventKind};
 use crate::redaction::redact_notice;
-use crate::stream::lines::Lines;
-use crate::stream::{TurnPhase, reason_in_words};
+use crate::stream::lines::{Line, Lines};
+use crate::stream::{Sink, TurnPhase, reason_in_words};
 use crate::turn::{TurnResult, TurnSide};
 use crate::turn_input::Limits;
 use crate::verdict::{Ending, Reason, TerminationCause};
 
 /// The bytes of error output that are kept: the last ones.
 const STDERR_KEPT: usize = 16 << 10;
+/// The bytes of a line of error output that are read.
+const ERROR_LINE: usize = 4 << 10;
 /// Events that wait for a slow reader before the child has to wait too.
 const WAITING_EVENTS: usize = 16 << 10;
 /// Writes that wait for a child which does not read, beside the first one.
 const WAITING_WRITES: usize = 64;
 /// How long a process may go on after its agent has closed the turn.
 const LINGER: Duration = Duration::from_secs(10);
+/// The longest wait before a request is repeated. A server that asks for more is told no.
+const LONGEST_WAIT: Duration = Duration::from_mins(5);
 /// How long a guardian may take to end everything, which is longer than it tries to.
 const END_LIMIT: Duration = Duration::from_secs(45);
 /// How long output may still come when everything has ended.
@@ -120,6 +125,8 @@ struct Watch<'d> {
     redactor: &'d Redactor,
     limits: Limits,
     lines: Lines,
+    error_lines: Lines,
+    events: EventBudget,
     waiting: VecDeque<Event<'static>>,
     stderr: VecDeque<u8>,
     bytes: u64,
@@ -151,6 +158,8 @@ impl<'d> Watch<'d> {
             redactor,
             limits,
             lines: Lines::new(limits.line_bytes),
+            error_lines: Lines::new(ERROR_LINE),
+            events: EventBudget::new(&limits),
             waiting: VecDeque::new(),
             stderr: VecDeque::new(),
             bytes: 0,
@@ -194,32 +203,23 @@ impl<'d> Watch<'d> {
         }
     }
 
-    fn line(&mut self, line: &[u8]) {
-        let waiting = &mut self.waiting;
-        let stop = &mut self.stop;
-        let redactor = self.redactor;
-        let retries = u64::from(self.limits.retries);
-        let input = self.dialogue.line(line, &mut |event| {
-            if let EventKind::Retry { attempt, status, reason, .. } = &event.kind {
-                let known = status.map(Reason::from_status);
-                match (known, *status) {
-                    // The first refusal can be an old token, which the agent renews.
-                    (Some(why), Some(status)) if *attempt > 1 && why.is_final() => {
-                        stop.get_or_insert(TerminationCause::PermanentError(status));
-                    }
-                    // Not every agent can be told how often it may try again.
-                    _ if *attempt > retries => {
-                        let why = known.or_else(|| reason_in_words(reason));
-                        stop.get_or_insert(TerminationCause::RetryLimit(
-                            why.unwrap_or(Reason::Network),
-                        ));
-                    }
-                    _ => {}
-                }
-            }
-            waiting.push_back(redact_notice(event.into_owned(), redactor));
-        });
+    fn line(&mut self, line: Line<'_>) {
+        self.dialogue.line_lacks(line.left_out);
+        let input = self.read(|dialogue, sink| dialogue.line(line.bytes, sink));
         self.say(input);
+    }
+
+    /// Has the dialogue read something, and queues the events that it makes of it.
+    fn read<R>(&mut self, read: impl FnOnce(&mut dyn Dialogue, &mut Sink<'_>) -> R) -> R {
+        let retries = u64::from(self.limits.retries);
+        let left = self.turn_end.saturating_duration_since(Instant::now());
+        read(self.dialogue, &mut |event| {
+            let cause = hopeless_retry(&event.kind, retries, left.min(LONGEST_WAIT));
+            self.stop = self.stop.or(cause);
+            if let Some(event) = self.events.admit(event) {
+                self.waiting.push_back(redact_notice(event.into_owned(), self.redactor));
+            }
+        })
     }
 
     async fn after_lines(&mut self) {
@@ -256,11 +256,7 @@ impl<'d> Watch<'d> {
 
     /// Ends what an agent that has answered left running in the background.
     fn dismiss(&mut self) {
-        let waiting = &mut self.waiting;
-        let redactor = self.redactor;
-        let input = self.dialogue.dismiss(&mut |event| {
-            waiting.push_back(redact_notice(event.into_owned(), redactor));
-        });
+        let input = self.read(|dialogue, sink| dialogue.dismiss(sink));
         self.say(input);
         self.leave();
     }
@@ -282,6 +278,15 @@ impl<'d> Watch<'d> {
     }
 
     async fn error_output(&mut self, chunk: &[u8]) {
+        let mut lines = std::mem::replace(&mut self.error_lines, Lines::new(0));
+        lines.push(chunk, |line| {
+            let line = String::from_utf8_lossy(line.bytes);
+            self.read(|dialogue, sink| dialogue.error_line(&line, sink));
+        });
+        self.error_lines = lines;
+        if self.stop.is_some() {
+            self.after_lines().await;
+        }
         self.stderr.extend(chunk);
         let over = self.stderr.len().saturating_sub(STDERR_KEPT);
         self.stderr.drain(..over);
@@ -349,18 +354,14 @@ impl<'d> Watch<'d> {
     }
 
     async fn close(mut self, report: ChildEnd, side: &TurnSide) -> TurnResult {
-        let mut bytes: Vec<u8> = self.stderr.into();
+        let mut bytes: Vec<u8> = std::mem::take(&mut self.stderr).into();
         if let Some(problem) = &report.problem {
             bytes.extend_from_slice(problem.as_bytes());
         }
         let stderr = String::from_utf8_lossy(&bytes).into_owned();
         let stderr = self.redactor.redact(&stderr).into_owned();
         let ending = Ending { exit: report.exit, stop: self.stop, stderr: &stderr };
-        let waiting = &mut self.waiting;
-        let redactor = self.redactor;
-        let mut result = self.dialogue.finish(&ending, &mut |event| {
-            waiting.push_back(redact_notice(event.into_owned(), redactor));
-        });
+        let mut result = self.read(|dialogue, sink| dialogue.finish(&ending, sink));
         let mut notes = Vec::new();
         if report.left > 0 {
             let message = format!("{} processes were left behind and ended", report.left);
@@ -370,7 +371,7 @@ impl<'d> Watch<'d> {
         }
         if self.lines.too_long() > 0 {
             let message = format!(
-                "{} lines are over {} bytes",
+                "{} lines were over {} bytes and were shortened",
                 self.lines.too_long(),
                 self.limits.line_bytes
             );
@@ -379,14 +380,49 @@ impl<'d> Watch<'d> {
                     .with_count(self.lines.too_long()),
             );
         }
+        if self.events.left_out() > 0 {
+            let bytes = self.events.left_out();
+            let message = format!("{bytes} bytes of text were left out of the turn's events");
+            notes.push(
+                Diagnostic::new(diagnostics::AGENT_EVENTS_TRUNCATED, message).with_bytes(bytes),
+            );
+        }
         for note in notes {
-            waiting.push_back(Event::own(EventKind::Warning(note.clone())));
+            self.waiting.push_back(Event::own(EventKind::Warning(note.clone())));
             result.diagnostics.push(note);
         }
         for event in self.waiting {
             side.send(event).await;
         }
         result
+    }
+}
+
+/// Returns why a turn is stopped whose agent is about to repeat a request.
+fn hopeless_retry(
+    event: &EventKind<'_>,
+    retries: u64,
+    longest_wait: Duration,
+) -> Option<TerminationCause> {
+    let EventKind::Retry { attempt, status, reason, wait_ms, .. } = event else {
+        return None;
+    };
+    let known = status.map(Reason::from_status);
+    let why = known.or_else(|| reason_in_words(reason));
+    let wait = Duration::from_millis(wait_ms.unwrap_or(0));
+    match (known, *status) {
+        _ if wait > longest_wait => {
+            Some(TerminationCause::RetryTooLate(why.unwrap_or(Reason::RateLimit), wait))
+        }
+        // The first refusal can be an old token, which the agent renews.
+        (Some(why), Some(status)) if *attempt > 1 && why.is_final() => {
+            Some(TerminationCause::PermanentError(status))
+        }
+        // Not every agent can be told how often it may try again.
+        _ if *attempt > retries => {
+            Some(TerminationCause::RetryLimit(why.unwrap_or(Reason::Network)))
+        }
+        _ => None,
     }
 }
 

@@ -498,6 +498,10 @@ impl Reader for Claude {
         }
     }
 
+    fn line_lacks(&mut self, bytes: u64) {
+        self.tally.line_lacks(bytes);
+    }
+
     fn phase(&self) -> TurnPhase {
         self.course.phase()
     }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::codex_item::{self, Counts, Item, Phase};
-use super::codex_trouble::{Retry, Trouble, failure};
+use super::codex_trouble::{Retry, Trouble, failure, tell_logged_wait};
 use super::lenient::{Flag, List, Number, Object, Text};
 use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending};
 use crate::diagnostics;
@@ -101,6 +101,13 @@ impl CodexApp {
             before: Usage::default(),
             trouble: Trouble::default(),
         }
+    }
+
+    /// Says how many requests a notice stands for that a request failed.
+    #[must_use]
+    pub fn counting(mut self, requests: u64) -> Self {
+        self.tally.requests_per_notice = requests;
+        self
     }
 
     /// Says what the thread had used before this turn. The account counts the whole thread all the same.
@@ -227,6 +234,14 @@ impl CodexApp {
 impl Reader for CodexApp {
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
         self.message(line, sink);
+    }
+
+    fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
+        tell_logged_wait(line, sink);
+    }
+
+    fn line_lacks(&mut self, bytes: u64) {
+        self.tally.line_lacks(bytes);
     }
 
     fn phase(&self) -> TurnPhase {

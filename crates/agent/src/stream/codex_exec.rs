@@ -7,7 +7,7 @@
 use serde::Deserialize;
 
 use super::codex_item::{self, Counts, Item, Message, Phase};
-use super::codex_trouble::{Retry, Trouble, failure};
+use super::codex_trouble::{Retry, Trouble, failure, tell_logged_wait};
 use super::lenient::{Object, Text};
 use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending};
 use crate::event::{Event, EventKind};
@@ -25,6 +25,13 @@ impl CodexExec {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
         Self { tally: TurnProgress::new(reply_limit), trouble: Trouble::default() }
+    }
+
+    /// Says how many requests a notice stands for that a request failed.
+    #[must_use]
+    pub fn counting(mut self, requests: u64) -> Self {
+        self.tally.requests_per_notice = requests;
+        self
     }
 
     fn read(&mut self, event: Line<'_>, line: &str, sink: &mut Sink<'_>) {
@@ -83,6 +90,14 @@ impl Reader for CodexExec {
             Ok(event) => self.read(event, &line, sink),
             Err(_) => self.tally.unreadable(&line, sink),
         }
+    }
+
+    fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
+        tell_logged_wait(line, sink);
+    }
+
+    fn line_lacks(&mut self, bytes: u64) {
+        self.tally.line_lacks(bytes);
     }
 
     fn phase(&self) -> TurnPhase {

@@ -1,10 +1,11 @@
 //! Codex's troubles: requests that are tried again, and errors that may or may not end the turn.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use convoke_core::Diagnostic;
 
-use super::words::{plain_words, status_in_words};
+use super::words::{plain_words, status_in_words, without_colour};
 use super::{Sink, TurnProgress, reason_in_words};
 use crate::diagnostics;
 use crate::event::{Event, EventKind};
@@ -12,12 +13,55 @@ use crate::verdict::{Ending, Failure, Reason, Verdict};
 
 /// Creates the failure that Codex's message stands for.
 pub(super) fn failure(message: String) -> Failure {
-    let reason = reason_in_words(&message).unwrap_or(Reason::Other);
+    let reason = reason(&message);
     let message = match plain_words(message) {
         empty if empty.trim().is_empty() => "codex gave no reason".to_owned(),
         words => words,
     };
     Failure::new(reason, message)
+}
+
+/// Returns the reason that Codex's words stand for. Codex says that a stream was disconnected also where
+/// the server ended it with an error of its own, and then the server's words follow.
+fn reason(message: &str) -> Reason {
+    const OWN_WORDS: &[&str] =
+        &["stream closed", "sending request", "UTF8", "ransport", "idle timeout", "decoding"];
+    let ended = message.split_once("stream disconnected before completion: ");
+    match ended.map(|(_, words)| words) {
+        Some(words) if !OWN_WORDS.iter().any(|own| words.contains(own)) => {
+            reason_in_words(words).unwrap_or(Reason::Server)
+        }
+        _ => reason_in_words(message).unwrap_or(Reason::Other),
+    }
+}
+
+/// Reads a line of Codex's log that tells how long it waits before the next request:
+/// `retrying sampling request (1/3 in 3599.99s)... sampling_error=why`.
+pub(super) fn logged_wait(line: &str) -> Option<(Retry<'_>, u64)> {
+    let (_, rest) = line.split_once("retrying sampling request (")?;
+    let (count, rest) = rest.split_once(" in ")?;
+    let (seconds, rest) = rest.split_once("s)")?;
+    let wait = Duration::try_from_secs_f64(seconds.parse().ok()?).ok()?;
+    let (attempt, max) = count.split_once('/')?;
+    let reason = rest.split_once("sampling_error=").map_or("", |(_, reason)| reason);
+    let status = status_in_words(&reason.to_ascii_lowercase());
+    let retry = Retry { attempt: attempt.parse().ok(), max: max.parse().ok(), status, reason };
+    Some((retry, u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
+}
+
+/// Tells of a wait that only the log tells of, when it is long.
+pub(super) fn tell_logged_wait(line: &str, sink: &mut Sink<'_>) {
+    const LONG_MS: u64 = 60_000;
+    let line = without_colour(line);
+    if let Some((retry, wait_ms)) = logged_wait(&line).filter(|(_, wait)| *wait > LONG_MS) {
+        sink(Event::own(EventKind::Retry {
+            attempt: retry.attempt.unwrap_or(1),
+            max: retry.max,
+            status: retry.status,
+            wait_ms: Some(wait_ms),
+            reason: Cow::Borrowed(retry.reason),
+        }));
+    }
 }
 
 /// A notice that a request is tried again.
@@ -51,9 +95,14 @@ impl<'m> Retry<'m> {
     /// Tells of it. What was said of the answer so far is void.
     pub fn tell(self, tally: &mut TurnProgress, sink: &mut Sink<'_>) {
         tally.forget_preview();
+        // A stream that broke off was one request; one that never began was repeated out of sight.
+        let repeated = self.status.is_some()
+            || reason_in_words(self.reason).is_some_and(|reason| reason == Reason::Server)
+            || self.reason.contains("error sending request");
+        let requests = if repeated { tally.requests_per_notice } else { 1 };
         sink(Event::own(EventKind::Retry {
-            attempt: tally.attempt(self.attempt),
-            max: self.max,
+            attempt: tally.attempt(self.attempt).saturating_mul(requests),
+            max: self.max.map(|max| max.saturating_mul(requests)),
             status: self.status,
             wait_ms: None,
             reason: Cow::Borrowed(self.reason),
@@ -108,6 +157,29 @@ impl Trouble {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_response_that_failed_is_told_from_a_connection_that_broke() {
+        for (words, expected) in [
+            ("the model crashed", Reason::Server),
+            ("Rate limit reached for gpt-5", Reason::RateLimit),
+            ("stream closed before response.completed", Reason::Network),
+            ("error sending request for url (http://127.0.0.1/v1)", Reason::Network),
+        ] {
+            let message = format!("stream disconnected before completion: {words}");
+            assert_eq!(failure(message).reason, expected, "{words}");
+        }
+    }
+
+    #[test]
+    fn a_long_wait_is_read_from_the_log() {
+        let line = "2026-01-01T00:00:00Z  WARN codex_core::responses_retry: stream disconnected - retrying \
+                    sampling request (1/3 in 3599.5s)... turn_id=1 sampling_error=exceeded retry limit, \
+                    last status: 429 Too Many Requests";
+        let (retry, wait) = logged_wait(line).unwrap();
+        assert_eq!((retry.attempt, retry.status, wait), (Some(1), Some(429), 3_599_500));
+        assert_eq!(logged_wait("a line of something else"), None);
+    }
 
     #[test]
     fn a_notice_of_reconnecting_is_a_retry_with_or_without_a_count() {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::lenient::{Flag, List, Number, Object, Text};
-use super::words::plain_words;
+use super::words::{plain_words, status_in_words};
 use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending, reason_in_words};
 use crate::diagnostics;
 use crate::event::{Event, EventKind, FileChange, Part, TodoItem, TodoState};
@@ -205,6 +205,20 @@ impl Reader for Gemini {
         }
     }
 
+    fn line_lacks(&mut self, bytes: u64) {
+        self.tally.line_lacks(bytes);
+    }
+
+    fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
+        if let Some((attempt, status, wait_ms)) = retry(line) {
+            self.tally.forget_preview();
+            let attempt = self.tally.attempt(Some(attempt));
+            let reason = Cow::Borrowed(line);
+            let max = None;
+            sink(Event::own(EventKind::Retry { attempt, max, status, wait_ms, reason }));
+        }
+    }
+
     fn phase(&self) -> TurnPhase {
         self.tally.phase()
     }
@@ -219,6 +233,13 @@ impl Reader for Gemini {
             self.read_document(&json, sink);
         }
         self.end_text(sink);
+        // The closing event repeats the server's words alone; the error output names the kind of error.
+        if let Some(Verdict::Failed(failure)) = &mut self.tally.closing
+            && failure.reason == Reason::Other
+        {
+            let known = Some(explain(ending).reason).filter(|&reason| reason != Reason::Incomplete);
+            failure.reason = known.unwrap_or(Reason::Other);
+        }
         self.tally.close(ending, explain, sink)
     }
 }
@@ -232,6 +253,17 @@ fn failure(message: String) -> Failure {
         words => words,
     };
     Failure::new(reason, message)
+}
+
+/// Reads `Attempt 2 failed with status 429. Retrying with backoff...`, which stands in the error output
+/// alone: the attempt, the status, and the wait before the next one.
+fn retry(line: &str) -> Option<(u64, Option<u16>, Option<u64>)> {
+    let (attempt, rest) = line.strip_prefix("Attempt ")?.split_once(" failed")?;
+    let (why, next) = rest.split_once(". Retrying ")?;
+    let status = why.strip_prefix(" with status ").and_then(|status| status.parse().ok());
+    let status = status.or_else(|| status_in_words(&why.to_ascii_lowercase()));
+    let wait = next.strip_prefix("after ").and_then(|wait| wait.split_once("ms")?.0.parse().ok());
+    Some((attempt.parse().ok()?, status, wait))
 }
 
 /// Explains an end without a closing event. Some exit codes have a meaning of their own.
@@ -414,4 +446,27 @@ struct ModelTokens {
     cached: Number,
     candidates: Number,
     thoughts: Number,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retry_is_told_in_the_error_output() {
+        for (line, expected) in [
+            (
+                "Attempt 2 failed with status 429. Retrying with backoff... _ApiError: {",
+                Some((2, Some(429), None)),
+            ),
+            (
+                "Attempt 1 failed: try later. Retrying after 61000ms...",
+                Some((1, None, Some(61_000))),
+            ),
+            ("Attempt 4 failed: no. Max attempts reached", None),
+            ("Attempt to read failed", None),
+        ] {
+            assert_eq!(retry(line), expected, "{line}");
+        }
+    }
 }

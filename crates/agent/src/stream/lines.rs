@@ -1,66 +1,78 @@
 //! Lines: bytes in, whole lines out, whatever the chunks were.
 //!
 //! A line that lies within one chunk is not copied. Cutting happens at newlines only, so a character
-//! that was split over two chunks is whole again in its line. A line over the limit is left out.
+//! that was split over two chunks is whole again in its line. A line over the limit is shortened.
 
 use memchr::memchr;
+
+use super::shorten::Shortener;
 
 /// Cuts chunks into lines.
 #[derive(Debug)]
 pub struct Lines {
     torn: Vec<u8>,
     limit: usize,
-    skipping: bool,
+    long: Option<Shortener>,
     too_long: u64,
+}
+
+/// A line without its newline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line<'l> {
+    /// The bytes.
+    pub bytes: &'l [u8],
+    /// The bytes of text that were left out of it.
+    pub left_out: u64,
 }
 
 impl Lines {
     /// Creates a cutter for lines of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Self { torn: Vec::new(), limit, skipping: false, too_long: 0 }
+        Self { torn: Vec::new(), limit, long: None, too_long: 0 }
     }
 
-    /// Takes a chunk and hands on every line that it completes, without its newline.
-    pub fn push(&mut self, mut chunk: &[u8], mut line: impl FnMut(&[u8])) {
+    /// Takes a chunk and passes on every line that it completes.
+    pub fn push(&mut self, mut chunk: &[u8], mut line: impl FnMut(Line<'_>)) {
         while let Some(end) = memchr(b'\n', chunk) {
             let (head, rest) = chunk.split_at(end);
             chunk = rest.get(1..).unwrap_or_default();
-            if self.skipping {
-                self.skipping = false;
-            } else if self.torn.len() + head.len() > self.limit {
-                self.too_long += 1;
-                self.torn.clear();
-            } else if self.torn.is_empty() {
-                line(head);
+            if self.long.is_none() && self.torn.is_empty() && head.len() <= self.limit {
+                line(Line { bytes: head, left_out: 0 });
             } else {
-                self.torn.extend_from_slice(head);
-                line(&self.torn);
-                self.torn.clear();
+                self.keep(head);
+                self.finish(&mut line);
             }
         }
-        if self.skipping {
-            return;
-        }
-        if self.torn.len() + chunk.len() > self.limit {
-            self.torn = Vec::new();
-            self.skipping = true;
-            self.too_long += 1;
-        } else {
-            self.torn.extend_from_slice(chunk);
+        self.keep(chunk);
+    }
+
+    /// Passes on what stands behind the last newline.
+    pub fn finish(&mut self, mut line: impl FnMut(Line<'_>)) {
+        if let Some(long) = self.long.take() {
+            if let Some((bytes, left_out)) = long.finish() {
+                line(Line { bytes: &bytes, left_out });
+            }
+        } else if !self.torn.is_empty() {
+            line(Line { bytes: &self.torn, left_out: 0 });
+            self.torn.clear();
         }
     }
 
-    /// Hands on what stands behind the last newline.
-    pub fn finish(&mut self, mut line: impl FnMut(&[u8])) {
-        let last = std::mem::take(&mut self.torn);
-        if !last.is_empty() {
-            line(&last);
-        }
-    }
-
-    /// Returns how many lines were left out because of their length.
+    /// Returns how many lines were over the limit.
     pub fn too_long(&self) -> u64 {
         self.too_long
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        if let Some(long) = &mut self.long {
+            long.push(bytes);
+        } else if self.torn.len() + bytes.len() > self.limit {
+            self.too_long += 1;
+            self.torn.extend_from_slice(bytes);
+            self.long = Some(Shortener::new(self.limit, &std::mem::take(&mut self.torn)));
+        } else {
+            self.torn.extend_from_slice(bytes);
+        }
     }
 }
 
@@ -71,7 +83,7 @@ mod tests {
     fn cut(chunks: &[&[u8]], limit: usize) -> (Vec<String>, u64) {
         let mut lines = Lines::new(limit);
         let mut out = Vec::new();
-        let mut keep = |line: &[u8]| out.push(String::from_utf8_lossy(line).into_owned());
+        let mut keep = |line: Line<'_>| out.push(String::from_utf8_lossy(line.bytes).into_owned());
         for chunk in chunks {
             lines.push(chunk, &mut keep);
         }
@@ -91,11 +103,12 @@ mod tests {
     }
 
     #[test]
-    fn a_line_over_the_limit_is_left_out_and_counted() {
-        let text = b"ok\n0123456789\nok\n0123456789";
+    fn a_line_over_the_limit_is_shortened_and_counted() {
+        let text = b"ok\n0123456789\nok\n{\"a\":\"bcd\"}";
         for size in 1..text.len() {
             let chunks: Vec<&[u8]> = text.chunks(size).collect();
-            assert_eq!(cut(&chunks, 9), (vec!["ok".into(), "ok".into()], 2));
+            let lines = ["ok", "012345678", "ok", "{\"a\":\"bcd\"}"].map(str::to_owned).to_vec();
+            assert_eq!(cut(&chunks, 9), (lines, 2), "chunks of {size} bytes");
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod gemini;
 mod lenient;
 pub mod lines;
 pub mod plain;
+mod shorten;
 mod surrogate;
 mod words;
 
@@ -51,6 +52,12 @@ pub trait Reader: Send {
     /// Reads a line, without its newline.
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>);
 
+    /// Says how many bytes of text were left out of the next line.
+    fn line_lacks(&mut self, bytes: u64);
+
+    /// Reads a line of the error output, for agents that tell of retries there.
+    fn error_line(&mut self, _line: &str, _sink: &mut Sink<'_>) {}
+
     /// Returns how far the turn has come.
     fn phase(&self) -> TurnPhase;
 
@@ -73,12 +80,16 @@ pub(crate) struct TurnProgress {
     reply: String,
     reply_limit: usize,
     reply_cut: u64,
+    /// The bytes of text that the current line lacks.
+    line_lacks: u64,
     /// The next text begins a new reply: what came before a tool call is interim talk.
     reply_over: bool,
     /// Deltas whose whole has not come; all that there is when the turn ends before it does.
     preview: String,
     /// How often a request was repeated, by the agent's count or by ours.
     attempts: u64,
+    /// The requests that one notice of a failed request stands for.
+    pub requests_per_notice: u64,
     unknown: BTreeSet<String>,
     noise: u64,
     damaged: u64,
@@ -96,9 +107,11 @@ impl TurnProgress {
             reply: String::new(),
             reply_limit,
             reply_cut: 0,
+            line_lacks: 0,
             reply_over: false,
             preview: String::new(),
             attempts: 0,
+            requests_per_notice: 1,
             unknown: BTreeSet::new(),
             noise: 0,
             damaged: 0,
@@ -133,7 +146,12 @@ impl TurnProgress {
         let end = text.floor_char_boundary(room.min(text.len()));
         let (kept, cut) = text.split_at(end);
         self.reply.push_str(kept);
-        self.reply_cut += cut.len() as u64;
+        self.reply_cut += cut.len() as u64 + std::mem::take(&mut self.line_lacks);
+    }
+
+    /// Says how many bytes of text were left out of the next line.
+    pub fn line_lacks(&mut self, bytes: u64) {
+        self.line_lacks = bytes;
     }
 
     /// Says that the next text begins a new reply.
@@ -265,6 +283,10 @@ impl TurnProgress {
         if verdict != Verdict::Done && !self.preview.is_empty() {
             let preview = std::mem::take(&mut self.preview);
             self.reply_is(&preview);
+        }
+        if verdict == Verdict::Done && self.reply.trim().is_empty() {
+            let message = "the agent ended its turn without a reply";
+            self.warn(Diagnostic::new(diagnostics::AGENT_REPLY_EMPTY, message), sink);
         }
         if verdict == Verdict::Done
             && ending.stop.is_none()

@@ -40,6 +40,10 @@ impl Reader for Plain {
         self.add(&line, sink);
     }
 
+    fn line_lacks(&mut self, bytes: u64) {
+        self.tally.line_lacks(bytes);
+    }
+
     fn phase(&self) -> TurnPhase {
         TurnPhase::Running
     }

@@ -18,6 +18,7 @@ const CHATTER: &[&str] = &[
     "Reading prompt from stdin",
     "Reading additional input from stdin",
     "WARNING: proceeding, even though we could not",
+    "codex_core::responses_retry",
 ];
 
 /// Explains an end without a closing event from what stands in the error output.
@@ -45,7 +46,7 @@ pub(crate) fn explain_ending(ending: &Ending<'_>) -> Failure {
 }
 
 /// Takes out the sequences with which a program colours a terminal.
-fn without_colour(text: &str) -> Cow<'_, str> {
+pub(super) fn without_colour(text: &str) -> Cow<'_, str> {
     if memchr(ESCAPE, text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
     }
@@ -121,6 +122,7 @@ pub(crate) fn reason_in_words(words: &str) -> Option<Reason> {
         ("trusted folder", Reason::Untrusted),
         ("stream disconnected", Reason::Network),
         ("stream closed", Reason::Network),
+        ("without a finish reason", Reason::Network),
         ("connection", Reason::Network),
         ("fetch failed", Reason::Network),
         ("high demand", Reason::Server),
@@ -129,6 +131,8 @@ pub(crate) fn reason_in_words(words: &str) -> Option<Reason> {
         ("invalid_request", Reason::Request),
         ("invalid_argument", Reason::Request),
         ("not_found", Reason::Model),
+        ("modelnotfounderror", Reason::Model),
+        ("model_not_found", Reason::Model),
         ("unexpected argument", Reason::Usage),
         ("unknown option", Reason::Usage),
         ("unknown argument", Reason::Usage),

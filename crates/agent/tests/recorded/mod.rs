@@ -188,9 +188,9 @@ impl Recording {
         let mut reader = self.reader()?;
         let mut lines = Lines::new(64 << 20);
         for bytes in output.chunks(chunk) {
-            lines.push(bytes, |line| reader.line(line, &mut |_| {}));
+            lines.push(bytes, |line| reader.line(line.bytes, &mut |_| {}));
         }
-        lines.finish(|line| reader.line(line, &mut |_| {}));
+        lines.finish(|line| reader.line(line.bytes, &mut |_| {}));
         let ending = Ending {
             exit: self.exit,
             // A recording without an exit code is of a program that outlived its recorder.

@@ -4,9 +4,9 @@ use convoke_agent::Verdict;
 use convoke_session::{MemberName, SessionEventKind, StopReason, TurnId, TurnState};
 
 use super::{Activity, Chat, Effect, Waiting};
-use crate::figures::number;
 use crate::transcript::Tone;
 use crate::work::Work;
+use convoke_core::figures::thousands;
 
 impl Chat {
     /// Takes in an event of the conversation.
@@ -61,7 +61,7 @@ impl Chat {
                     let taken = result.usage.map_or_else(
                         || time.clone(),
                         |usage| {
-                            let (read, wrote) = (number(usage.input), number(usage.output));
+                            let (read, wrote) = (thousands(usage.input), thousands(usage.output));
                             format!("{time} · {read} in, {wrote} out")
                         },
                     );

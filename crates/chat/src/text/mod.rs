@@ -5,6 +5,6 @@ mod printable;
 mod wrap;
 
 pub(crate) use flow::Flow;
-pub use printable::printable;
+pub use printable::{is_dangerous, printable};
 pub(crate) use printable::{printable_line, shown};
 pub(crate) use wrap::{clip, wrap};

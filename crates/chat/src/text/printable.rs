@@ -54,9 +54,9 @@ pub(crate) fn shown(grapheme: &str) -> Cow<'_, str> {
     Cow::Owned(marks)
 }
 
-/// Tells whether a character steers the terminal, turns the direction of writing, or is invisible where
+/// Returns whether a character controls the terminal, changes the direction of writing, or is invisible where
 /// it could carry a message.
-fn is_dangerous(c: char) -> bool {
+pub fn is_dangerous(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{AD}' | '\u{61C}' | '\u{180E}' | '\u{200B}' | '\u{200E}' | '\u{200F}'

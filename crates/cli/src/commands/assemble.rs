@@ -1,12 +1,13 @@
 //! `convoke assemble`: the engine for other languages, one prompt a line.
 
-use std::io::{BufWriter, stdin, stdout};
+use std::io::{BufWriter, stdin};
 
 use clap::Args;
 use convoke_pipe::assemble::assemble_lines;
 
 use crate::diagnostics::Deny;
 use crate::outcome::Outcome;
+use crate::terminal::stdout;
 
 /// Reads {"name"?, "agent", "input"} a line and writes {"prompt", "systemFlag", "ledger", "diagnostics"}.
 #[derive(Debug, Args)]
@@ -23,7 +24,7 @@ pub struct Arguments {
 
 /// Answers every line of standard input.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let output = BufWriter::new(stdout().lock());
+    let output = BufWriter::new(stdout());
     let reported = assemble_lines(stdin().lock(), output, arguments.max_line_bytes)?;
     Ok(arguments.deny.outcome(reported))
 }

@@ -1,6 +1,6 @@
 //! `convoke check`: every error of a team file.
 
-use std::io::{Write as _, stdout};
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -13,6 +13,7 @@ use crate::conversation::project::{
 };
 use crate::host_environment;
 use crate::outcome::Outcome;
+use crate::terminal::stdout;
 
 /// Checks a team file and shows every error with its line and the fix.
 ///
@@ -34,7 +35,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let found = || find_team_file(&host_environment.cwd).unwrap_or_else(|| TEAM_FILE.into());
     let path = arguments.file.clone().unwrap_or_else(found);
     let checked = Project::read(&path, &user);
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if arguments.json {
         let errors = checked.as_ref().err().map(errors).unwrap_or_default();
         writeln!(out, "{}", json!({"file": path.display().to_string(), "errors": errors}))?;

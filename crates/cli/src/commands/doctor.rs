@@ -19,7 +19,7 @@ use crate::diagnostics::own;
 use crate::figures::number;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::terminal::Paint;
+use crate::terminal::{Paint, stdout};
 
 /// Shows which agents are here, how they are signed in, what would fail, and what to do about it.
 ///
@@ -52,8 +52,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         let message = format!("{file} has errors: {errors}");
         report.findings.push(Finding::new(Level::Problem, own::DOCTOR_CONFIGURATION, message));
     }
-    let paint = Paint::for_stream(&std::io::stdout());
-    let mut out = std::io::stdout().lock();
+    let paint = Paint::for_stream(&stdout());
+    let mut out = stdout();
     if arguments.json {
         serde_json::to_writer(&mut out, &report)?;
         writeln!(out)?;

@@ -1,7 +1,7 @@
 //! `convoke init`: a first team file for a directory.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _, stdout};
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -14,7 +14,7 @@ use crate::conversation::project::TEAM_FILE;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::program;
-use crate::terminal::Paint;
+use crate::terminal::{Paint, stdout};
 
 /// Writes a team file for this directory, from the agents that are installed. It never overwrites one.
 #[derive(Debug, Args)]
@@ -72,7 +72,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         }
         Err(error) => return Err(error).context(format!("cannot write {}", path.display())),
     }
-    let mut out = stdout().lock();
+    let mut out = stdout();
     let agents: Vec<&str> = installed.iter().map(|vendor| vendor.facts().command).collect();
     if arguments.json {
         writeln!(out, "{}", json!({"path": path, "installed": agents}))?;

@@ -1,12 +1,13 @@
 //! `convoke rpc`: a conversation kept for another program.
 
-use std::io::{BufWriter, stdin, stdout};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::io::{BufWriter, stdin};
 
 use clap::Args;
+use convoke_agent::id::now;
 use convoke_core::marker::TextPolicy;
 
 use crate::outcome::Outcome;
+use crate::terminal::stdout;
 
 /// Answers JSON-RPC 2.0 calls, one a line, until standard input ends.
 #[derive(Debug, Args)]
@@ -24,14 +25,8 @@ pub struct Arguments {
 
 /// Serves standard input and output.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let output = BufWriter::new(stdout().lock());
+    let output = BufWriter::new(stdout());
     let max_line_bytes = arguments.max_line_bytes;
     convoke_pipe::rpc::serve(stdin().lock(), output, arguments.text, max_line_bytes, now)?;
     Ok(Outcome::Done)
-}
-
-/// Returns milliseconds since 1970.
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,7 +1,7 @@
 //! `convoke trust`: the directories whose team files may choose what runs on this machine.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufRead as _, IsTerminal as _, Write, stdin, stdout};
+use std::io::{self, BufRead as _, IsTerminal as _, Write, stdin};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -13,7 +13,7 @@ use crate::conversation::project::{Project, TEAM_FILE, UserConfiguration};
 use crate::conversation::trust::{DirectoryTrust, TrustedDirectories, shown_choice};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::terminal::{Paint, printable};
+use crate::terminal::{Paint, Screen, printable, stdout};
 
 /// Trusts the team file of a directory with what it asks for: commands, arguments, environment variables,
 /// working directories, permissions, model addresses and keys, and instructions files elsewhere.
@@ -62,7 +62,7 @@ fn grant(directory: &Path, home: &Home, arguments: &Arguments) -> anyhow::Result
         Some(asked) => user.trusted.trust_of(directory, asked),
         None => user.trusted.trust_of(directory, &[]),
     };
-    let mut out = stdout().lock();
+    let mut out = stdout();
     let request = Request {
         directory,
         asked: asked.as_deref(),
@@ -108,7 +108,7 @@ fn revoke(directory: &Path, home: &Home, arguments: &Arguments) -> anyhow::Resul
     if changed {
         trusted.save(home)?;
     }
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if arguments.json {
         let answer = json!({"directory": directory, "trusted": false, "changed": changed});
         writeln!(out, "{answer}")?;
@@ -121,7 +121,7 @@ fn revoke(directory: &Path, home: &Home, arguments: &Arguments) -> anyhow::Resul
 }
 
 fn list(trusted: &TrustedDirectories, arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if arguments.json {
         let directories: Vec<&Path> = trusted.iter().collect();
         writeln!(out, "{}", json!({"version": 1, "directories": directories}))?;
@@ -191,7 +191,7 @@ impl Request<'_> {
             .collect()
     }
 
-    fn show(&self, out: &mut (impl Write + io::IsTerminal)) -> io::Result<()> {
+    fn show(&self, out: &mut Screen) -> io::Result<()> {
         let paint = Paint::for_stream(out);
         let shown = self.directory.display();
         let lines = self.lines();
@@ -252,7 +252,7 @@ enum Answer {
     NotAsked,
 }
 
-fn ask(out: &mut (impl Write + io::IsTerminal)) -> io::Result<Answer> {
+fn ask(out: &mut Screen) -> io::Result<Answer> {
     if !stdin().is_terminal() || !out.is_terminal() {
         return Ok(Answer::NotAsked);
     }

@@ -1,4 +1,4 @@
-//! Where the user's own files are: configuration, and everything that Convoke keeps.
+//! The user's own directories: configuration, and the data that Convoke stores.
 
 use std::path::PathBuf;
 
@@ -11,9 +11,9 @@ use crate::outcome::UsageError;
 /// The user's own directories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
-    /// What the user writes: `agents.toml`.
+    /// The directory of `agents.toml`.
     pub configuration: PathBuf,
-    /// What Convoke keeps: sessions, trust, the sample project.
+    /// The directory of sessions, trust and the sample project.
     pub data: PathBuf,
 }
 

@@ -15,11 +15,10 @@ pub mod team_redaction;
 pub mod trust;
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use convoke_agent::config::Kind;
-use convoke_agent::id::ThreadId;
+use convoke_agent::id::{ThreadId, now};
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files as _};
@@ -27,8 +26,8 @@ use convoke_inspect::HostEnvironment;
 use convoke_model::ModelAgent;
 use convoke_session::coordinator::Observer;
 use convoke_session::{
-    Coordinator, MemberName, MessageNumber, Millis, NewSession, Rehearsal, Session, SessionId,
-    SqliteStore, Store as _,
+    Coordinator, MemberName, MessageNumber, NewSession, Rehearsal, Session, SessionId, SqliteStore,
+    Store as _,
 };
 use convoke_team::AgentSettings;
 
@@ -39,7 +38,7 @@ use self::resolved_team::{AgentResolver, ResolvedTeam};
 use self::team_redaction::without_secrets;
 use crate::outcome::UsageError;
 
-/// Which conversation to hold, and who plays the agents.
+/// The options that choose a conversation and its agents.
 #[derive(Debug, Default, Args)]
 pub struct ConversationOptions {
     /// The team file; by default convoke.toml here, or above as far as the repository goes
@@ -61,7 +60,7 @@ pub struct ConversationOptions {
     pub rehearse: Option<Rehearse>,
 }
 
-/// How a conversation is rehearsed.
+/// The kinds of rehearsal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Rehearse {
     /// With the built-in stand-in
@@ -72,20 +71,20 @@ pub enum Rehearse {
     No,
 }
 
-/// Who plays the agents.
+/// What answers for the agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentBackend {
     /// The agents themselves.
     Agents,
-    /// The built-in stand-in, for all.
+    /// The built-in stand-in, for every member.
     StandIns,
-    /// Their own programs, with a model server of ours.
+    /// The installed CLIs, with a model server of ours.
     Clis,
 }
 
 impl AgentBackend {
-    /// Decides who plays. A session that began as a rehearsal stays one unless the user says otherwise:
-    /// nobody pays by surprise.
+    /// Chooses what answers. A session that began as a rehearsal stays one unless the user says otherwise:
+    /// resuming it must not cost anything by surprise.
     fn of(asked: Option<Rehearse>, began: Option<Rehearsal>) -> Self {
         match (asked, began) {
             (Some(Rehearse::StandIn), _) | (None, Some(Rehearsal::StandIn)) => Self::StandIns,
@@ -94,7 +93,7 @@ impl AgentBackend {
         }
     }
 
-    /// Returns how a session is rehearsed that they play from the beginning.
+    /// Returns the kind of rehearsal that a new session is.
     pub const fn rehearsal(self) -> Option<Rehearsal> {
         match self {
             Self::Agents => None,
@@ -103,7 +102,7 @@ impl AgentBackend {
         }
     }
 
-    /// Returns the option that asks for them in a session that began so.
+    /// Returns the option that chooses it again in a session that began so.
     const fn option(self, began: Option<Rehearsal>) -> &'static str {
         match (self, began) {
             (Self::Agents, None) => "",
@@ -114,21 +113,21 @@ impl AgentBackend {
     }
 }
 
-/// A conversation that can run.
+/// An open conversation.
 pub struct Conversation {
-    /// Holds the session.
+    /// The coordinator of the session.
     pub coordinator: Coordinator<SqliteStore>,
     /// The team and its directory.
     pub project: Project,
-    /// Who plays the agents.
+    /// What answers for the agents.
     pub players: AgentBackend,
-    /// The option that has them play again.
+    /// The option that chooses the same agents again.
     pub option: &'static str,
-    /// The servers of a rehearsal with programs.
+    /// The model servers of a rehearsal with CLIs.
     pub stage: RehearsalServers,
-    /// What the user should know before it begins.
+    /// The diagnostics of opening it.
     pub diagnostics: Vec<Diagnostic>,
-    /// Whether the session was begun just now.
+    /// Whether the session is new.
     pub is_new: bool,
     /// Whether it is a rehearsal because the session began as one.
     pub stays_rehearsal: bool,
@@ -148,8 +147,8 @@ impl Conversation {
         Ok(asked.or_else(|| members.people().next().cloned()).unwrap_or_else(|| "user".into()))
     }
 
-    /// Returns who is called when a person calls nobody: the agent whose question is answered, else the
-    /// first of the team.
+    /// Returns the member that a message without a marker addresses: the agent whose question is answered,
+    /// else the first agent of the team.
     pub async fn listener(&self) -> anyhow::Result<Option<MemberName>> {
         let members = self.coordinator.team_agents().members();
         let asked = match self.coordinator.awaited() {
@@ -160,14 +159,14 @@ impl Conversation {
         Ok(asked.or_else(|| members.agents().next().cloned()))
     }
 
-    /// Returns who wrote a message, if it is a member still.
+    /// Returns the author of a message, if still a member.
     pub async fn author(&self, message: MessageNumber) -> anyhow::Result<Option<MemberName>> {
         let (store, session) = (self.coordinator.store(), self.coordinator.session());
         let message = store.message(session, message).await?.message;
         Ok(self.coordinator.team_agents().members().resolve(message.said.speaker.name()).cloned())
     }
 
-    /// Returns the members whose requests we send to their models ourselves.
+    /// Returns the model members: Convoke sends their requests itself.
     pub fn models(&self) -> impl Iterator<Item = MemberName> {
         let members = self.coordinator.team_agents().team().members.iter();
         let is_model = |settings: &AgentSettings| settings.agent == Kind::Api.name();
@@ -177,14 +176,13 @@ impl Conversation {
             .map(|member| MemberName::new(&*member.name))
     }
 
-    /// Tells whether there is something to keep: a session that was begun earlier, or in which something
-    /// was said.
+    /// Tells whether the session is kept: it was resumed, or has messages.
     pub async fn is_kept(&self) -> anyhow::Result<bool> {
         let session = self.coordinator.store().session(self.coordinator.session()).await?;
         Ok(!self.is_new || session.state.last_message != MessageNumber::default())
     }
 
-    /// Takes back a session in which there is nothing to keep.
+    /// Removes a new session without messages.
     pub async fn discard(self) -> anyhow::Result<()> {
         if !self.is_kept().await? {
             let (store, session) = (self.coordinator.store().clone(), self.coordinator.session());
@@ -194,14 +192,14 @@ impl Conversation {
         Ok(())
     }
 
-    /// Tells whether the session goes on with a team file that is not the one in its directory any more.
+    /// Tells whether the session has another team file than its directory has now.
     pub fn has_own_team(&self) -> bool {
         let Project { origin, directory, text, .. } = &self.project;
         *origin == Origin::Session && team_text_in(directory).is_some_and(|there| there != *text)
     }
 }
 
-/// Opens a conversation: a new session, or the one that the order names.
+/// Opens a conversation: a new session, or the one that the options name.
 ///
 /// Without a team file, a rehearsal is of the built-in sample.
 pub async fn open(
@@ -240,7 +238,7 @@ pub async fn open(
     };
     let is_new = session.is_none();
     let began = session.map_or_else(|| begin(&project, players), |session| session.began);
-    let casting = AgentResolver {
+    let resolver = AgentResolver {
         project: &project,
         catalog: &user.catalog,
         players,
@@ -251,7 +249,7 @@ pub async fn open(
         host_environment,
     };
     let option = players.option(began.rehearsal.or(began_as));
-    let ResolvedTeam { team_agents, stage, diagnostics } = casting.fill().await?;
+    let ResolvedTeam { team_agents, stage, diagnostics } = resolver.fill().await?;
     let coordinator = if is_new {
         Coordinator::create(store, began, team_agents, observer).await?
     } else {
@@ -272,15 +270,15 @@ pub async fn open(
 
 /// A model that is a member of a stored session.
 pub struct ModelMember {
-    /// Takes its turns.
+    /// The agent.
     pub agent: ModelAgent,
-    /// What it remembers.
+    /// Its thread.
     pub thread: ThreadId,
     /// The directory that it works in.
     pub directory: PathBuf,
-    /// Whether the user trusts it.
+    /// Whether the user trusts that directory.
     pub trust: Trust,
-    /// What the user should know.
+    /// The diagnostics of resolving it.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -294,7 +292,7 @@ pub fn model_member(
     let home = Home::of(host_environment);
     let user = UserConfiguration::load(&home)?;
     let project = project_of(session, &home, &user)?;
-    let casting = AgentResolver {
+    let resolver = AgentResolver {
         project: &project,
         catalog: &user.catalog,
         players: AgentBackend::Agents,
@@ -305,8 +303,8 @@ pub fn model_member(
         host_environment,
     };
     let mut diagnostics = Vec::new();
-    let (agent, name) = casting.model_called(name, &mut diagnostics)?;
-    let thread = casting.thread_of(&name);
+    let (agent, name) = resolver.model_called(name, &mut diagnostics)?;
+    let thread = resolver.thread_of(&name);
     let (directory, trust) = (project.directory.clone(), project.trust());
     Ok(ModelMember { agent, thread, directory, trust, diagnostics })
 }
@@ -359,12 +357,6 @@ fn begin(project: &Project, players: AgentBackend) -> NewSession {
         task: project.team.task.clone(),
         rehearsal: players.rehearsal(),
     }
-}
-
-/// Returns the time.
-pub fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }
 
 fn no_team(host_environment: &HostEnvironment) -> UsageError {

@@ -14,7 +14,7 @@ use convoke_inspect::HostEnvironment;
 use convoke_rehearsal::{Answer, PartKind, Rehearsal, RequestParts, Script, start};
 use convoke_session::MemberName;
 
-/// The members whose programs talk to a server of ours.
+/// The model servers of a rehearsal, one for each member with a CLI.
 #[derive(Debug, Default)]
 pub struct RehearsalServers {
     actors: Vec<Actor>,
@@ -24,9 +24,9 @@ pub struct RehearsalServers {
 struct Actor {
     member: MemberName,
     server: Rehearsal,
-    /// How many calls were looked at.
+    /// The number of calls that were returned.
     seen: usize,
-    /// Removed with the stage.
+    /// Removed when the rehearsal ends.
     _home: PrivateDir,
 }
 
@@ -37,7 +37,7 @@ pub struct Received {
     pub bytes: u64,
     /// The instructions above the conversation.
     pub system: Vec<String>,
-    /// The pieces of the conversation.
+    /// The messages of the conversation.
     pub messages: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Sessions by what the user types, and what has been done in them.
+//! Looks up sessions by what the user types.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use convoke_session::{MemberName, SessionId, SqliteStore, Store, TurnId, TurnSta
 use super::home::Home;
 use crate::outcome::UsageError;
 
-/// How many turns are read at once.
+/// The number of turns per read.
 const PAGE: usize = 256;
 
 /// Opens the user's store.

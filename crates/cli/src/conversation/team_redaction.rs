@@ -1,4 +1,4 @@
-//! What a session keeps of a team file: all of it but the secrets.
+//! Redaction of the team file that a session stores.
 
 use std::ops::Range;
 
@@ -6,11 +6,11 @@ use convoke_redact::is_secret_name;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What stands in the place of a secret.
+/// The replacement of a secret.
 const MARK: &str = "\"[redacted]\"";
 
 /// Returns the text of a team file without the values of the variables whose names say that they are
-/// secrets. Everything else stays as it is.
+/// secrets. Everything else is unchanged.
 pub fn without_secrets(text: &str) -> String {
     let mut kept = text.to_owned();
     let Ok(file) = DeTable::parse(text) else { return kept };

@@ -10,7 +10,7 @@ use convoke_core::name::nearest;
 use convoke_core::{Code, Diagnostic};
 
 use crate::outcome::Outcome;
-use crate::terminal::Paint;
+use crate::terminal::{Paint, stderr};
 
 /// Every table of codes, in the order in which they are documented.
 const TABLES: [&[Code]; 9] = [
@@ -41,14 +41,14 @@ pub struct Deny {
 impl Deny {
     /// Returns the outcome of a command that gave these diagnostics, and names the denied ones on standard
     /// error.
-    #[expect(clippy::print_stderr, reason = "the verdict must not mix with the output")]
     pub fn outcome(&self, given: impl IntoIterator<Item = Code>) -> Outcome {
         let mut denied = BTreeMap::new();
         for code in given.into_iter().filter(|code| self.codes.contains(code)) {
             *denied.entry(code).or_insert(0_u64) += 1;
         }
         for (code, count) in &denied {
-            eprintln!("convoke: denied: {code} ({count})");
+            // The exit code says it too.
+            let _ = writeln!(stderr(), "convoke: denied: {code} ({count})");
         }
         if denied.is_empty() { Outcome::Done } else { Outcome::Denied }
     }

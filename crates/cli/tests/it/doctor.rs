@@ -55,6 +55,16 @@ fn a_machine_without_agents_is_told_what_to_install() {
 }
 
 #[test]
+fn a_provider_that_codex_has_a_key_for_is_a_sign_in() {
+    let config = "model_provider = \"mine\"\n[model_providers.mine]\nenv_key = \"MY_KEY\"\n";
+    let context = install(machine(), "codex", "@openai/codex", "0.98.0")
+        .file("home/.codex/config.toml", config);
+    assert!(examine(&context, &[]).contains("Set MY_KEY"));
+    let shown = examine(&context.env("MY_KEY", "hunter2"), &[]);
+    assert!(shown.contains("MY_KEY is set") && !shown.contains("hunter2"), "{shown}");
+}
+
+#[test]
 fn agents_that_are_installed_and_signed_in_would_run() {
     let context = with_all()
         .env("ANTHROPIC_API_KEY", "hunter2")

@@ -27,6 +27,7 @@ mod resume;
 mod rpc;
 mod run;
 mod sessions;
+mod terminal;
 mod threads;
 mod trust;
 mod vectors;

@@ -131,8 +131,8 @@ fn a_request_that_is_none_is_refused_with_its_line_and_nothing_is_imported() {
         (with(about, "\"about\":\"{\\\"when\\\":"), "about", "missing field `at`"),
         (with("\\\"bytes\\\":", "\\\"bytes\\\":1"), "about", "bytes were sent, and these are"),
         (with(outcome, "\"outcome\":\"{\\\"failed\\\":7"), "outcome", "invalid type: integer `7`"),
-        (with("One?", "Two?"), "body", "the text has another hash than"),
-        (with("\"fromStart\":0", "\"fromStart\":9"), "body", "it takes what the text before"),
+        (with("One?", "Two?"), "body", "the text does not have the hash"),
+        (with("\"fromStart\":0", "\"fromStart\":9"), "body", "the delta refers to bytes outside"),
     ];
     for (text, field, why) in cases {
         let other = TestContext::new().file("all.jsonl", text);

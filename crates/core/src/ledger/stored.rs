@@ -107,7 +107,7 @@ mod tests {
         let json = serde_json::to_string(&ledger).unwrap();
         let read: Ledger<'static> = serde_json::from_str(&json).unwrap();
         assert_eq!(serde_json::to_string(&read).unwrap(), json);
-        let table = |ledger: &Ledger<'_>| Table { ledger, style: Style::Plain }.to_string();
+        let table = |ledger: &Ledger<'_>| Table { ledger, style: Style::default() }.to_string();
         assert_eq!(table(&read), table(&ledger));
         assert!(json.contains("dropped"), "{json}");
     }

@@ -3,14 +3,15 @@
 use std::fmt;
 
 use super::{ENVELOPE, Entry, Ledger, Rule, Source, State, Target, estimate_tokens};
+use crate::figures::thousands;
 
-/// Whether the table is coloured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
-    /// Text alone.
-    Plain,
-    /// With the colour codes of a terminal.
-    Coloured,
+/// What stands around text that deserves attention: colour codes, or nothing by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Style<'s> {
+    /// Before and after something that was cut.
+    pub cut: (&'s str, &'s str),
+    /// Before and after something that was dropped.
+    pub dropped: (&'s str, &'s str),
 }
 
 /// A ledger as people read it.
@@ -20,8 +21,8 @@ pub enum Style {
 pub struct Table<'l, 'a> {
     /// The ledger.
     pub ledger: &'l Ledger<'a>,
-    /// Whether it is coloured.
-    pub style: Style,
+    /// How cut and dropped text is set off.
+    pub style: Style<'l>,
 }
 
 /// One line of the table: a piece of content, or everything that Convoke wrote in a section.
@@ -58,7 +59,7 @@ impl fmt::Display for Table<'_, '_> {
             writeln!(
                 f,
                 "{:width$}  {:>10}  {:>8}  {:>10}",
-                format!("{name}, {} bytes", grouped(bytes)),
+                format!("{name}, {} bytes", thousands(bytes)),
                 "bytes",
                 "~tokens",
                 "left out",
@@ -69,14 +70,14 @@ impl fmt::Display for Table<'_, '_> {
             }
         }
         if let Some(unchanged) = self.ledger.unchanged_bytes {
-            let (unchanged, used) = (grouped(unchanged), grouped(used));
+            let (unchanged, used) = (thousands(unchanged), thousands(used));
             writeln!(f, "unchanged since the request before: {unchanged} of {used} bytes")?;
         }
         Ok(())
     }
 }
 
-impl Table<'_, '_> {
+impl<'l> Table<'l, '_> {
     fn line(
         &self,
         f: &mut fmt::Formatter<'_>,
@@ -89,9 +90,9 @@ impl Table<'_, '_> {
             "  {:section_width$}  {:what_width$}  {:>10}  {:>8}  {:>10}  {}",
             line.section,
             line.what,
-            grouped(line.kept),
-            grouped(estimate_tokens(line.kept)),
-            if line.cut == 0 { String::new() } else { grouped(line.cut) },
+            thousands(line.kept),
+            thousands(estimate_tokens(line.kept)),
+            if line.cut == 0 { String::new() } else { thousands(line.cut) },
             line.remark,
         );
         writeln!(f, "{on}{}{off}", row.trim_end())
@@ -105,12 +106,12 @@ impl Table<'_, '_> {
                 writeln!(
                     f,
                     "{} of {} bytes ({percent}%), about {} tokens",
-                    grouped(used),
-                    grouped(max),
-                    grouped(tokens)
+                    thousands(used),
+                    thousands(max),
+                    thousands(tokens)
                 )
             }
-            None => writeln!(f, "{} bytes, about {} tokens", grouped(used), grouped(tokens)),
+            None => writeln!(f, "{} bytes, about {} tokens", thousands(used), thousands(tokens)),
         }
     }
 
@@ -135,23 +136,23 @@ impl Table<'_, '_> {
         }
         write!(f, "{}]", fill('·', BAR - drawn))?;
         for (index, &(section, bytes)) in sections.iter().enumerate() {
-            write!(f, "  {} {section} {}", FILLS[index % FILLS.len()], grouped(bytes))?;
+            write!(f, "  {} {section} {}", FILLS[index % FILLS.len()], thousands(bytes))?;
         }
         writeln!(f)?;
         let cut: u64 = lines.iter().map(|line| line.cut).sum();
         if cut > 0 {
             let (on, off) = self.colour(State::Dropped);
             let bar = fill('×', share(cut, full).clamp(1, BAR));
-            writeln!(f, "{on}[{bar}]  left out: {} bytes{off}", grouped(cut))?;
+            writeln!(f, "{on}[{bar}]  left out: {} bytes{off}", thousands(cut))?;
         }
         Ok(())
     }
 
-    fn colour(&self, state: State) -> (&'static str, &'static str) {
-        match (self.style, state) {
-            (Style::Plain, _) | (_, State::Kept) => ("", ""),
-            (Style::Coloured, State::Cut) => ("\u{1b}[33m", "\u{1b}[0m"),
-            (Style::Coloured, State::Dropped) => ("\u{1b}[31m", "\u{1b}[0m"),
+    fn colour(&self, state: State) -> (&'l str, &'l str) {
+        match state {
+            State::Kept => ("", ""),
+            State::Cut => self.style.cut,
+            State::Dropped => self.style.dropped,
         }
     }
 }
@@ -161,19 +162,6 @@ fn title(target: Target) -> &'static str {
         Target::Prompt => "prompt",
         Target::System => "system text",
     }
-}
-
-/// Writes a number with a separator after every three digits.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 fn fill(character: char, count: u64) -> String {

@@ -27,7 +27,7 @@ proptest! {
     #[test]
     fn every_ledger_can_be_shown((input, format) in hostile::tight()) {
         if let Ok(output) = assemble(&format, &input) {
-            let table = Table { ledger: &output.ledger, style: Style::Plain }.to_string();
+            let table = Table { ledger: &output.ledger, style: Style::default() }.to_string();
             for entry in output.ledger.entries() {
                 prop_assert!(table.contains(&*entry.section), "{}", table);
             }

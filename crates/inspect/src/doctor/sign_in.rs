@@ -1,10 +1,12 @@
 //! How an agent is signed in: what points to it, without a secret being read, and what the program
 //! says of itself if it is asked.
 
+use std::borrow::Cow;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use convoke_agent::Vendor;
+use convoke_agent::adapter::codex_key_variable;
 use convoke_agent::vendor::SignInStatus;
 use serde::Serialize;
 
@@ -32,7 +34,7 @@ pub enum Evidence {
     /// A variable that carries a key is set; its value was not looked at.
     Key {
         /// The variable.
-        variable: &'static str,
+        variable: Cow<'static, str>,
     },
     /// A variable sends calls to a cloud provider, which has credentials of its own.
     Cloud {
@@ -53,7 +55,11 @@ pub(super) fn examine(
 ) -> SignInReport {
     let facts = &vendor.facts().sign_in;
     let is_set = |variable: &&&'static str| host_environment.variable(variable).is_some();
-    let keys = facts.keys.iter().filter(is_set).map(|variable| Evidence::Key { variable });
+    let own = own_provider(vendor, host_environment);
+    let own = own.filter(|variable| host_environment.variable(variable).is_some());
+    let keys = facts.keys.iter().filter(is_set).map(|variable| Cow::Borrowed(*variable));
+    let keys = own.map(Cow::Owned).into_iter().chain(keys);
+    let keys = keys.map(|variable| Evidence::Key { variable });
     let clouds = facts.clouds.iter().filter(is_set).map(|variable| Evidence::Cloud { variable });
     let directory = directory(vendor, host_environment);
     let files = facts.credentials.iter().map(|name| directory.join(name));
@@ -63,6 +69,14 @@ pub(super) fn examine(
         evidence: keys.chain(clouds).chain(files).collect(),
         program_says: ask.and_then(|program| self_report(vendor, program, host_environment)),
     }
+}
+
+/// Returns the variable that holds the key of the provider which the user has configured.
+fn own_provider(vendor: Vendor, host_environment: &HostEnvironment) -> Option<String> {
+    const LIMIT: u64 = 1 << 20;
+    let path = directory(vendor, host_environment).join("config.toml");
+    let is_read = vendor == Vendor::Codex && path.metadata().is_ok_and(|file| file.len() <= LIMIT);
+    codex_key_variable(&std::fs::read_to_string(path).ok().filter(|_| is_read)?)
 }
 
 fn directory(vendor: Vendor, host_environment: &HostEnvironment) -> PathBuf {
@@ -99,9 +113,12 @@ pub(super) fn judge(
         let seen =
             if says_no { "says that it is not signed in" } else { "shows no sign of a sign-in" };
         let message = format!("{vendor} {seen}");
-        findings.push(
-            Finding::new(level, diagnostics::DOCTOR_NOT_SIGNED_IN, message).with_fix(facts.how),
-        );
+        let fix = match own_provider(vendor, host_environment) {
+            Some(variable) => format!("Set {variable}, which holds the key of its provider."),
+            None => facts.how.to_owned(),
+        };
+        findings
+            .push(Finding::new(level, diagnostics::DOCTOR_NOT_SIGNED_IN, message).with_fix(fix));
     }
     check_conflict(vendor, report, findings);
     for evidence in &report.evidence {
@@ -118,7 +135,7 @@ fn has_key(report: &SignInReport) -> bool {
 /// A key beside a sign-in: both CLIs that were measured take the key, and its owner pays.
 fn check_conflict(vendor: Vendor, report: &SignInReport, findings: &mut Vec<Finding>) {
     let key = report.evidence.iter().find_map(|evidence| match evidence {
-        Evidence::Key { variable } => Some(*variable),
+        Evidence::Key { variable } => Some(variable),
         Evidence::Cloud { .. } | Evidence::Credentials { .. } => None,
     });
     let file = report.evidence.iter().find_map(|evidence| match evidence {

@@ -77,7 +77,8 @@ pub fn commit(on: Head) -> Commit {
     }
 }
 
-pub(super) fn attempt(turn: u64, number: u32, of: &[Content; 3], has_ended: bool) -> Attempt {
+/// Creates an attempt of a turn, with its prompt, input and ledger.
+pub fn attempt(turn: u64, number: u32, of: &[Content; 3], has_ended: bool) -> Attempt {
     let [prompt, input, ledger] = of.each_ref().map(Content::reference);
     Attempt {
         turn: TurnId(turn),

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use convoke_agent::Agent;
 use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
@@ -82,7 +81,13 @@ impl TeamAgents {
     pub fn new(mut team: Team, agents: HashMap<MemberName, MemberAgent>) -> Self {
         ensure_person(&mut team);
         let members = TeamMembers::of(&team);
-        Self { team, members, agents, redactor: Redactor::default(), clock: Arc::new(system_time) }
+        Self {
+            team,
+            members,
+            agents,
+            redactor: Redactor::default(),
+            clock: Arc::new(crate::id::now),
+        }
     }
 
     /// Returns the team.
@@ -102,9 +107,4 @@ impl TeamAgents {
     pub(super) fn now(&self) -> Millis {
         (self.clock)()
     }
-}
-
-fn system_time() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }

@@ -50,7 +50,7 @@ pub async fn fork(
         copy.write(rows).await?;
     }
     let (state, diagnostics) = match cut {
-        Some(cut) => cut.finish(pages.session.state),
+        Some(cut) => cut.finish(&pages.session.state),
         None => (pages.session.state, Vec::new()),
     };
     copy.finish(state).await?;
@@ -207,18 +207,18 @@ impl Cut {
         mut record: RequestRecord<RequestDelta>,
         store: &impl Store,
     ) -> Result<Option<RequestRecord<RequestDelta>>, StoreError> {
-        let mut thread = match self.thread.take().filter(|thread| thread.id == record.thread) {
-            Some(thread) => thread,
-            None => {
-                let requests = store.requests(&record.thread).await?;
-                let first = requests.iter().find_map(|request| request.attempt);
-                CutThread {
-                    id: record.thread.clone(),
-                    keeps: first.is_some_and(|first| self.has(first)),
-                    before: RequestTexts::default(),
-                    last: None,
-                    kept: 0,
-                }
+        let open = self.thread.take().filter(|thread| thread.id == record.thread);
+        let mut thread = if let Some(open) = open {
+            open
+        } else {
+            let requests = store.requests(&record.thread).await?;
+            let first = requests.iter().find_map(|request| request.attempt);
+            CutThread {
+                id: record.thread.clone(),
+                keeps: first.is_some_and(|first| self.has(first)),
+                before: RequestTexts::default(),
+                last: None,
+                kept: 0,
             }
         };
         thread.keeps = record.attempt.map_or(thread.keeps, |attempt| self.has(attempt));
@@ -250,7 +250,7 @@ impl Cut {
         self.turns.binary_search(&attempt.turn).is_ok()
     }
 
-    fn finish(self, state: State) -> (State, Vec<Diagnostic>) {
+    fn finish(self, state: &State) -> (State, Vec<Diagnostic>) {
         let state = State {
             task: self.task,
             asker: self.asker,
@@ -258,7 +258,7 @@ impl Cut {
             last_turn: self.turns.last().copied().unwrap_or_default(),
             last_finished: Some(self.last),
             in_a_row: 0,
-            ..state
+            next_message_id: state.next_message_id,
         };
         (state, self.diagnostics)
     }

@@ -129,15 +129,13 @@ impl<R: BufRead + Send> ArchiveSource<R> {
             if line.trim().is_empty() {
                 continue;
             }
-            let added = archive.add(line, number);
-            let expanded = lines.valid_at(added)?;
+            let expanded = archive.add(line, number)?;
             lines.count(expanded)?;
             if let Some(page) = archive.full_page() {
                 import.write(page).await?;
             }
         }
-        let ended = archive.finish();
-        let (page, state) = lines.valid_at(ended)?;
+        let (page, state) = archive.finish()?;
         import.write(page).await?;
         import.finish(state).await?;
         Ok(Imported { session: id, diagnostics: Vec::new() })
@@ -207,18 +205,14 @@ impl<R: BufRead> Lines<R> {
     /// Counts bytes against the limit.
     fn count(&mut self, bytes: u64) -> Result<(), TransferError> {
         self.bytes = self.bytes.saturating_add(bytes);
-        match self.bytes > self.limits.bytes {
-            true => self.valid(Err(ArchiveProblem::TooLarge(self.limits.bytes))),
-            false => Ok(()),
+        if self.bytes > self.limits.bytes {
+            return self.valid(Err(ArchiveProblem::TooLarge(self.limits.bytes)));
         }
+        Ok(())
     }
 
     /// Adds the number of the last line to a problem.
     fn valid<T>(&self, result: Result<T, ArchiveProblem>) -> Result<T, TransferError> {
-        self.valid_at(result.map_err(|problem| (self.number, problem)))
-    }
-
-    fn valid_at<T>(&self, result: Result<T, (usize, ArchiveProblem)>) -> Result<T, TransferError> {
-        result.map_err(|(line, problem)| TransferError::Invalid { line, problem })
+        result.map_err(|problem| TransferError::Invalid { line: self.number, problem })
     }
 }

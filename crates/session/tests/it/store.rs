@@ -5,7 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use convoke_session::conformance::{self, new_session};
-use convoke_session::{SqliteStore, Store, StoreError};
+use convoke_session::progress::Progress;
+use convoke_session::{Content, Head, SqliteStore, Store, StoreError, TurnId};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sqlite_does_what_every_store_must() {
@@ -67,6 +70,70 @@ async fn a_file_of_another_version_or_of_somebody_else_is_refused_and_left_alone
         refusal(Vec::clear).await,
     ] {
         assert!(matches!(foreign, StoreError::Foreign { .. }), "{foreign}");
+    }
+}
+
+/// Returns the pages of the file.
+async fn pages(directory: &Path) -> i64 {
+    let options = SqliteConnectOptions::new().filename(directory.join("sessions.db"));
+    let mut connection = options.connect().await.unwrap();
+    let (pages,): (i64,) =
+        sqlx::query_as("PRAGMA page_count").fetch_one(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    pages
+}
+
+/// Commits 8 MiB of progress of an attempt, then its end. Returns the pages of the file before, between
+/// and after.
+async fn run_a_turn(directory: &Path, store: &SqliteStore) -> [i64; 3] {
+    let new = new_session();
+    store.create(new.clone()).await.unwrap();
+    let contents = ["prompt", "input", "ledger"].map(Content::new);
+    let mut begin = conformance::commit(Head(0));
+    begin.contents = contents.to_vec();
+    begin.attempts = vec![conformance::attempt(1, 1, &contents, false)];
+    let mut head = store.commit(new.id, begin).await.unwrap();
+    let before = pages(directory).await;
+    for _ in 0..8 {
+        let mut step = conformance::commit(head);
+        let events = "x".repeat(1 << 20);
+        step.progress = vec![Progress { turn: TurnId(1), attempt: 1, events }];
+        head = store.commit(new.id, step).await.unwrap();
+    }
+    let between = pages(directory).await;
+    let mut end = conformance::commit(head);
+    end.attempts = vec![conformance::attempt(1, 1, &contents, true)];
+    store.commit(new.id, end).await.unwrap();
+    assert_eq!(store.progress(new.id, TurnId(1), 1).await.unwrap(), "");
+    [before, between, pages(directory).await]
+}
+
+#[tokio::test]
+async fn the_pages_of_a_turns_progress_are_given_back_when_it_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(directory.path()).await.unwrap();
+    let [before, between, after] = run_a_turn(directory.path(), &store).await;
+    assert!(between > before + 2000, "{before} {between}");
+    assert!(after < before + 16, "{before} {after}");
+    let bytes = fs::metadata(directory.path().join("sessions.db")).unwrap().len();
+    assert!(bytes < 1 << 20, "{bytes}");
+    let log = fs::metadata(directory.path().join("sessions.db-wal")).unwrap().len();
+    assert!(log <= 4 << 20, "{log}");
+}
+
+#[tokio::test]
+async fn a_file_of_an_early_version_gives_its_pages_back_too() {
+    let directory = tempfile::tempdir().unwrap();
+    SqliteStore::open(directory.path()).await.unwrap().close().await;
+    let options = SqliteConnectOptions::new().filename(directory.path().join("sessions.db"));
+    let mut connection = options.connect().await.unwrap();
+    let none = "PRAGMA auto_vacuum = NONE; VACUUM;";
+    sqlx::raw_sql(none).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    let store = SqliteStore::open(directory.path()).await.unwrap();
+    for _ in 0..2 {
+        let [before, between, after] = run_a_turn(directory.path(), &store).await;
+        assert!(between > before + 2000 && after < before + 16, "{before} {between} {after}");
     }
 }
 

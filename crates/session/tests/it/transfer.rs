@@ -222,6 +222,14 @@ async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
         (twice(attempt), "attempt 1 of turn 1 is out of order"),
         (without(attempt), "turn 1 was begun 1 times as its `attempts` says, and 0 are there"),
         (text.replacen("\"version\":3", "\"version\":9", 1), "line 1: the file has version 9"),
+        (
+            text.replacen("{\"turn\":{\"id\":4,", "{\"turn\":{\"id\":9223372036854775806,", 1),
+            "turn 9223372036854775806 is beyond turn 9007199254740991",
+        ),
+        (
+            text.replacen("\"createdAt\":", "\"createdAt\":-", 1),
+            "line 1: the field `createdAt` is not a time between 1970 and 9999",
+        ),
         (without(2), "line 3: message 3 is out of order"),
         (without(4), "messages, and 4 are announced"),
         (without(content), "is missing"),

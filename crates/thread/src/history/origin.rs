@@ -86,8 +86,7 @@ impl Section {
             Self::User => "user",
             Self::Skill => "skill",
             Self::Model => "model",
-            Self::Tool => "tool",
-            Self::MissingOutput => "tool",
+            Self::Tool | Self::MissingOutput => "tool",
             Self::TurnAborted => "turn-aborted",
             Self::CompactionPrompt => "compaction-prompt",
             Self::Kept => "kept",
@@ -183,7 +182,7 @@ impl Origin {
                         (!range.is_empty()).then(|| {
                             (Some(index), ledger::Entry { range, cut_bytes, ..it.clone() })
                         })
-                    }))
+                    }));
                 }
             }
         }
@@ -318,14 +317,15 @@ impl<'a> Sources<'a> {
             Origin::Fragments(_, entries) => Kind::Many { entries, written: 0 },
             Origin::Section(section) => one(*section),
             Origin::Unknown => one(by_type(item).unwrap_or(Section::History)),
-            Origin::Codex => match by_type(item) {
-                Some(section) => one(section),
-                None => {
+            Origin::Codex => {
+                if let Some(section) = by_type(item) {
+                    one(section)
+                } else {
                     let section = recognise(item, summary_prefix).name();
                     let source = Source::History { index: None };
                     Kind::One(ledger::Entry { rule: Rule::Recognised, ..entry(section, source) })
                 }
-            },
+            }
         };
         Self { kind, index, is_restored: sent.is_restored }
     }

@@ -35,6 +35,7 @@ pub struct Record {
 
 /// Something that happened in a thread.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "nearly every event is an item")]
 pub enum Event {
     /// An item was recorded, before anything was cut from it.
     Item(Entry),

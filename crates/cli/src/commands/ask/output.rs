@@ -1,7 +1,7 @@
 //! Showing an answer as it comes, and the account of it.
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Stderr, Stdout, Write, stderr, stdout};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 
@@ -18,7 +18,7 @@ use super::shown::{Fresh, Shown};
 use crate::diagnostics;
 use crate::program;
 use crate::requests::{retry, tokens, write_ledger};
-use crate::terminal::{Paint, printable, shown_on};
+use crate::terminal::{Paint, Screen, printable, stderr, stdout};
 use crate::threads::{BroughtBack, compacted};
 
 /// Everything about an answer but its text.
@@ -76,7 +76,7 @@ pub(super) struct Streams<O, E> {
     pub paint: Paint,
 }
 
-impl Streams<Stdout, Stderr> {
+impl Streams<Screen, Screen> {
     pub fn of_process() -> Self {
         let (out, err) = (stdout(), stderr());
         let place = |stream: BorrowedFd<'_>| {
@@ -212,9 +212,9 @@ pub(super) fn write(account: &Account<'_>, arguments: &Arguments) -> io::Result<
     }
     if arguments.compact && account.ended.verdict == Verdict::Done {
         let text = compacted("the thread", &account.ended.reply, "--undo-compaction");
-        writeln!(stdout(), "{}", shown_on(&stdout(), &text))?;
+        writeln!(stdout(), "{}", text)?;
     }
-    let mut err = stderr().lock();
+    let mut err = stderr();
     let paint = Paint::for_stream(&err);
     if arguments.explain {
         for (request, texts) in &account.requests {
@@ -272,7 +272,7 @@ fn write_json(account: &Account<'_>) -> io::Result<()> {
         "requests": requests.collect::<serde_json::Result<Vec<_>>>()?,
         "diagnostics": ended.diagnostics,
     });
-    let mut out = stdout().lock();
+    let mut out = stdout();
     serde_json::to_writer(&mut out, &value)?;
     out.write_all(b"\n")
 }

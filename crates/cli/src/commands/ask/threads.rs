@@ -1,10 +1,10 @@
 //! The threads that `convoke ask` can be told of: which are its own, and what is done with them.
 
 use std::cmp::Reverse;
-use std::io::{Write as _, stdout};
+use std::io::Write as _;
 
 use convoke_agent::event::Purpose;
-use convoke_agent::id::ThreadId;
+use convoke_agent::id::{ThreadId, now};
 use convoke_agent::thread::ThreadStore as _;
 use convoke_model::Log;
 use convoke_session::thread::{LoneThread, ThreadOwner};
@@ -15,11 +15,10 @@ use serde_json::{Value, json};
 use super::{Arguments, Task};
 use crate::commands::sessions::list::{age, beginning_of};
 use crate::commands::sessions::{short, write_json};
-use crate::conversation::now;
 use crate::figures::count;
 use crate::outcome::{Outcome, UsageError};
 use crate::program;
-use crate::terminal::Paint;
+use crate::terminal::{Paint, stdout};
 
 /// Refuses to change a thread of a session, which only who holds the session does, and one that is not
 /// there or in which nothing was said.
@@ -87,7 +86,7 @@ pub(super) async fn list(store: &SqliteStore, arguments: &Arguments) -> anyhow::
         write_json(&json!({"version": 1, "threads": threads}))?;
         return Ok(Outcome::Done);
     }
-    let mut out = stdout().lock();
+    let mut out = stdout();
     let paint = Paint::for_stream(&out);
     if threads.is_empty() {
         writeln!(out, "There are no threads yet; `convoke ask` begins one.")?;

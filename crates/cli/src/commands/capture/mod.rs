@@ -23,7 +23,7 @@ use serde_json::json;
 use crate::diagnostics::Deny;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::terminal::Paint;
+use crate::terminal::{Paint, stdout};
 use convoke_inspect::diagnostics;
 
 mod difference;
@@ -145,7 +145,7 @@ fn variable(given: &OsString) -> Result<(OsString, OsString), UsageError> {
 
 fn show(capture: &Capture, diagnostics: &[Diagnostic], as_json: bool) -> anyhow::Result<()> {
     let account = capture.account()?;
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout();
     if as_json {
         let requests = capture.requests.iter().map(|request| {
             json!({
@@ -165,7 +165,7 @@ fn show(capture: &Capture, diagnostics: &[Diagnostic], as_json: bool) -> anyhow:
         });
         writeln!(out, "{report}")?;
     } else {
-        let paint = Paint::for_stream(&std::io::stdout());
+        let paint = Paint::for_stream(&stdout());
         write!(out, "{}", table::show(capture, &account, paint))?;
         for diagnostic in
             diagnostics.iter().filter(|found| found.code != diagnostics::CAPTURE_ELSEWHERE)
@@ -180,18 +180,14 @@ fn show_difference(a: &Path, b: &Path, arguments: &Arguments) -> anyhow::Result<
     let unreadable = |error: SavedError| UsageError(with_causes(&error));
     let (a, b) = (load(a).map_err(unreadable)?, load(b).map_err(unreadable)?);
     let difference = compare(&a, &b)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout();
     if arguments.json {
         serde_json::to_writer(&mut out, &difference)?;
         writeln!(out)?;
     } else {
         let lines =
             if arguments.full { difference::Lines::Shown } else { difference::Lines::Counted };
-        write!(
-            out,
-            "{}",
-            difference::show(&difference, lines, Paint::for_stream(&std::io::stdout()))
-        )?;
+        write!(out, "{}", difference::show(&difference, lines, Paint::for_stream(&stdout())))?;
     }
     Ok(Outcome::Done)
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use convoke_core::ledger::{Entry, Ledger, Source, Style, Table};
+use convoke_core::ledger::{Entry, Ledger, Source, Table};
 use convoke_inspect::capture::{Account, Capture, Share};
 
 use crate::figures::{number, percent};
@@ -12,10 +12,7 @@ use crate::terminal::Paint;
 /// Returns the ledger of the request as a table, with the shares of the user and the program below it.
 pub fn show(capture: &Capture, account: &Account, paint: Paint) -> String {
     let ledger = with_short_paths(&account.ledger, &capture.cwd);
-    let style = match paint {
-        Paint::Plain => Style::Plain,
-        Paint::Coloured => Style::Coloured,
-    };
+    let style = paint.ledger_style();
     let table = Table { ledger: &ledger, style };
     let mut text = heading(capture, account, paint);
     text += &format!("{table}\n{}\n", shares(capture, account, paint));

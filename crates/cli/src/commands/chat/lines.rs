@@ -1,7 +1,7 @@
 //! A chat without a screen: each line of standard input is a message or a command, and what happens is
 //! shown as `convoke run` shows it.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::io::{self, BufRead as _, Write as _};
 use std::time::Instant;
 
 use convoke_chat::{PromptView, SentPrompt, UserAction, help, printable, read_sheet};
@@ -17,6 +17,7 @@ use crate::conversation::{self, Conversation};
 use crate::figures::count;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
+use crate::terminal::{stderr, stdout};
 
 /// Holds a conversation with what stands in the lines of standard input.
 pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outcome> {
@@ -54,7 +55,7 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
     let is_kept = conversation.is_kept().await?;
     let outcome = match listened {
         Ok(()) if !is_kept && form == Form::Text => {
-            writeln!(io::stdout(), "nothing was said, and nothing is kept")?;
+            writeln!(stdout(), "nothing was said, and nothing is kept")?;
             Ok(show.denied(&arguments.deny))
         }
         Ok(()) => conclude(&conversation, &mut show, finale, &arguments.deny).await,
@@ -129,7 +130,7 @@ impl LineChat {
     fn misunderstand(&mut self, line: &str, why: &str) -> anyhow::Result<()> {
         self.misunderstood += 1;
         match self.form {
-            Form::Text => Ok(writeln!(io::stderr(), "convoke: `{}`: {why}", printable(line))?),
+            Form::Text => Ok(writeln!(stderr(), "convoke: `{}`: {why}", printable(line))?),
             Form::Json => write_json(&json!({"type": "misunderstood", "line": line, "why": why})),
         }
     }
@@ -189,7 +190,7 @@ impl LineChat {
             (Some(sheet), PromptView::Ledger) => sheet.table.clone(),
             (Some(sheet), PromptView::Prompt) => sheet.texts() + "\n",
         };
-        let mut out = io::stdout();
+        let mut out = stdout();
         // A file gets every byte; a terminal nothing that could steer it.
         let text = if out.is_terminal() { printable(&text) } else { text.into() };
         Ok(out.write_all(text.as_bytes())?)
@@ -197,7 +198,7 @@ impl LineChat {
 
     fn help(&self) -> anyhow::Result<()> {
         match self.form {
-            Form::Text => Ok(io::stdout().write_all(help().as_bytes())?),
+            Form::Text => Ok(stdout().write_all(help().as_bytes())?),
             Form::Json => write_json(&json!({"type": "help", "text": help()})),
         }
     }
@@ -214,7 +215,7 @@ fn sheet_event(sheet: Option<&SentPrompt>) -> Value {
 }
 
 fn write_json(value: &Value) -> anyhow::Result<()> {
-    Ok(writeln!(io::stdout(), "{value}")?)
+    Ok(writeln!(stdout(), "{value}")?)
 }
 
 /// The number of lines that are read ahead of the conversation.

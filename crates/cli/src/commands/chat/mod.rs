@@ -2,7 +2,7 @@
 
 mod lines;
 
-use std::io::{IsTerminal, Write as _, stdin, stdout};
+use std::io::{IsTerminal, Write as _, stdin};
 
 use clap::Args;
 use convoke_chat::{InputParser, Setup};
@@ -16,6 +16,7 @@ use crate::diagnostics::Deny;
 use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::program;
+use crate::terminal::stdout;
 
 /// Holds a conversation between you and a team of agents in the whole terminal.
 ///

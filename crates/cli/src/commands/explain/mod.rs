@@ -6,7 +6,7 @@ mod table;
 mod view;
 
 use std::collections::BTreeMap;
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -16,7 +16,7 @@ use convoke_files::{Disk, absolute};
 
 use crate::diagnostics::Deny;
 use crate::outcome::{Outcome, UsageError};
-use crate::terminal::Paint;
+use crate::terminal::{Paint, stdout};
 
 use installed::Installed;
 use view::View;
@@ -64,8 +64,8 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
     let editions = editions(&arguments.agent, &installed)?;
     let report = convoke_explain::explain(&Disk, &session, &editions);
 
-    let is_terminal = std::io::stdout().is_terminal();
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let is_terminal = stdout().is_terminal();
+    let mut out = BufWriter::new(stdout());
     if arguments.json {
         serde_json::to_writer_pretty(&mut out, &report).context("cannot write the report")?;
         writeln!(out)?;
@@ -74,7 +74,7 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
             report: &report,
             home: &session.home,
             installed: &installed,
-            paint: Paint::for_stream(&std::io::stdout()),
+            paint: Paint::for_stream(&stdout()),
             width: view::width(is_terminal),
         };
         out.write_all(view.render().as_bytes())?;

@@ -11,6 +11,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use super::findings::{Finding, Findings};
 use super::installed::Installed;
 use super::table::{self, Cell, Row};
+use crate::figures::number;
 use crate::terminal::{Paint, Tone};
 
 const MIN_WIDTH: usize = 60;
@@ -194,7 +195,7 @@ impl View<'_> {
                 1 => "1 file".to_owned(),
                 count => format!("{count} files"),
             };
-            let tokens = format!("~{} tok", grouped(tokens_estimate(total)));
+            let tokens = format!("~{} tok", number(tokens_estimate(total)));
             let title = self.paint.text(Tone::Strong, padded(&title(agent), title_width));
             let bar = self.bar(fill.percent, room.min(MAX_BAR));
             let words = self.paint.text(Tone::Faint, &fill.words);
@@ -421,23 +422,10 @@ fn bytes(count: u64) -> String {
     const MIB: u64 = KIB * KIB;
     let tenths = |unit: u64| format!("{}.{}", count / unit, count % unit * 10 / unit);
     match count {
-        0..10_000 => format!("{} B", grouped(count)),
+        0..10_000 => format!("{} B", number(count)),
         10_000..MIB => format!("{} KiB", tenths(KIB)),
         _ => format!("{} MiB", tenths(MIB)),
     }
-}
-
-/// A number with a comma between thousands.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 fn padded(text: &str, width: usize) -> String {

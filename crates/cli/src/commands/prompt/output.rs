@@ -1,15 +1,15 @@
 //! Showing a prompt and its account.
 
-use std::io::{self, IsTerminal, Write, stderr, stdout};
+use std::io::{self, Write};
 
 use convoke_core::AssemblerOutput;
-use convoke_core::ledger::{Style, Table};
+use convoke_core::ledger::Table;
 use convoke_core::prompt_builder::DebugSend;
 use serde_json::json;
 
 use super::Arguments;
 use crate::diagnostics;
-use crate::terminal::Paint;
+use crate::terminal::{Paint, stderr, stdout};
 use crate::tokens;
 
 /// What standard output carries.
@@ -26,7 +26,7 @@ pub(super) fn write(
     shown: Shown,
     arguments: &Arguments,
 ) -> io::Result<()> {
-    let mut err = stderr().lock();
+    let mut err = stderr();
     if std::env::var_os("DEBUG").is_some_and(|value| value == "1") {
         write!(err, "{}", DebugSend(prompt))?;
     }
@@ -37,10 +37,7 @@ pub(super) fn write(
     }
     let paint = Paint::for_stream(&err);
     if arguments.explain {
-        let style = match paint {
-            Paint::Plain => Style::Plain,
-            Paint::Coloured => Style::Coloured,
-        };
+        let style = paint.ledger_style();
         write!(err, "{}", Table { ledger: &prompt.ledger, style })?;
         if arguments.exact_tokens {
             let count = tokens::count(prompt);
@@ -59,7 +56,7 @@ pub(super) fn write(
 
 /// Writes a text to the byte; a terminal gets the line break that it needs.
 fn write_text(text: &str) -> io::Result<()> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     out.write_all(text.as_bytes())?;
     if out.is_terminal() && !text.ends_with('\n') {
         out.write_all(b"\n")?;
@@ -82,7 +79,7 @@ fn write_json(prompt: &AssemblerOutput<'_>, arguments: &Arguments) -> io::Result
             "system": count.system,
         });
     }
-    let mut out = stdout().lock();
+    let mut out = stdout();
     serde_json::to_writer(&mut out, &value)?;
     out.write_all(b"\n")
 }

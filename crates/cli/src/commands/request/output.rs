@@ -1,14 +1,14 @@
 //! Showing a request and its account.
 
-use std::io::{self, IsTerminal, Write, stderr, stdout};
+use std::io::{self, Write};
 
 use convoke_core::Diagnostic;
-use convoke_core::ledger::{Style, Table};
+use convoke_core::ledger::Table;
 use convoke_thread::prompt::Request;
 
 use super::Arguments;
 use crate::diagnostics;
-use crate::terminal::Paint;
+use crate::terminal::{Paint, stderr, stdout};
 
 /// Writes the body to standard output, and everything about it to standard error.
 pub(super) fn write(
@@ -20,13 +20,10 @@ pub(super) fn write(
         return write_json(request, diagnostics);
     }
     write_body(&request.body)?;
-    let mut err = stderr().lock();
+    let mut err = stderr();
     let paint = Paint::for_stream(&err);
     if arguments.explain {
-        let style = match paint {
-            Paint::Plain => Style::Plain,
-            Paint::Coloured => Style::Coloured,
-        };
+        let style = paint.ledger_style();
         writeln!(err, "POST {}", request.path)?;
         write!(err, "{}", Table { ledger: &request.ledger, style })?;
     }
@@ -35,7 +32,7 @@ pub(super) fn write(
 
 /// Writes the body to the byte; a terminal gets the line break that it needs.
 fn write_body(body: &str) -> io::Result<()> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     out.write_all(body.as_bytes())?;
     if out.is_terminal() {
         out.write_all(b"\n")?;
@@ -45,7 +42,7 @@ fn write_body(body: &str) -> io::Result<()> {
 
 /// Writes one JSON object in which the body stands as it would be sent, not read and written again.
 fn write_json(request: &Request, diagnostics: &[Diagnostic]) -> io::Result<()> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     write!(out, r#"{{"version":1,"path":"{}","body":{}"#, request.path, request.body)?;
     out.write_all(br#","ledger":"#)?;
     serde_json::to_writer(&mut out, &request.ledger)?;

@@ -1,7 +1,7 @@
 //! A run for other programs: one JSON object a line.
 
 use std::borrow::Cow;
-use std::io::{self, Write, stdout};
+use std::io::{self, Write};
 use std::time::Duration;
 
 use convoke_session::{Rehearsal, SessionEvent, SessionEventKind, SessionId};
@@ -9,12 +9,13 @@ use serde::Serialize;
 
 use super::tally::{MemberTally, Tally};
 use crate::conversation::Conversation;
+use crate::terminal::stdout;
 
 /// Writes one line.
 pub(super) fn write(event: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(event)?;
     line.push(b'\n');
-    let mut out = stdout().lock();
+    let mut out = stdout();
     out.write_all(&line)?;
     out.flush()
 }

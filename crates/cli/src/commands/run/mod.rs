@@ -8,10 +8,11 @@ mod tally;
 mod text;
 mod view;
 
-use std::io::{self, IsTerminal, Stdout, stdout};
+use std::io;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use convoke_agent::id::now;
 use convoke_core::Diagnostic;
 use convoke_session::event::StopReason;
 use convoke_session::{
@@ -25,12 +26,14 @@ use self::reached::Arrivals;
 pub(in crate::commands) use self::reached::Reached;
 use self::summary::End;
 use self::tally::Tally;
-use self::view::{Screen, View};
-use crate::conversation::{self, Conversation, ConversationOptions, now};
+use self::view::{Layout, View};
+use crate::commands::sessions::short;
+use crate::conversation::{self, Conversation, ConversationOptions};
 use crate::diagnostics::Deny;
 use crate::host_environment;
 use crate::outcome::Outcome;
-use crate::terminal::Paint;
+use crate::program;
+use crate::terminal::{Paint, Screen, stdout};
 
 /// Holds a conversation between you and a team of agents to its end, and shows it as it happens.
 ///
@@ -134,14 +137,19 @@ pub(in crate::commands) async fn conclude(
 
 /// Puts the turn that failed or was cancelled last back into the queue.
 pub(in crate::commands) async fn retry(conversation: &mut Conversation) -> anyhow::Result<()> {
-    match undone(conversation).await? {
-        Some(turn) => Ok(conversation.coordinator.retry(turn).await?),
-        None => Err(crate::outcome::UsageError(
-            "there is nothing to try again: no turn of this session failed or was cancelled"
-                .to_owned(),
-        )
-        .into()),
+    if let Some(turn) = undone(conversation).await? {
+        return Ok(conversation.coordinator.retry(turn).await?);
     }
+    let mut message =
+        "there is nothing to try again: no turn of this session failed or was cancelled".to_owned();
+    let (store, session) = (conversation.coordinator.store(), conversation.coordinator.session());
+    let turns = store.turns_after(session, TurnId::default(), usize::MAX).await?;
+    if turns.iter().any(|turn| turn.state == TurnState::Queued) {
+        // A turn that a crash interrupted is queued again when its session is opened.
+        let (program, id) = (program::name(), short(session));
+        message = format!("{message}; run the queued turns with: {program} sessions resume {id}");
+    }
+    Err(crate::outcome::UsageError(message).into())
 }
 
 /// Returns the turn that failed or was cancelled last.
@@ -222,7 +230,7 @@ pub(in crate::commands) struct Show {
 }
 
 enum Audience {
-    Person(View<Stdout>),
+    Person(View<Screen>),
     Program,
 }
 
@@ -235,12 +243,12 @@ impl Show {
             let columns = out.is_terminal().then(|| {
                 terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0))
             });
-            let screen = Screen {
+            let layout = Layout {
                 paint: Paint::for_stream(&out),
                 columns,
                 parallel: conversation.coordinator.team_agents().team().limits.parallel,
             };
-            Audience::Person(View::new(out, screen))
+            Audience::Person(View::new(out, layout))
         };
         let rehearsal = conversation.players.rehearsal();
         let session = conversation.coordinator.session();

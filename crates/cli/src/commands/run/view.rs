@@ -17,11 +17,11 @@ use super::tally::Requests;
 use super::text::FlowingText;
 use crate::figures::{count, number, seconds};
 use crate::requests::{retry, tokens};
-use crate::terminal::{Paint, printable};
+use crate::terminal::{Paint, clear_line, printable};
 
-/// The screen that a run is shown on.
+/// How a run is laid out on a screen.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Screen {
+pub(super) struct Layout {
     pub(super) paint: Paint,
     /// The columns of a terminal; a file has none, and gets no live line.
     pub(super) columns: Option<usize>,
@@ -32,7 +32,7 @@ pub(super) struct Screen {
 /// Shows a run on a screen.
 pub(super) struct View<W> {
     out: W,
-    screen: Screen,
+    layout: Layout,
     at_work: Vec<AtWork>,
     queue: Vec<Queued>,
     live: bool,
@@ -68,10 +68,10 @@ struct Queued {
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
 impl<W: Write> View<W> {
-    pub(super) fn new(out: W, screen: Screen) -> Self {
+    pub(super) fn new(out: W, layout: Layout) -> Self {
         Self {
             out,
-            screen,
+            layout,
             at_work: Vec::new(),
             queue: Vec::new(),
             live: false,
@@ -83,7 +83,7 @@ impl<W: Write> View<W> {
 
     /// Returns the colours of the screen.
     pub(super) fn paint(&self) -> Paint {
-        self.screen.paint
+        self.layout.paint
     }
 
     /// Takes note of who wrote an earlier message.
@@ -104,7 +104,7 @@ impl<W: Write> View<W> {
 
     /// Shows something that the user should know.
     pub(super) fn diagnostic(&mut self, diagnostic: &Diagnostic) -> io::Result<()> {
-        let paint = self.screen.paint;
+        let paint = self.layout.paint;
         let code = paint.warning(&format!("! {}", diagnostic.code));
         let message = printable(&diagnostic.message);
         self.line(&format!("  {code} {}", paint.faint(&message)))
@@ -123,7 +123,7 @@ impl<W: Write> View<W> {
             }
             SessionEventKind::TurnDropped { turn, member } => {
                 self.queue.retain(|queued| queued.turn != *turn);
-                let paint = self.screen.paint;
+                let paint = self.layout.paint;
                 self.line(&paint.faint(&format!("  {member}'s turn was dropped")))?;
             }
             SessionEventKind::TurnStarted {
@@ -153,7 +153,7 @@ impl<W: Write> View<W> {
             SessionEventKind::TurnEnded { turn, member, state, result, elapsed_ms, .. } => {
                 let elapsed = seconds(Duration::from_millis(*elapsed_ms));
                 let requests = self.end_text(*turn)?;
-                let paint = self.screen.paint;
+                let paint = self.layout.paint;
                 if requests.count > 0 {
                     let counted = result.usage.as_ref().map(|usage| format!("; {}", tokens(usage)));
                     let sent = format!("  {requests}{}", counted.unwrap_or_default());
@@ -173,7 +173,7 @@ impl<W: Write> View<W> {
             }
             SessionEventKind::Diagnostic { diagnostic, .. } => self.diagnostic(diagnostic)?,
             SessionEventKind::Task { task, by } => {
-                let paint = self.screen.paint;
+                let paint = self.layout.paint;
                 self.line(&format!(
                     "  {}",
                     paint.faint(&format!("{by} set the team task: {}", printable(task)))
@@ -181,7 +181,7 @@ impl<W: Write> View<W> {
             }
             SessionEventKind::Opened { interrupted, .. } => {
                 for turn in interrupted {
-                    let paint = self.screen.paint;
+                    let paint = self.layout.paint;
                     let line = format!(
                         "turn {turn} was under way when Convoke was ended; it is taken again, and what \
                          had come of it is kept as its earlier attempt"
@@ -196,7 +196,7 @@ impl<W: Write> View<W> {
 
     /// Redraws the live line, if there is a place for it.
     pub(super) fn tick(&mut self) -> io::Result<()> {
-        let Some(columns) = self.screen.columns else { return Ok(()) };
+        let Some(columns) = self.layout.columns else { return Ok(()) };
         let is_free = self.at_work.iter().all(|at_work| at_work.text.is_at_line_start());
         if self.at_work.is_empty() || !is_free {
             return Ok(());
@@ -212,14 +212,14 @@ impl<W: Write> View<W> {
             line.truncate(end);
         }
         self.live = true;
-        write!(self.out, "\r\u{1b}[2K{}", self.screen.paint.faint(&line))?;
+        write!(self.out, "{}{}", clear_line(), self.layout.paint.faint(&line))?;
         self.out.flush()
     }
 
     /// Takes the live line away.
     pub(super) fn clear_live(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.live) {
-            write!(self.out, "\r\u{1b}[2K")?;
+            write!(self.out, "{}", clear_line())?;
         }
         Ok(())
     }
@@ -236,7 +236,7 @@ impl<W: Write> View<W> {
         let turn = self.at_work.iter_mut().find(|at_work| at_work.member == *from);
         match turn {
             // What an agent says was shown as it came, or is shown now that it is whole.
-            Some(at_work) if !self.screen.parallel => {
+            Some(at_work) if !self.layout.parallel => {
                 let mut text = std::mem::replace(&mut at_work.text, FlowingText::new(2, None));
                 self.clear_live()?;
                 text.finish(&mut self.out)
@@ -249,7 +249,7 @@ impl<W: Write> View<W> {
             None => {
                 let to: Vec<&str> = to.iter().map(MemberName::as_str).collect();
                 let to = if to.is_empty() { "everyone".to_owned() } else { to.join(", ") };
-                let name = self.screen.paint.strong(from.as_str());
+                let name = self.layout.paint.strong(from.as_str());
                 self.line(&format!("\n{name} → {to}"))?;
                 self.paragraph(text)
             }
@@ -257,7 +257,7 @@ impl<W: Write> View<W> {
     }
 
     fn paragraph(&mut self, text: &str) -> io::Result<()> {
-        let mut flow = FlowingText::new(2, self.screen.columns);
+        let mut flow = FlowingText::new(2, self.layout.columns);
         flow.write(text, &mut self.out)?;
         flow.finish(&mut self.out)
     }
@@ -273,14 +273,14 @@ impl<W: Write> View<W> {
             tokens: None,
             requests: Requests::default(),
             doing: None,
-            text: FlowingText::new(2, self.screen.columns),
+            text: FlowingText::new(2, self.layout.columns),
             pieces: false,
         });
         Ok(())
     }
 
     fn heading(&mut self, member: &MemberName, about: &str) -> io::Result<()> {
-        let paint = self.screen.paint;
+        let paint = self.layout.paint;
         self.line(&format!("\n{}  {}", paint.strong(member.as_str()), paint.faint(about)))
     }
 
@@ -300,7 +300,7 @@ impl<W: Write> View<W> {
             return self.retry(index, &retry);
         }
         let EventKind::Text { text, part } = &event.kind else { return Ok(()) };
-        if event.sub_agent.is_some() || self.screen.parallel {
+        if event.sub_agent.is_some() || self.layout.parallel {
             return Ok(());
         }
         let said_in_pieces =
@@ -323,8 +323,8 @@ impl<W: Write> View<W> {
         let AtWork { member, text, pieces, .. } = &mut self.at_work[index];
         *pieces = false;
         text.finish(&mut self.out)?;
-        let name = if self.screen.parallel { format!("{member}: ") } else { String::new() };
-        let line = self.screen.paint.faint(&format!("{name}{retry}"));
+        let name = if self.layout.parallel { format!("{member}: ") } else { String::new() };
+        let line = self.layout.paint.faint(&format!("{name}{retry}"));
         self.line(&format!("  {line}"))
     }
 
@@ -416,6 +416,7 @@ impl AtWork {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terminal::on_terminal;
     use convoke_session::Content;
 
     fn started(turn: u64, member: &str) -> SessionEventKind {
@@ -442,9 +443,9 @@ mod tests {
 
     fn shown(columns: Option<usize>, act: impl FnOnce(&mut View<&mut Vec<u8>>)) -> String {
         let mut out = Vec::new();
-        let screen = Screen { paint: Paint::Plain, columns, parallel: false };
-        act(&mut View::new(&mut out, screen));
-        String::from_utf8(out).unwrap().replace('\u{1b}', "ESC")
+        let layout = Layout { paint: Paint::Plain, columns, parallel: false };
+        act(&mut View::new(&mut out, layout));
+        on_terminal(&out).replace('\u{1b}', "ESC")
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! `convoke sessions compact`.
 
-use std::io::{self, Write as _, stderr, stdout};
+use std::io::{self, Write as _};
 
 use clap::Args;
 use convoke_agent::event::Event;
-use convoke_agent::id::ThreadId;
+use convoke_agent::id::{ThreadId, now};
 use convoke_agent::{TurnInput, Verdict};
 use convoke_core::Diagnostic;
 use convoke_model::undo_compaction;
@@ -13,13 +13,13 @@ use convoke_session::{SqliteStore, Store as _};
 use serde_json::{Value, json};
 
 use super::{Which, write_json};
-use crate::conversation::{ModelMember, model_member, now};
+use crate::conversation::{ModelMember, model_member};
 use crate::diagnostics::{self, Deny};
 use crate::following::{Followed, follow};
 use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::requests::retry;
-use crate::terminal::{Paint, shown_on};
+use crate::terminal::{Paint, stderr, stdout};
 use crate::threads::{BroughtBack, compacted};
 
 #[derive(Debug, Args)]
@@ -85,7 +85,7 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
     if arguments.json {
         write_value(value, &thread, &diagnostics)?;
     } else {
-        writeln!(stdout(), "{}", shown_on(&stdout(), &text))?;
+        writeln!(stdout(), "{}", text)?;
         show_diagnostics(&diagnostics)?;
     }
     Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code)))
@@ -100,7 +100,7 @@ fn failure(verdict: Verdict) -> anyhow::Error {
 }
 
 fn show_diagnostics(diagnostics: &[Diagnostic]) -> io::Result<()> {
-    let mut err = stderr().lock();
+    let mut err = stderr();
     let paint = Paint::for_stream(&err);
     diagnostics::show(diagnostics, paint, &mut err)
 }

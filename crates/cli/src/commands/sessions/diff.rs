@@ -1,6 +1,6 @@
 //! `convoke sessions diff`.
 
-use std::io::{self, Write, stdout};
+use std::io::{self, Write};
 
 use clap::Args;
 use convoke_session::diff::{DiffError, DiffLine, LineChange, PromptDiff, TextDiff, diff};
@@ -11,7 +11,7 @@ use super::turn::find_turn;
 use super::{Which, parse_turn, write_json};
 use crate::figures::{number, percent};
 use crate::outcome::{Outcome, UsageError};
-use crate::terminal::{Paint, printable};
+use crate::terminal::{Paint, printable, stdout};
 
 /// The lines around a change that are shown.
 const AROUND: usize = 3;
@@ -48,7 +48,7 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
             "reusableBytes": reusable, "diff": found,
         }))?;
     } else {
-        let mut out = stdout().lock();
+        let mut out = stdout();
         let paint = Paint::for_stream(&out);
         show(&found, (earlier, later), paint, &mut out)?;
     }

@@ -1,16 +1,16 @@
 //! `convoke sessions list`.
 
-use std::io::{Write as _, stdout};
+use std::io::Write as _;
 
 use clap::Args;
+use convoke_agent::id::now;
 use convoke_session::{Millis, SqliteStore, Store as _, Summary};
 use serde_json::json;
 
 use super::{short, write_json};
-use crate::conversation::now;
 use crate::figures::{count, number};
 use crate::outcome::Outcome;
-use crate::terminal::{Paint, printable};
+use crate::terminal::{Paint, printable, stdout};
 
 /// The characters of a first message that are shown.
 const BEGINNING: usize = 48;
@@ -28,7 +28,7 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
         write_json(&json!({"version": 1, "sessions": sessions}))?;
         return Ok(Outcome::Done);
     }
-    let mut out = stdout().lock();
+    let mut out = stdout();
     let paint = Paint::for_stream(&out);
     if sessions.is_empty() {
         writeln!(out, "There are no sessions yet; `convoke run` begins one.")?;

@@ -1,6 +1,7 @@
 //! `convoke sessions`: what was said and sent, and what can be done with it.
 
 mod compact;
+mod conversation;
 mod diff;
 pub(in crate::commands) mod list;
 mod remove;
@@ -11,7 +12,7 @@ mod show;
 mod transfer;
 mod turn;
 
-use std::io::{self, Write, stdout};
+use std::io::{self, Write};
 
 use clap::{Args, Subcommand};
 use convoke_session::{SessionId, SqliteStore, TurnId};
@@ -20,6 +21,7 @@ use serde::Serialize;
 use crate::conversation::sessions::{find, open_store};
 use crate::host_environment;
 use crate::outcome::Outcome;
+use crate::terminal::stdout;
 
 /// Shows, resumes, copies and checks conversations.
 ///
@@ -113,7 +115,7 @@ fn parse_turn(written: &str) -> Result<TurnId, String> {
 
 /// Writes one JSON value and a line break.
 pub(in crate::commands) fn write_json(value: &impl Serialize) -> io::Result<()> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     serde_json::to_writer(&mut out, value)?;
     writeln!(out)
 }

@@ -1,6 +1,6 @@
 //! `convoke sessions rm`.
 
-use std::io::{Write as _, stdout};
+use std::io::Write as _;
 
 use clap::Args;
 use convoke_session::{SqliteStore, Store as _};
@@ -9,6 +9,7 @@ use serde_json::json;
 use super::write_json;
 use crate::conversation::sessions::find;
 use crate::outcome::Outcome;
+use crate::terminal::stdout;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {

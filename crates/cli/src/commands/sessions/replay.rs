@@ -1,6 +1,6 @@
 //! `convoke sessions replay --verify`.
 
-use std::io::{Write as _, stdout};
+use std::io::Write as _;
 
 use clap::Args;
 use convoke_session::replay::{ReplayResult, Replayed, verify};
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{Which, write_json};
 use crate::figures::number;
 use crate::outcome::Outcome;
-use crate::terminal::Paint;
+use crate::terminal::{Paint, stdout};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -31,7 +31,7 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
     if arguments.json {
         write_json(&json!({"session": session, "same": same, "attempts": replayed}))?;
     } else {
-        let mut out = stdout().lock();
+        let mut out = stdout();
         let paint = Paint::for_stream(&out);
         for one in replayed.iter().filter(|one| one.result != ReplayResult::Same) {
             writeln!(out, "{} {}", paint.bad("✗"), difference(one))?;

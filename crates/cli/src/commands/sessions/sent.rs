@@ -1,17 +1,19 @@
 //! `convoke sessions show --request` and `convoke ask --request`: what models were sent, to the byte.
 
-use std::io::{Write, stderr, stdout};
+use std::collections::BTreeSet;
+use std::io::Write;
 
 use convoke_agent::id::{AttemptRef, ThreadId};
 use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
 use convoke_session::{SessionId, SqliteStore, Store as _, Turn};
 use convoke_team::Team;
 
-use super::show::{heading, turns, write_exactly};
+use super::conversation::TurnPages;
+use super::show::{heading, write_exactly};
 use super::write_json;
 use crate::outcome::UsageError;
 use crate::requests::{self, Wanted};
-use crate::terminal::Paint;
+use crate::terminal::{Paint, stderr, stdout};
 
 /// How requests are shown.
 #[derive(Debug, Clone, Copy)]
@@ -99,9 +101,15 @@ pub(super) async fn show_all(
 ) -> anyhow::Result<()> {
     let team = Team::parse(&store.session(session).await?.began.team);
     let named = team.iter().flat_map(|team| &team.members).map(|member| member.name.clone());
-    let spoke = turns(store, session).await?;
-    let spoke = spoke.iter().map(|turn| turn.member.as_str().to_owned());
-    let members: std::collections::BTreeSet<String> = named.chain(spoke).collect();
+    let mut members: BTreeSet<String> = named.collect();
+    let mut turns = TurnPages::of(store, session);
+    loop {
+        let page = turns.next().await?;
+        if page.is_empty() {
+            break;
+        }
+        members.extend(page.iter().map(|turn| turn.member.as_str().to_owned()));
+    }
     let mut all = Vec::new();
     for member in members {
         let requests = store.requests(&ThreadId::of_member(session, &member)).await?;
@@ -136,7 +144,7 @@ async fn show(
         if showing.explain {
             explain(request, &texts)?;
         } else {
-            remark(request, &mut stderr().lock())?;
+            remark(request, &mut stderr())?;
         }
         return Ok(());
     }
@@ -158,7 +166,7 @@ async fn show_one(
         write_json(&requests::json(request, &texts)?)?;
         return Ok(());
     }
-    let mut out = stdout().lock();
+    let mut out = stdout();
     let paint = Paint::for_stream(&out);
     let title = format!("──── {whose}: {}", requests::title(request));
     writeln!(out, "{}", paint.strong(&heading(&title)))?;
@@ -174,7 +182,7 @@ async fn show_one(
 }
 
 fn explain(request: &RequestRecord<()>, texts: &RequestTexts) -> std::io::Result<()> {
-    let mut err = stderr().lock();
+    let mut err = stderr();
     let paint = Paint::for_stream(&err);
     writeln!(err, "POST {}: {}", request.meta.path, requests::title(request))?;
     requests::write_ledger(&mut err, texts, &request.meta, paint)?;

@@ -1,32 +1,22 @@
 //! `convoke sessions show`: the conversation, a turn, or exactly what was sent.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write, stderr, stdout};
+use std::io::{self, Write};
 
 use clap::Args;
 use convoke_agent::thread::RequestRecord;
-use convoke_core::ledger::Style;
-use convoke_core::marker::strip_all_markers;
 use convoke_session::progress::SoFar;
-use convoke_session::{
-    Attempt, MessageNumber, NumberedMessage, Session, SessionId, SqliteStore, Store as _, Turn,
-    TurnId, TurnState,
-};
-use convoke_team::Team;
+use convoke_session::{Attempt, SessionId, SqliteStore, Turn, TurnId};
 use serde_json::{Value, json};
 
+use super::conversation::{self, TurnPages};
 use super::sent::{self, Showing};
 use super::turn::{SentTurn, find_turn};
-use super::{Which, parse_turn, short, write_json};
+use super::{Which, parse_turn, write_json};
 use crate::figures::number;
 use crate::outcome::{Outcome, UsageError};
-use crate::program;
 use crate::requests::{Wanted, remarks, title, tokens};
-use crate::terminal::{Paint, printable};
-
-/// How many rows are read at once.
-const PAGE: usize = 256;
+use crate::terminal::{Paint, printable, stderr, stdout};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -86,7 +76,8 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
         }
         (Some(turn), None) => show_turn(arguments, store, id, turn).await?,
         (None, None) if arguments.prompt => show_all_prompts(arguments, store, id).await?,
-        (None, None) => show_conversation(arguments, store, id).await?,
+        (None, None) if json => conversation::write_json(store, id).await?,
+        (None, None) => conversation::write_text(store, id).await?,
     }
     Ok(Outcome::Done)
 }
@@ -121,21 +112,18 @@ async fn show_turn(
     } else if !arguments.explain {
         let requests = sent::of_turn(store, session, &sent.turn, arguments.attempt).await?;
         let paint = Paint::for_stream(&stdout());
-        write!(stdout().lock(), "{}{}", describe(&sent, paint), describe_requests(&requests))?;
+        write!(stdout(), "{}{}", describe(&sent, paint), describe_requests(&requests))?;
     }
     if arguments.explain {
-        let style = match Paint::for_stream(&stderr()) {
-            Paint::Plain => Style::Plain,
-            Paint::Coloured => Style::Coloured,
-        };
-        write!(stderr().lock(), "{}", sent.explain(store, session, style).await?)?;
+        let style = Paint::for_stream(&stderr()).ledger_style();
+        write!(stderr(), "{}", sent.explain(store, session, style).await?)?;
     }
     Ok(())
 }
 
 /// Writes a text to the byte; a terminal gets the line break that it needs.
 pub(super) fn write_exactly(text: &str) -> io::Result<()> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     out.write_all(text.as_bytes())?;
     if out.is_terminal() && !text.ends_with('\n') {
         out.write_all(b"\n")?;
@@ -213,115 +201,30 @@ async fn show_all_prompts(
     session: SessionId,
 ) -> anyhow::Result<()> {
     let paint = Paint::for_stream(&stdout());
-    for turn in turns(store, session).await?.iter().filter(|turn| turn.attempts > 0) {
-        let sent = SentTurn::read(store, session, turn.id, None).await?;
-        if arguments.json {
-            write_json(&turn_json(&sent, store).await?)?;
-            continue;
-        }
-        let mut out = stdout().lock();
-        let texts = [("system text", sent.system.as_deref()), ("prompt", Some(&*sent.prompt))];
-        for (name, text) in texts.into_iter().filter_map(|(name, text)| Some((name, text?))) {
-            let Turn { id, member, .. } = turn;
-            let title =
-                format!("──── turn {id}, {member}: {name}, {} bytes", number(text.len() as u64));
-            writeln!(out, "{}", paint.strong(&heading(&title)))?;
-            out.write_all(text.as_bytes())?;
-            writeln!(out, "{}", if text.ends_with('\n') { "" } else { "\n" })?;
-        }
-    }
-    Ok(())
-}
-
-async fn show_conversation(
-    arguments: &Arguments,
-    store: &SqliteStore,
-    id: SessionId,
-) -> anyhow::Result<()> {
-    let session = store.session(id).await?;
-    let turns = turns(store, id).await?;
-    if arguments.json {
-        let messages = messages(store, id).await?;
-        let messages: Vec<Value> = messages
-            .iter()
-            .map(|NumberedMessage { number, answers, message }| {
-                json!({"number": number, "answers": answers, "message": message})
-            })
-            .collect();
-        let Session { began, updated_at, state, .. } = &session;
-        write_json(&json!({
-            "session": id, "name": began.name, "directory": began.directory,
-            "rehearsal": began.rehearsal, "held": store.is_held(id),
-            "createdAt": began.created_at, "updatedAt": updated_at, "task": state.task,
-            "messages": messages, "turns": turns,
-        }))?;
-        return Ok(());
-    }
-    let mut out = stdout().lock();
-    let paint = Paint::for_stream(&out);
-    let name = session.began.name.as_deref().unwrap_or("a conversation");
-    writeln!(out, "{}  {}", paint.strong(name), paint.faint(&format!("session {id}")))?;
-    writeln!(out, "{} {}", paint.faint("in"), session.began.directory)?;
-    if let Some(task) = &session.state.task {
-        writeln!(out, "{} {}", paint.faint("task:"), printable(task))?;
-    }
-    let replies = turns.iter().filter_map(|turn| Some((turn.reply?, turn.id)));
-    let turn_of: HashMap<MessageNumber, TurnId> = replies.collect();
-    let text = Team::parse(&session.began.team).map(|team| team.context.text).unwrap_or_default();
-    for NumberedMessage { number, message, .. } in messages(store, id).await? {
-        let to = message.addressees();
-        let to = if to.is_empty() { String::new() } else { format!(" → {}", to.join(", ")) };
-        let turn = turn_of.get(&number).map_or(String::new(), |turn| format!(", turn {turn}"));
-        let name = paint.strong(&printable(message.said.speaker.name()));
-        writeln!(out, "\n{name}{to}  {}", paint.faint(&format!("message {number}{turn}")))?;
-        for line in strip_all_markers(&message.said.content, text).lines() {
-            writeln!(out, "{}", format!("  {}", printable(line)).trim_end())?;
-        }
-    }
-    let undone = turns.iter().filter(|turn| turn.reply.is_none());
-    // What was under way when its process died is stored as it was then.
-    let is_abandoned = !store.is_held(id);
-    for (index, Turn { id, member, state: turn_state, problem, .. }) in undone.enumerate() {
-        if index == 0 {
-            writeln!(out)?;
-        }
-        let state = turn_state.as_str();
-        let became = match problem.as_deref().map(printable) {
-            None => state.to_owned(),
-            Some(problem) if problem.starts_with(state) => problem.into_owned(),
-            Some(problem) => format!("{state}: {problem}"),
-        };
-        let became = if is_abandoned && *turn_state == TurnState::Running {
-            let (program, session) = (program::name(), short(session.began.id));
-            format!("interrupted; `{program} run --session {session}` goes on with it")
-        } else {
-            became
-        };
-        writeln!(out, "turn {id}, {member}: {became}")?;
-    }
-    Ok(())
-}
-
-pub(super) async fn turns(store: &SqliteStore, session: SessionId) -> anyhow::Result<Vec<Turn>> {
-    let mut all: Vec<Turn> = Vec::new();
+    let mut turns = TurnPages::of(store, session);
     loop {
-        let after = all.last().map_or_else(TurnId::default, |last| last.id);
-        let page = store.turns_after(session, after, PAGE).await?;
+        let page = turns.next().await?;
         if page.is_empty() {
-            return Ok(all);
+            return Ok(());
         }
-        all.extend(page);
-    }
-}
-
-async fn messages(store: &SqliteStore, session: SessionId) -> anyhow::Result<Vec<NumberedMessage>> {
-    let mut all: Vec<NumberedMessage> = Vec::new();
-    loop {
-        let after = all.last().map_or_else(MessageNumber::default, |last| last.number);
-        let page = store.messages_after(session, after, PAGE).await?;
-        if page.is_empty() {
-            return Ok(all);
+        for turn in page.iter().filter(|turn| turn.attempts > 0) {
+            let sent = SentTurn::read(store, session, turn.id, None).await?;
+            if arguments.json {
+                write_json(&turn_json(&sent, store).await?)?;
+                continue;
+            }
+            let mut out = stdout();
+            let texts = [("system text", sent.system.as_deref()), ("prompt", Some(&*sent.prompt))];
+            for (name, text) in texts.into_iter().filter_map(|(name, text)| Some((name, text?))) {
+                let Turn { id, member, .. } = turn;
+                let title = format!(
+                    "──── turn {id}, {member}: {name}, {} bytes",
+                    number(text.len() as u64)
+                );
+                writeln!(out, "{}", paint.strong(&heading(&title)))?;
+                out.write_all(text.as_bytes())?;
+                writeln!(out, "{}", if text.ends_with('\n') { "" } else { "\n" })?;
+            }
         }
-        all.extend(page);
     }
 }

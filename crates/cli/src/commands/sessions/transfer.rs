@@ -1,25 +1,25 @@
 //! `convoke sessions export`, `import` and `fork`.
 
 use std::fs;
-use std::io::{BufRead, BufReader, BufWriter, Read, Write, stdin, stdout};
+use std::io::{BufRead, BufReader, BufWriter, Read, Write, stdin};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use convoke_agent::id::now;
 use convoke_session::transfer::{self, ArchiveSource, ImportLimits, TransferError};
 use convoke_session::{MessageNumber, NewSession, SessionId, SqliteStore};
 use serde_json::json;
 
 use super::{Which, write_json};
 use crate::conversation::home::Home;
-use crate::conversation::now;
 use crate::conversation::project::{Project, UserConfiguration, find_team_file};
 use crate::conversation::team_redaction::without_secrets;
 use crate::diagnostics::{self, Deny};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::terminal::Paint;
+use crate::terminal::{Paint, stderr, stdout};
 use crate::threads;
 
 #[derive(Debug, Args)]
@@ -45,7 +45,7 @@ pub(super) async fn fork(arguments: &Fork, store: &SqliteStore) -> anyhow::Resul
         write_json(&json!({"session": copy, "from": session, "diagnostics": told}))?;
     } else {
         writeln!(stdout(), "{copy}")?;
-        let mut err = std::io::stderr().lock();
+        let mut err = stderr();
         diagnostics::show(&told, Paint::for_stream(&err), &mut err)?;
     }
     Ok(arguments.deny.outcome(told.iter().map(|diagnostic| diagnostic.code)))
@@ -145,7 +145,7 @@ pub(super) async fn import(arguments: &Import, store: &SqliteStore) -> anyhow::R
         write_json(&json!({"session": imported.session, "diagnostics": imported.diagnostics}))?;
     } else {
         writeln!(stdout(), "{}", imported.session)?;
-        let mut err = std::io::stderr().lock();
+        let mut err = stderr();
         diagnostics::show(&imported.diagnostics, Paint::for_stream(&err), &mut err)?;
     }
     Ok(arguments.deny.outcome(imported.diagnostics.iter().map(|diagnostic| diagnostic.code)))

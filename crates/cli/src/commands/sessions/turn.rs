@@ -79,7 +79,7 @@ impl SentTurn {
         &self,
         store: &SqliteStore,
         session: SessionId,
-        style: Style,
+        style: Style<'_>,
     ) -> anyhow::Result<String> {
         let stored = self.ledger(store).await?;
         let input = store.content(self.attempt.input.hash).await?;

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use sqlx::ConnectOptions;
 use sqlx::Connection;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteExecutor, SqliteJournalMode, SqlitePool};
+use sqlx::sqlite::{
+    SqliteAutoVacuum, SqliteConnectOptions, SqliteExecutor, SqliteJournalMode, SqlitePool,
+};
 
 use super::write::BEGIN;
 use crate::store::StoreError;
@@ -67,7 +69,10 @@ async fn create(directory: &Path, path: &Path) -> Result<(), StoreError> {
 }
 
 async fn fill(draft: &Path) -> Result<(), StoreError> {
-    let options = SqliteConnectOptions::new().filename(draft).journal_mode(SqliteJournalMode::Wal);
+    let options = SqliteConnectOptions::new()
+        .filename(draft)
+        .auto_vacuum(SqliteAutoVacuum::Incremental)
+        .journal_mode(SqliteJournalMode::Wal);
     let mut connection = options.connect().await?;
     sqlx::raw_sql(SCHEMA).execute(&mut connection).await?;
     sqlx::raw_sql(HEADER).execute(&mut connection).await?;
@@ -112,6 +117,33 @@ pub(super) async fn migrate(pool: &SqlitePool, found: u32) -> Result<(), StoreEr
     }
     sqlx::raw_sql(VERSION).execute(&mut *transaction).await?;
     Ok(transaction.commit().await?)
+}
+
+/// Free pages are given back when there are this many of them (a mebibyte): fewer are soon used again.
+const FREE_PAGES: i64 = 256;
+
+/// Gives free pages back to the file system. What fails is tried again the next time.
+pub(super) async fn give_back_pages(pool: &SqlitePool) {
+    if let Err(error) = try_give_back_pages(pool).await {
+        tracing::debug!("free pages were not given back: {error}");
+    }
+}
+
+async fn try_give_back_pages(pool: &SqlitePool) -> Result<(), sqlx::Error> {
+    let (free,): (i64,) = sqlx::query_as("PRAGMA freelist_count").fetch_one(pool).await?;
+    if free < FREE_PAGES {
+        return Ok(());
+    }
+    let mut connection = pool.acquire().await?;
+    let (mode,): (i64,) = sqlx::query_as("PRAGMA auto_vacuum").fetch_one(&mut *connection).await?;
+    // The pages of a file that an early version made move only when the file is written anew, once.
+    let give_back = match mode {
+        0 => "PRAGMA auto_vacuum = INCREMENTAL; VACUUM;",
+        _ => "PRAGMA incremental_vacuum;",
+    };
+    sqlx::raw_sql(give_back).execute(&mut *connection).await?;
+    sqlx::raw_sql("PRAGMA wal_checkpoint(TRUNCATE);").execute(&mut *connection).await?;
+    Ok(())
 }
 
 /// Reads the format from the tables: the header in the file may be older than what the log holds.

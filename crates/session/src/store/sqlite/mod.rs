@@ -72,7 +72,9 @@ impl SqliteStore {
                 Durability::Process => SqliteSynchronous::Off,
             })
             // Another process writes for moments only, but its disk may be slow.
-            .busy_timeout(Duration::from_mins(1));
+            .busy_timeout(Duration::from_mins(1))
+            // The log shrinks again after a large commit.
+            .pragma("journal_size_limit", "4194304");
         let pool = pool(2).connect_with(options).await?;
         let version = file::version(&pool).await?;
         file::check_version(&path, version)?;
@@ -113,7 +115,13 @@ impl Store for SqliteStore {
     }
 
     async fn commit(&self, session: SessionId, commit: Commit) -> Result<Head, StoreError> {
-        write::commit(&self.pool, &self.failpoint, session, commit).await
+        let ends = commit.attempts.iter().any(|attempt| attempt.ended.is_some());
+        let head = write::commit(&self.pool, &self.failpoint, session, commit).await?;
+        if ends {
+            // The progress of an attempt that has ended may have taken a lot.
+            file::give_back_pages(&self.pool).await;
+        }
+        Ok(head)
     }
 
     async fn import(&self, session: NewSession) -> Result<SqliteImport, StoreError> {
@@ -205,7 +213,9 @@ impl Store for SqliteStore {
     }
 
     async fn remove_lone_thread(&self, thread: &ThreadId) -> Result<bool, StoreError> {
-        threads::remove_lone(&self.pool, &self.failpoint, thread).await
+        let removed = threads::remove_lone(&self.pool, &self.failpoint, thread).await?;
+        file::give_back_pages(&self.pool).await;
+        Ok(removed)
     }
 
     async fn request_deltas(
@@ -220,6 +230,7 @@ impl Store for SqliteStore {
     async fn remove(&self, session: SessionId) -> Result<(), StoreError> {
         let lock = lock::acquire(&self.directory, session, &Holder::this_process(0))?;
         write::remove(&self.pool, session).await?;
+        file::give_back_pages(&self.pool).await;
         lock.discard();
         Ok(())
     }

@@ -331,15 +331,13 @@ impl Place<'_> {
                         .checked_sub(from_end)
                         .is_some_and(|at| before.is_char_boundary(at))
             });
-            let delta = match between {
-                Some(between) => TextDelta { from_start, from_end, between, hash },
-                None => {
-                    let mut text =
-                        if depth == 0 { Vec::new() } else { before.clone().into_bytes() };
-                    Step::read(row)?.apply(&mut text)?;
-                    let text = String::from_utf8(text).map_err(|error| damaged(hash, &error))?;
-                    TextDelta { hash, ..TextDelta::between(&before, &text) }
-                }
+            let delta = if let Some(between) = between {
+                TextDelta { from_start, from_end, between, hash }
+            } else {
+                let mut text = if depth == 0 { Vec::new() } else { before.clone().into_bytes() };
+                Step::read(row)?.apply(&mut text)?;
+                let text = String::from_utf8(text).map_err(|error| damaged(hash, &error))?;
+                TextDelta { hash, ..TextDelta::between(&before, &text) }
             };
             before = delta.apply(before).map_err(|error| damaged(hash, &error))?;
             deltas.push(delta);

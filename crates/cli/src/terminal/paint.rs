@@ -1,8 +1,11 @@
-//! What the terminal can show.
+//! Colours.
 
-use std::borrow::Cow;
 use std::fmt::Display;
-use std::io::IsTerminal;
+
+use convoke_core::ledger::Style;
+
+use super::Screen;
+use super::filter::Control;
 
 /// Whether output is coloured: on a terminal, unless `NO_COLOR` says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +35,7 @@ pub enum Tone {
 
 impl Paint {
     /// Decides for a stream.
-    pub fn for_stream(stream: &impl IsTerminal) -> Self {
+    pub fn for_stream(stream: &Screen) -> Self {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
         if stream.is_terminal() && !refused && !is_dumb { Self::Coloured } else { Self::Plain }
@@ -44,15 +47,26 @@ impl Paint {
         if self == Self::Plain || text.is_empty() {
             return text;
         }
-        let code = match tone {
-            Tone::Strong => "1",
-            Tone::Faint => "2",
-            Tone::Good => "32",
-            Tone::Warning => "33",
-            Tone::Bad => "1;31",
-            Tone::Action => "36",
+        let control = match tone {
+            Tone::Strong => Control::Bold,
+            Tone::Faint => Control::Faint,
+            Tone::Good => Control::Green,
+            Tone::Warning => Control::Yellow,
+            Tone::Bad => Control::BoldRed,
+            Tone::Action => Control::Cyan,
         };
-        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        format!("{}{text}{}", control.mark(), Control::Reset.mark())
+    }
+
+    /// Returns the style of a ledger's table.
+    pub fn ledger_style(self) -> Style<'static> {
+        match self {
+            Self::Plain => Style::default(),
+            Self::Coloured => Style {
+                cut: (Control::Yellow.mark(), Control::Reset.mark()),
+                dropped: (Control::Red.mark(), Control::Reset.mark()),
+            },
+        }
     }
 
     /// Shows something that the user should look at.
@@ -79,20 +93,4 @@ impl Paint {
     pub fn faint(self, text: &str) -> String {
         self.text(Tone::Faint, text)
     }
-}
-
-/// Returns a text without control characters, so that what somebody wrote cannot draw on the screen.
-pub fn printable(text: &str) -> Cow<'_, str> {
-    let is_control = |c: char| c.is_control() && c != '\t';
-    if text.contains(is_control) {
-        Cow::Owned(text.replace(is_control, ""))
-    } else {
-        Cow::Borrowed(text)
-    }
-}
-
-/// Returns a text of several lines as it is written to a stream: a terminal must not be steered by it,
-/// and whoever else reads gets its bytes.
-pub fn shown_on<'t>(stream: &impl IsTerminal, text: &'t str) -> Cow<'t, str> {
-    if stream.is_terminal() { convoke_chat::printable(text) } else { Cow::Borrowed(text) }
 }

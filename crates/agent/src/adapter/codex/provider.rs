@@ -1,0 +1,137 @@
+//! The model provider of a call of Codex, and how often it may repeat a request.
+//!
+//! Codex repeats a failed request out of sight, and then starts the whole stream again, so that both
+//! counts multiply. Both are settings of a provider; those of the built-in ones cannot be changed.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use toml::Table;
+
+use crate::adapter::Context;
+
+/// The providers that Codex knows by itself.
+const BUILT_IN: &[&str] = &["openai", "amazon-bedrock", "ollama", "ollama-chat", "lmstudio", "oss"];
+
+/// The requests that a built-in provider sends before it tells of a failure.
+const BUILT_IN_REQUESTS: u64 = 5;
+
+/// The bytes of a configuration file that are read.
+const CONFIG_LIMIT: u64 = 1 << 20;
+
+/// The limit on repeated requests.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct RetryLimit {
+    /// The settings that limit a provider which can be limited.
+    pub settings: Vec<String>,
+    /// The requests that one notice of a failure stands for.
+    pub requests: u64,
+}
+
+/// Limits the requests of a call to one and `limits.retries` more.
+pub(super) fn retry_limit(context: &Context<'_>, args: &[OsString]) -> RetryLimit {
+    let provider = provider(args, &config(context));
+    let name = provider.as_deref().unwrap_or("openai");
+    // Settings are named by a path, in which a dot or a quotation mark means something else.
+    let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+    if BUILT_IN.contains(&name) || !is_plain {
+        return RetryLimit { settings: Vec::new(), requests: BUILT_IN_REQUESTS };
+    }
+    let retries = context.turn_input.limits.retries;
+    RetryLimit {
+        settings: vec![
+            format!("model_providers.{name}.request_max_retries=0"),
+            format!("model_providers.{name}.stream_max_retries={retries}"),
+        ],
+        requests: 1,
+    }
+}
+
+/// Returns the variable that holds the key of the provider which a configuration file chooses.
+pub fn key_variable(config: &str) -> Option<String> {
+    let config: Table = toml::from_str(config).ok()?;
+    let name = provider(&[], &config)?;
+    let key = config.get("model_providers")?.get(name)?.get("env_key")?;
+    key.as_str().map(str::to_owned)
+}
+
+/// Reads the user's configuration; an unreadable one has no provider that we could know of.
+fn config(context: &Context<'_>) -> Table {
+    let home = context
+        .variable("CODEX_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(context.variable("HOME")?).join(".codex")));
+    let path = home.map(|home| home.join("config.toml"));
+    let small = path.filter(|path| path.metadata().is_ok_and(|file| file.len() <= CONFIG_LIMIT));
+    let text = small.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    toml::from_str(&text).unwrap_or_default()
+}
+
+/// Returns the provider that is chosen by the arguments, a profile or the configuration.
+fn provider(args: &[OsString], config: &Table) -> Option<String> {
+    let setting = |name: &str| args_setting(args, name);
+    let of = |table: &Table, name: &str| Some(table.get(name)?.as_str()?.to_owned());
+    let profile = option(args, &["-p", "--profile"])
+        .or_else(|| setting("profile"))
+        .or_else(|| of(config, "profile"));
+    let profile = profile.and_then(|name| config.get("profiles")?.get(name)?.as_table());
+    setting("model_provider")
+        .or_else(|| of(profile?, "model_provider"))
+        .or_else(|| of(config, "model_provider"))
+}
+
+/// Returns the last value that `-c NAME=VALUE` sets.
+fn args_setting(args: &[OsString], name: &str) -> Option<String> {
+    let mut found = None;
+    let mut rest = args.iter().filter_map(|argument| argument.to_str());
+    while let Some(argument) = rest.next() {
+        let setting = match argument {
+            "-c" | "--config" => rest.next(),
+            other => other.strip_prefix("--config=").or_else(|| other.strip_prefix("-c")),
+        };
+        let value = setting.and_then(|setting| setting.strip_prefix(name)?.strip_prefix('='));
+        if let Some(value) = value {
+            let quoted = value.trim();
+            let text = toml::from_str::<Table>(&format!("value = {quoted}")).ok();
+            let text = text.and_then(|table| Some(table.get("value")?.as_str()?.to_owned()));
+            found = Some(text.unwrap_or_else(|| quoted.to_owned()));
+        }
+    }
+    found
+}
+
+/// Returns the value of an option.
+fn option(args: &[OsString], names: &[&str]) -> Option<String> {
+    let at = args.iter().position(|argument| names.iter().any(|name| argument == name))?;
+    args.get(at + 1).and_then(|value| OsStr::to_str(value)).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_provider_of_the_users_own_names_the_variable_of_its_key() {
+        let file = "model_provider = \"mine\"\n[model_providers.mine]\nenv_key = \"MY_KEY\"\n";
+        assert_eq!(key_variable(file).as_deref(), Some("MY_KEY"));
+        assert_eq!(key_variable("model = \"gpt-5\""), None);
+    }
+
+    #[test]
+    fn the_provider_is_that_of_the_arguments_the_profile_or_the_file() {
+        let file = "model_provider = \"file\"\n[profiles.work]\nmodel_provider = \"work\"\n";
+        for (args, config, expected) in [
+            (&[][..], "", None),
+            (&[], file, Some("file")),
+            (&["-p", "work"], file, Some("work")),
+            (&["-c", "profile=work"], file, Some("work")),
+            (&["-c", "model_provider=\"a\"", "-c", "model_provider='b'"], file, Some("b")),
+            (&["--config=model_provider=a"], file, Some("a")),
+            (&["-c", "model_providers.x.name=\"a\""], "", None),
+        ] {
+            let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+            let config: Table = toml::from_str(config).unwrap();
+            assert_eq!(provider(&args, &config).as_deref(), expected, "{args:?}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The bound on the text that the events of one turn carry.
+
+use std::borrow::Cow;
+
+use crate::event::{Event, EventKind, Part};
+use crate::turn_input::Limits;
+
+/// Counts the text of events, and leaves out what is over the limits.
+#[derive(Debug)]
+pub(super) struct EventBudget {
+    /// The bytes that are left for all events of the turn.
+    left: usize,
+    /// The bytes that are left for deltas, until the text that they run ahead of comes as a whole.
+    deltas: usize,
+    /// The bytes of one text.
+    text: usize,
+    left_out: u64,
+}
+
+impl EventBudget {
+    pub fn new(limits: &Limits) -> Self {
+        let text = limits.reply_bytes;
+        Self { left: limits.event_bytes, deltas: text, text, left_out: 0 }
+    }
+
+    /// Returns the bytes of text that were left out.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Returns an event with as much of its text as there is room for; `None` for a delta without room.
+    pub fn admit<'e>(&mut self, mut event: Event<'e>) -> Option<Event<'e>> {
+        match &mut event.kind {
+            EventKind::Text { text, part: Part::Delta }
+            | EventKind::Thinking { text, part: Part::Delta } => {
+                if text.len() > self.deltas.min(self.left) {
+                    self.left_out += text.len() as u64;
+                    return None;
+                }
+                self.deltas -= text.len();
+                self.left -= text.len();
+            }
+            EventKind::Text { text, part: Part::Whole }
+            | EventKind::Thinking { text, part: Part::Whole } => {
+                self.deltas = self.text;
+                self.shorten(text);
+            }
+            EventKind::ToolStarted { input, .. } => self.shorten(input),
+            EventKind::ToolFinished { output, .. } => self.shorten(output),
+            EventKind::Unknown { json, .. } => self.shorten(json),
+            EventKind::Retry { reason, .. } => self.shorten(reason),
+            EventKind::FileChange { changes } => {
+                for change in changes {
+                    self.shorten(&mut change.path);
+                }
+            }
+            EventKind::Todo { items } => {
+                for item in items {
+                    self.shorten(&mut item.text);
+                }
+            }
+            EventKind::Started { .. }
+            | EventKind::Request { .. }
+            | EventKind::Usage(_)
+            | EventKind::Warning(_)
+            | EventKind::Finished { .. } => {}
+        }
+        Some(event)
+    }
+
+    fn shorten(&mut self, text: &mut Cow<'_, str>) {
+        let room = self.left.min(self.text);
+        if text.len() > room {
+            let end = text.floor_char_boundary(room);
+            self.left_out += (text.len() - end) as u64;
+            match text {
+                Cow::Borrowed(text) => *text = &text[..end],
+                Cow::Owned(text) => text.truncate(end),
+            }
+        }
+        self.left -= text.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str, part: Part) -> Event<'static> {
+        Event::own(EventKind::Text { text: text.to_owned().into(), part })
+    }
+
+    fn budget(reply_bytes: usize, event_bytes: usize) -> EventBudget {
+        EventBudget::new(&Limits { reply_bytes, event_bytes, ..Limits::default() })
+    }
+
+    #[test]
+    fn deltas_beyond_the_replys_limit_are_counted_and_not_kept() {
+        let mut budget = budget(10, 100);
+        let kept = (0..1000).filter(|_| budget.admit(text("abc", Part::Delta)).is_some());
+        assert_eq!(kept.count(), 3);
+        assert_eq!(budget.left_out(), 997 * 3);
+        let whole = budget.admit(text("0123456789éabc", Part::Whole)).unwrap();
+        assert_eq!(whole, text("0123456789", Part::Whole));
+        assert!(budget.admit(text("abc", Part::Delta)).is_some(), "another text begins");
+    }
+
+    #[test]
+    fn all_events_of_a_turn_carry_a_bounded_text() {
+        let mut budget = budget(10, 25);
+        let output =
+            || EventKind::ToolFinished { id: "1".into(), ok: true, output: "éééé".into() };
+        let kept: usize = (0..9)
+            .filter_map(|_| budget.admit(Event::own(output())))
+            .map(|event| match event.kind {
+                EventKind::ToolFinished { output, .. } => output.len(),
+                _ => 0,
+            })
+            .sum();
+        assert_eq!((kept, budget.left_out()), (24, 9 * 8 - 24));
+    }
+}

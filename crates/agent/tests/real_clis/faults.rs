@@ -1,0 +1,196 @@
+//! The table of faults: what each CLI makes of a model server that fails, and what a turn makes of it.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+
+/// The error statuses of a server and what a turn is told of them. The limit on repeated requests holds
+/// for every request of a turn, and a wait of an hour is told at once.
+pub(super) async fn tells_errors_of_the_server_and_limits_requests(cli: Cli) {
+    let hour = || Answer::error(429).with_header("retry-after", "3600");
+    for (fault, answer, expected) in [
+        ("404", Answer::error(404), &[Reason::Model][..]),
+        ("500", Answer::error(500), &[Reason::Server]),
+        ("429 for an hour", hour(), &[Reason::RateLimit]),
+        // Gemini has no event for it: the stream just ends.
+        (
+            "failed response",
+            Reply::default().say("half").end(End::Failed).into(),
+            &[Reason::Server, Reason::Network],
+        ),
+    ] {
+        let Some(stage) = Stage::new(cli, Script::default().with_default(answer)).await else {
+            return;
+        };
+        let mut turn_input = stage.turn_input("hello");
+        turn_input.limits.retries = 3;
+        let begun = Instant::now();
+        let turn = stage.run(turn_input).await;
+        let requests = stage.server.model_calls().len();
+        println!(
+            "{cli:?} {fault}: {} after {requests} requests, {:?}",
+            turn.verdict,
+            begun.elapsed()
+        );
+        // `exec` of the newer version repeats the server's words alone, which name no status.
+        let unnamed = cli == Cli::Codex166Exec && fault == "404";
+        let told = reason(&turn).is_some_and(|reason| expected.contains(&reason));
+        assert!(told || unnamed, "{cli:?} {fault}: {turn:?}");
+        // Claude asks once more without streaming.
+        let most = if cli.kind() == Kind::Claude && fault == "failed response" { 8 } else { 4 };
+        assert!((1..=most).contains(&requests), "{cli:?} {fault}: {requests} requests");
+        assert_eq!(stage.processes(), [0; 0]);
+    }
+}
+
+/// A reply that is longer than a line of output may be.
+pub(super) async fn understands_the_end_of_a_reply_of_50_megabytes(cli: Cli) {
+    // Numbers, because one CLI stops a model that repeats itself.
+    let mut lines = (0..).map(|number: u32| format!("line {number:>10}\n"));
+    let reply = (0..50).fold(Reply::default(), |reply, _| {
+        reply.say(lines.by_ref().take(1 << 16).collect::<String>())
+    });
+    let Some(stage) = Stage::new(cli, Script::new([reply.into()])).await else {
+        return;
+    };
+    let mut turn = stage.agent.start(stage.turn_input("hello"));
+    let mut told = 0;
+    while let Some(event) = turn.next().await {
+        if let EventKind::Text { text, .. } = &event.kind {
+            told += text.len();
+        }
+    }
+    let turn = turn.result().await;
+    let notes = codes(&turn);
+    println!(
+        "{cli:?} 50 MB: {} {} bytes, {told} in events, {notes:?}",
+        turn.verdict,
+        turn.reply.len()
+    );
+    assert_eq!(turn.verdict, Verdict::Done, "{:?}", turn.diagnostics);
+    assert_eq!(turn.reply.len(), 4 << 20);
+    assert!(notes.contains(&"agent.reply-truncated"), "{notes:?}");
+    assert!(told <= 16 << 20, "{told} bytes of text in events");
+    assert_eq!(stage.processes(), [0; 0]);
+}
+
+/// What a raw server answers.
+#[derive(Debug, Clone, Copy)]
+enum Raw {
+    /// Bytes that are no events.
+    Garbage,
+    /// A reply without an end.
+    Endless,
+}
+
+pub(super) async fn ends_when_the_server_answers_garbage(cli: Cli) {
+    let Some(turn) = raw_turn(cli, Raw::Garbage).await else { return };
+    println!("{cli:?} garbage: {}", turn.verdict);
+    assert_eq!(turn.verdict.as_str(), "failed", "{turn:?}");
+}
+
+pub(super) async fn ends_a_reply_without_an_end_at_its_limits(cli: Cli) {
+    let Some(turn) = raw_turn(cli, Raw::Endless).await else { return };
+    println!("{cli:?} endless: {} {} bytes", turn.verdict, turn.reply.len());
+    assert!(matches!(turn.verdict.as_str(), "failed" | "timed-out"), "{turn:?}");
+    assert!(turn.reply.len() <= 4 << 20);
+}
+
+/// Runs a turn against a server that answers every request in the same way.
+async fn raw_turn(cli: Cli, raw: Raw) -> Option<TurnResult> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let stage = Stage::at(cli, &address).await?;
+    let server = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(answer(stream, raw, cli.kind()));
+        }
+    });
+    let mut turn_input = stage.turn_input("hello");
+    turn_input.limits.turn = Duration::from_secs(20);
+    turn_input.limits.retries = 1;
+    let turn = stage.run(turn_input).await;
+    server.abort();
+    assert_eq!(stage.processes(), [0; 0]);
+    Some(turn)
+}
+
+async fn answer(mut stream: TcpStream, raw: Raw, kind: Kind) -> std::io::Result<()> {
+    read_request(&mut stream).await?;
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    stream.write_all(head.as_bytes()).await?;
+    match raw {
+        Raw::Garbage => {
+            stream.write_all(&[b"\xff\0{]data: {\"\n\n<html>".as_slice(); 99].concat()).await
+        }
+        Raw::Endless => {
+            let (start, _) = endless(kind, 0);
+            stream.write_all(start.as_bytes()).await?;
+            for number in 0.. {
+                stream.write_all(endless(kind, number).1.as_bytes()).await?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Reads a request to the end of its body.
+async fn read_request(stream: &mut TcpStream) -> std::io::Result<()> {
+    let mut request = Vec::new();
+    loop {
+        if stream.read_buf(&mut request).await? == 0 {
+            return Ok(());
+        }
+        let Some(head) = request.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
+        let text = String::from_utf8_lossy(&request[..head]).to_ascii_lowercase();
+        let length = text.split("content-length:").nth(1).and_then(|rest| rest.lines().next());
+        let length: usize = length.and_then(|length| length.trim().parse().ok()).unwrap_or(0);
+        if request.len() >= head + 4 + length {
+            return Ok(());
+        }
+    }
+}
+
+/// Returns the beginning of a streamed reply, and its piece of this number.
+fn endless(kind: Kind, number: u64) -> (String, String) {
+    let ticks: Vec<String> = (0..100).map(|tick| (number * 100 + tick).to_string()).collect();
+    let text = ticks.join(" tick ");
+    let event = |name: &str, data: serde_json::Value| format!("event: {name}\ndata: {data}\n\n");
+    match kind {
+        Kind::Claude => (
+            event(
+                "message_start",
+                json!({"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant",
+                    "model": "m", "content": [], "usage": {"input_tokens": 1, "output_tokens": 1}}}),
+            ) + &event(
+                "content_block_start",
+                json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+            ),
+            event(
+                "content_block_delta",
+                json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}),
+            ),
+        ),
+        Kind::Gemini => (
+            String::new(),
+            format!(
+                "data: {}\n\n",
+                json!({"candidates": [{"content": {"role": "model", "parts": [{"text": text}]}}]})
+            ),
+        ),
+        _ => (
+            event("response.created", json!({"type": "response.created", "response": {"id": "r"}}))
+                + &event(
+                    "response.output_item.added",
+                    json!({"type": "response.output_item.added", "output_index": 0, "item":
+                        {"type": "message", "id": "i", "role": "assistant", "content": []}}),
+                ),
+            event(
+                "response.output_text.delta",
+                json!({"type": "response.output_text.delta", "item_id": "i", "output_index": 0,
+                    "content_index": 0, "delta": text}),
+            ),
+        ),
+    }
+}

@@ -1,0 +1,201 @@
+//! A whole conversation, shown page by page: memory follows the page and not the session.
+
+use std::io::{self, BufWriter, Write};
+
+use convoke_core::marker::strip_all_markers;
+use convoke_session::{
+    MessageNumber, NumberedMessage, Session, SessionId, SqliteStore, Store as _, StoreError, Turn,
+    TurnId, TurnState,
+};
+use convoke_team::Team;
+use serde::Serialize;
+use serde_json::json;
+
+use super::short;
+use crate::program;
+use crate::terminal::{Paint, printable, stdout};
+
+/// The rows that are read at once.
+const PAGE: usize = 256;
+
+/// Reads the turns of a session page by page.
+pub(super) struct TurnPages<'s> {
+    store: &'s SqliteStore,
+    session: SessionId,
+    after: TurnId,
+}
+
+impl<'s> TurnPages<'s> {
+    pub(super) fn of(store: &'s SqliteStore, session: SessionId) -> Self {
+        Self { store, session, after: TurnId::default() }
+    }
+
+    /// Returns the next page; an empty one at the end.
+    pub(super) async fn next(&mut self) -> Result<Vec<Turn>, StoreError> {
+        let page = self.store.turns_after(self.session, self.after, PAGE).await?;
+        self.after = page.last().map_or(self.after, |last| last.id);
+        Ok(page)
+    }
+}
+
+/// Reads the messages of a session page by page.
+struct MessagePages<'s> {
+    store: &'s SqliteStore,
+    session: SessionId,
+    after: MessageNumber,
+}
+
+impl<'s> MessagePages<'s> {
+    fn of(store: &'s SqliteStore, session: SessionId) -> Self {
+        Self { store, session, after: MessageNumber::default() }
+    }
+
+    async fn next(&mut self) -> Result<Vec<NumberedMessage>, StoreError> {
+        let page = self.store.messages_after(self.session, self.after, PAGE).await?;
+        self.after = page.last().map_or(self.after, |last| last.number);
+        Ok(page)
+    }
+}
+
+/// Writes a session as one JSON object.
+pub(super) async fn write_json(store: &SqliteStore, id: SessionId) -> anyhow::Result<()> {
+    let store = &store.snapshot().await?;
+    let Session { began, updated_at, state, .. } = store.session(id).await?;
+    let head = json!({
+        "session": id, "name": began.name, "directory": began.directory,
+        "rehearsal": began.rehearsal, "held": store.is_held(id),
+        "createdAt": began.created_at, "updatedAt": updated_at, "task": state.task,
+    });
+    let mut out = BufWriter::new(stdout());
+    let head = head.to_string();
+    write!(out, "{},\"messages\":[", head.trim_end_matches('}'))?;
+    let mut list = JsonList::default();
+    let mut messages = MessagePages::of(store, id);
+    loop {
+        let page = messages.next().await?;
+        if page.is_empty() {
+            break;
+        }
+        for NumberedMessage { number, answers, message } in &page {
+            let message = json!({"number": number, "answers": answers, "message": message});
+            list.push(&mut out, &message)?;
+        }
+    }
+    out.write_all(b"],\"turns\":[")?;
+    let mut list = JsonList::default();
+    let mut turns = TurnPages::of(store, id);
+    loop {
+        let page = turns.next().await?;
+        if page.is_empty() {
+            break;
+        }
+        for turn in &page {
+            list.push(&mut out, turn)?;
+        }
+    }
+    out.write_all(b"]}\n")?;
+    Ok(out.flush()?)
+}
+
+/// The elements of a JSON list, written one by one.
+#[derive(Default)]
+struct JsonList {
+    is_begun: bool,
+}
+
+impl JsonList {
+    fn push(&mut self, out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+        if std::mem::replace(&mut self.is_begun, true) {
+            out.write_all(b",")?;
+        }
+        Ok(serde_json::to_writer(out, value)?)
+    }
+}
+
+/// Writes a session as text: its messages, then the turns without a reply. Holds the number of each reply
+/// and its turn.
+pub(super) async fn write_text(store: &SqliteStore, id: SessionId) -> anyhow::Result<()> {
+    let store = &store.snapshot().await?;
+    let session = store.session(id).await?;
+    let paint = Paint::for_stream(&stdout());
+    let mut out = BufWriter::new(stdout());
+    let name = session.began.name.as_deref().unwrap_or("a conversation");
+    writeln!(out, "{}  {}", paint.strong(name), paint.faint(&format!("session {id}")))?;
+    writeln!(out, "{} {}", paint.faint("in"), session.began.directory)?;
+    if let Some(task) = &session.state.task {
+        writeln!(out, "{} {}", paint.faint("task:"), printable(task))?;
+    }
+    let replies = replies(store, id).await?;
+    let text = Team::parse(&session.began.team).map(|team| team.context.text).unwrap_or_default();
+    let mut messages = MessagePages::of(store, id);
+    loop {
+        let page = messages.next().await?;
+        if page.is_empty() {
+            break;
+        }
+        for NumberedMessage { number, message, .. } in page {
+            let to = message.addressees();
+            let to = if to.is_empty() { String::new() } else { format!(" → {}", to.join(", ")) };
+            let turn = replies.binary_search_by_key(&number, |(reply, _)| *reply).ok();
+            let turn = turn.map_or(String::new(), |index| format!(", turn {}", replies[index].1));
+            let name = paint.strong(&printable(message.said.speaker.name()));
+            writeln!(out, "\n{name}{to}  {}", paint.faint(&format!("message {number}{turn}")))?;
+            for line in strip_all_markers(&message.said.content, text).lines() {
+                writeln!(out, "{}", format!("  {}", printable(line)).trim_end())?;
+            }
+        }
+    }
+    write_unanswered(&mut out, store, id).await?;
+    Ok(out.flush()?)
+}
+
+/// Returns the number of each reply with its turn, in order.
+async fn replies(
+    store: &SqliteStore,
+    id: SessionId,
+) -> Result<Vec<(MessageNumber, TurnId)>, StoreError> {
+    let mut replies = Vec::new();
+    let mut turns = TurnPages::of(store, id);
+    loop {
+        let page = turns.next().await?;
+        if page.is_empty() {
+            break;
+        }
+        replies.extend(page.iter().filter_map(|turn| Some((turn.reply?, turn.id))));
+    }
+    replies.sort_unstable();
+    Ok(replies)
+}
+
+async fn write_unanswered(
+    out: &mut impl Write,
+    store: &SqliteStore,
+    id: SessionId,
+) -> anyhow::Result<()> {
+    // A turn that ran when its process died is stored as it was then.
+    let is_abandoned = !store.is_held(id);
+    let mut is_first = true;
+    let mut turns = TurnPages::of(store, id);
+    loop {
+        let page = turns.next().await?;
+        if page.is_empty() {
+            return Ok(());
+        }
+        for turn in page.iter().filter(|turn| turn.reply.is_none()) {
+            if std::mem::take(&mut is_first) {
+                writeln!(out)?;
+            }
+            let state = turn.state.as_str();
+            let became = match turn.problem.as_deref().map(printable) {
+                _ if is_abandoned && turn.state == TurnState::Running => {
+                    let (program, session) = (program::name(), short(id));
+                    format!("interrupted; `{program} run --session {session}` goes on with it")
+                }
+                None => state.to_owned(),
+                Some(problem) if problem.starts_with(state) => problem.into_owned(),
+                Some(problem) => format!("{state}: {problem}"),
+            };
+            writeln!(out, "turn {}, {}: {became}", turn.id, turn.member)?;
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Standard output and standard error, for everything that the command prints.
+//!
+//! A [`Screen`] is the only way to either. A pipe or a file gets the exact bytes. A terminal gets text and
+//! nothing else: whatever is written, control sequences, direction overrides and invisible characters are shown
+//! as marks. Colours are the one exception, and only [`Paint`] can make them.
+
+mod filter;
+mod paint;
+
+use std::borrow::Cow;
+use std::io::{self, IsTerminal as _, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+
+pub use filter::clear_line;
+pub use paint::{Paint, Tone};
+
+use filter::Filter;
+
+/// Standard output or standard error.
+#[derive(Debug)]
+pub struct Screen {
+    stream: Stream,
+    /// The filter in front of a terminal; `None` for a pipe or a file.
+    filter: Option<Filter>,
+}
+
+#[derive(Debug)]
+enum Stream {
+    Out(io::Stdout),
+    Err(io::Stderr),
+}
+
+/// Returns standard output.
+#[expect(clippy::disallowed_methods, reason = "this is the one place that opens it")]
+pub fn stdout() -> Screen {
+    let stream = io::stdout();
+    let filter = stream.is_terminal().then(Filter::default);
+    Screen { stream: Stream::Out(stream), filter }
+}
+
+/// Returns standard error.
+#[expect(clippy::disallowed_methods, reason = "this is the one place that opens it")]
+pub fn stderr() -> Screen {
+    let stream = io::stderr();
+    let filter = stream.is_terminal().then(Filter::default);
+    Screen { stream: Stream::Err(stream), filter }
+}
+
+impl Screen {
+    /// Returns whether a person looks at it.
+    pub fn is_terminal(&self) -> bool {
+        self.filter.is_some()
+    }
+}
+
+impl Write for Screen {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.filter {
+            Some(filter) => {
+                let shown = filter.shown(bytes);
+                self.stream.writer().write_all(shown.as_bytes())?;
+            }
+            None => self.stream.writer().write_all(bytes)?,
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.writer().flush()
+    }
+}
+
+impl AsFd for Screen {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.stream {
+            Stream::Out(stream) => stream.as_fd(),
+            Stream::Err(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl Stream {
+    fn writer(&mut self) -> &mut dyn Write {
+        match self {
+            Self::Out(stream) => stream,
+            Self::Err(stream) => stream,
+        }
+    }
+}
+
+/// Returns a text that stays on its line: without control characters.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_control = |c: char| c.is_control() && c != '\t';
+    if text.contains(is_control) {
+        Cow::Owned(text.replace(is_control, ""))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// Returns what a terminal is sent of these bytes.
+#[cfg(test)]
+pub fn on_terminal(bytes: &[u8]) -> String {
+    Filter::default().shown(bytes)
+}

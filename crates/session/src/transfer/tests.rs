@@ -1,0 +1,138 @@
+//! What whole sessions cost, counted.
+
+use convoke_agent::thread::{RequestTexts, ThreadStore as _};
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::pages::Pages;
+use super::{ArchiveSource, ImportLimits, TransferError, export, fork, import};
+use crate::conformance::{message, new_session, request};
+use crate::content::tests::HASHED;
+use crate::id::{AttemptRef, MessageNumber, SessionId, ThreadId, TurnId};
+use crate::session::State;
+use crate::store::sqlite::SqliteStore;
+use crate::store::{Page, SessionImport, Store};
+
+async fn store() -> (TempDir, SqliteStore) {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(directory.path()).await.unwrap();
+    (directory, store)
+}
+
+/// Creates a session with one message and a thread of this many requests, each with all of the one
+/// before. Returns it with the bytes of all their texts.
+async fn with_requests(store: &SqliteStore, count: u64) -> (SessionId, usize) {
+    let new = new_session();
+    let session = new.id;
+    let mut import = store.import(new).await.unwrap();
+    let messages = vec![message(1, None, "kailai", &[], "hello")];
+    import.write(Page { messages, ..Page::default() }).await.unwrap();
+    let (last_message, next_message_id) = (MessageNumber(1), 2);
+    import.finish(State { last_message, next_message_id, ..State::default() }).await.unwrap();
+    let thread = ThreadId::of_member(session, "max");
+    let mut bytes = 0;
+    let mut before: Option<RequestTexts> = None;
+    for number in 1..=count {
+        let (body, ledger) = before.as_ref().map_or(("[1]", ""), |it| (&it.body, &it.ledger));
+        let added = format!(",\"{number} é漢🦀 {}\"]", "text ".repeat(40));
+        let entry = |bytes: usize| {
+            json!({
+                "target": "prompt", "section": "user", "source": {"kind": "setting", "name": "x"},
+                "state": "kept", "keptBytes": bytes, "cutBytes": 0, "tokensEstimate": 1,
+                "rule": "fits",
+            })
+        };
+        let accounted = if number == 1 { 0 } else { body.len() };
+        let body = format!("{}{added}", body.trim_end_matches(']'));
+        let ledger = format!("{ledger}{}\n", entry(body.len() - accounted));
+        bytes += body.len() + ledger.len();
+        let texts = RequestTexts { body, ledger };
+        let attempt = AttemptRef { session, turn: TurnId(1), attempt: 1 };
+        let record = request(&thread, number, Some(attempt), texts);
+        store.add_request(&record, before.as_ref()).await.unwrap();
+        before = Some(record.texts);
+    }
+    (session, bytes)
+}
+
+/// Returns an archive without the turns that its requests name.
+async fn archive(store: &SqliteStore, session: SessionId) -> String {
+    let mut out = Vec::new();
+    export(store, session, &mut out).await.unwrap();
+    let text = String::from_utf8(out).unwrap();
+    text.replace("\"turn\":1,\"attempt\":1", "\"turn\":null,\"attempt\":null")
+}
+
+#[tokio::test]
+async fn every_text_of_a_request_is_hashed_once_on_the_way_out_and_once_on_the_way_in() {
+    let (_directory, store) = store().await;
+    let (session, bytes) = with_requests(&store, 130).await;
+    HASHED.set(0);
+    let text = archive(&store, session).await;
+    // A text that is stored whole is compared with the one before, which takes one more hash; and each
+    // page begins with a request that is read whole.
+    let whole_and_pages = bytes / 8;
+    assert!(HASHED.get() <= bytes + whole_and_pages, "{} of {bytes}", HASHED.get());
+    store.remove(session).await.unwrap();
+    HASHED.set(0);
+    import(&store, text.as_bytes(), new_session(), &|_| Ok(())).await.unwrap();
+    assert_eq!(HASHED.get(), bytes, "an import hashes each text once");
+    let thread = ThreadId::of_member(session, "max");
+    assert_eq!(store.requests(&thread).await.unwrap().len(), 130);
+    HASHED.set(0);
+    fork(&store, session, None, SessionId::generate(), 7).await.unwrap();
+    assert!(HASHED.get() <= bytes + whole_and_pages, "{} of {bytes}", HASHED.get());
+}
+
+#[tokio::test]
+async fn an_import_stops_at_its_limits_and_leaves_nothing_behind() {
+    let (_directory, store) = store().await;
+    let (session, bytes) = with_requests(&store, 60).await;
+    let text = archive(&store, session).await;
+    store.remove(session).await.unwrap();
+    assert!(bytes > 5 * text.len(), "the archive is {} bytes for {bytes}", text.len());
+    let usual = ImportLimits::default();
+    let size = text.len() as u64;
+    let all = size + bytes as u64;
+    let cases = [
+        (ImportLimits { bytes: size / 2, ..usual }, "is larger than"),
+        (ImportLimits { bytes: all - 1, ..usual }, "with its requests in full"),
+        (ImportLimits { rows: 60, ..usual }, "has more than 60 rows, the limit of an import"),
+    ];
+    for (limits, why) in cases {
+        let source = ArchiveSource::open(text.as_bytes(), limits).unwrap();
+        let refused = source.import(&store, new_session(), &|_| Ok(())).await.unwrap_err();
+        assert!(matches!(refused, TransferError::Invalid { .. }), "{refused}");
+        assert!(refused.to_string().contains(why), "{refused}");
+        assert_eq!(store.sessions().await.unwrap(), [], "{why}");
+    }
+    let enough = ImportLimits { rows: 61, bytes: all };
+    let source = ArchiveSource::open(text.as_bytes(), enough).unwrap();
+    source.import(&store, new_session(), &|_| Ok(())).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_session_is_read_and_copied_in_pages_of_bounded_size() {
+    let (_directory, store) = store().await;
+    let new = new_session();
+    let session = new.id;
+    let mut whole = store.import(new).await.unwrap();
+    let count = 1500;
+    let messages = (1..=count).map(|number| message(number, None, "max", &["all"], "text"));
+    whole.write(Page { messages: messages.collect(), ..Page::default() }).await.unwrap();
+    let last_message = MessageNumber(count);
+    let state = State { last_message, next_message_id: count + 1, ..State::default() };
+    whole.finish(state).await.unwrap();
+
+    let mut pages = Pages::of(&store, session).await.unwrap();
+    let (mut rows, mut largest) = (0, 0);
+    while let Some(page) = pages.next().await.unwrap() {
+        rows += page.messages.len();
+        largest = largest.max(page.messages.len());
+    }
+    assert_eq!((rows, largest), (1500, 256));
+    let copy = SessionId::generate();
+    fork(&store, session, Some(MessageNumber(1000)), copy, 7).await.unwrap();
+    let copied = store.messages_after(copy, MessageNumber(0), 2000).await.unwrap();
+    assert_eq!(copied, store.messages_after(session, MessageNumber(0), 1000).await.unwrap());
+}
