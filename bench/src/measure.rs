@@ -75,7 +75,7 @@ impl Stopwatch {
 }
 
 /// Returns the nanoseconds that this thread was running, where the system tells it.
-pub fn nanos_on_cpu() -> Option<u64> {
+fn nanos_on_cpu() -> Option<u64> {
     #[expect(clippy::disallowed_methods, reason = "the kernel bounds it")]
     let status = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     status.split(' ').next()?.parse().ok()

@@ -102,6 +102,7 @@ pub fn using(private_dir: &Path) -> Vec<Pid> {
 
 /// Returns whether a process is a keeper, which ends what it holds, and then itself.
 pub fn is_keeper(pid: Pid) -> bool {
+    #[expect(clippy::disallowed_methods, reason = "the kernel bounds what it says of a process")]
     let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     command.split(|&byte| byte == 0).nth(1) == Some(KEEPER.as_bytes())
 }

@@ -163,12 +163,12 @@ impl OpenDirectory {
             ))
         };
         // Looked at before it is opened: opening a device can do things.
-        self.check_regular(self.kind(name).map_err(failed)?, &shown)?;
+        check_regular(self.kind(name).map_err(failed)?, &shown)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(&self.descriptor, name, flags, Mode::empty());
         let file = file.map_err(|error| failed(error.into()))?;
         let found = fstat(&file).map_err(|error| failed(error.into()))?;
-        self.check_regular(FileType::from_raw_mode(found.st_mode), &shown)?;
+        check_regular(FileType::from_raw_mode(found.st_mode), &shown)?;
         let size = u64::try_from(found.st_size).unwrap_or(0);
         if size > limit {
             return Err(too_large(size));
@@ -181,19 +181,20 @@ impl OpenDirectory {
             _ => Ok(bytes),
         }
     }
-
-    fn check_regular(&self, kind: FileType, shown: &str) -> Result<(), Refusal> {
-        match kind {
-            FileType::RegularFile => Ok(()),
-            FileType::Directory => {
-                Err(Refusal::new(format!("`{shown}` is a directory; list it instead")))
-            }
-            // A pipe or a device could keep us waiting for ever.
-            _ => Err(Refusal::new(format!("`{shown}` is no regular file"))),
-        }
-    }
 }
 
 fn directory_flags() -> OFlags {
     OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
+}
+
+/// Refuses what is no regular file.
+fn check_regular(kind: FileType, shown: &str) -> Result<(), Refusal> {
+    match kind {
+        FileType::RegularFile => Ok(()),
+        FileType::Directory => {
+            Err(Refusal::new(format!("`{shown}` is a directory; list it instead")))
+        }
+        // A pipe or a device could keep us waiting for ever.
+        _ => Err(Refusal::new(format!("`{shown}` is no regular file"))),
+    }
 }
