@@ -162,7 +162,7 @@ fn failures_say_what_to_do_and_have_their_exit_codes() {
     ----- stdout -----
 
     ----- stderr -----
-    convoke: where is the model? Name --base-url URL, or set it for the agent in agents.toml
+    convoke: no endpoint configured; Name --base-url URL, or set it for the agent in agents.toml
     ");
     let value = answer(&context, &["--deny", "thread.compacted", "Hello"]);
     assert_eq!(value["outcome"]["verdict"], "done");
@@ -181,7 +181,7 @@ fn a_thread_is_compacted_and_brought_back_by_hand() {
     assert!(String::from_utf8_lossy(&compacted.stderr).contains("thread.compacted"));
     let undo = ["ask", "--thread", &thread, "--undo-compaction"];
     let undone = String::from_utf8(context.output(&undo, b"").stdout).expect("UTF-8");
-    let beginning = "the thread has back what the last summary had replaced: 5 items, ";
+    let beginning = "compaction of the thread undone: 5 items (";
     assert!(undone.starts_with(beginning) && undone.ends_with(" bytes of text\n"), "{undone}");
     assert!(context.run(&undo).contains("has no compaction that could be undone"));
     answer(&context, &["--thread", &thread, "Second"]);

@@ -90,7 +90,7 @@ fn what_had_come_of_a_turn_is_there_after_the_process_was_killed() {
     child.kill().unwrap();
     child.wait().unwrap();
     let went_on = project.run(&["run", "--session", "last"]);
-    assert!(went_on.contains("turn 1 was under way when Convoke was ended"), "{went_on}");
+    assert!(went_on.contains("turn 1 was interrupted; retrying"), "{went_on}");
     assert!(went_on.contains("whole") && !went_on.contains("never"), "{went_on}");
     let first = project.output(&[&partial[..], &["--attempt", "1"]].concat(), b"");
     assert_eq!(String::from_utf8(first.stdout).unwrap().trim_end(), "one [NEXT: sarah]\ntwo");

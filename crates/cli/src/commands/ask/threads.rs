@@ -45,7 +45,7 @@ pub(super) async fn expect_own(store: &SqliteStore, task: &Task) -> anyhow::Resu
         Some(ThreadOwner::Nobody) => match Log::load(store, thread).await? {
             Some(_) => Ok(()),
             None => refused(format!(
-                "{thread}: there is nothing to go on with: its first turn was not done; ask anew"
+                "{thread}: the thread has no completed turn; ask without --thread"
             )),
         },
     }
