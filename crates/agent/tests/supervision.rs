@@ -150,14 +150,15 @@ async fn a_flood_is_ended_at_its_limit() {
 }
 
 #[tokio::test]
-async fn a_line_without_end_is_left_out_and_the_rest_is_read() {
+async fn a_line_without_end_is_shortened_and_the_rest_is_read() {
     let stage = Stage::new();
     let mut turn_input = stage.turn_input("");
     turn_input.limits.line_bytes = 1000;
     let script = "head -c 5000000 /dev/zero | tr '\\0' x; echo; echo end";
     let outcome = stage.agent(script).start(turn_input).result().await;
-    assert_eq!(outcome.reply, "end");
-    assert_eq!(codes(&outcome), ["agent.line-too-long"]);
+    assert_eq!(outcome.reply, format!("{}\nend", "x".repeat(1000)));
+    assert_eq!(codes(&outcome), ["agent.reply-truncated", "agent.line-too-long"]);
+    assert_eq!(outcome.diagnostics[0].bytes, Some(5_000_000 - 1000));
 }
 
 #[tokio::test]

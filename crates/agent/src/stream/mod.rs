@@ -272,8 +272,8 @@ impl TurnProgress {
         }
         if self.reply_cut > 0 {
             let message = format!(
-                "the reply is over {} bytes; its last {} were cut",
-                self.reply_limit, self.reply_cut
+                "{} bytes of the reply were cut; a reply may have {}",
+                self.reply_cut, self.reply_limit
             );
             let cut = Diagnostic::new(diagnostics::AGENT_REPLY_TRUNCATED, message)
                 .with_bytes(self.reply_cut);
