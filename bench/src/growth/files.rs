@@ -25,10 +25,10 @@ pub(super) const READERS: &[Reader] = &[
     front_matter("`{a}` in `paths:`", |bytes| format!("paths: \"{}\"", repeated("{a}", bytes - 9))),
     rule_files("files with `paths:`", |bytes| {
         let rule = |number| format!("---\npaths: s/{number:08}/**\n---\nRule.\n\0");
-        (0..bytes / 38).map(rule).collect()
+        numbered(bytes / 38, rule)
     }),
     rule_files("files without", |bytes| {
-        (0..bytes / 38).map(|number| format!("Rule {number:031}\n\0")).collect()
+        numbered(bytes / 38, |number| format!("Rule {number:031}\n\0"))
     }),
     claude("`(@a`", |bytes| repeated("(@a", bytes)),
     claude("`@a/b `", |bytes| repeated("@a/b ", bytes)),
@@ -63,13 +63,13 @@ pub(super) const READERS: &[Reader] = &[
     config("projects", |bytes| {
         let project =
             |number| format!("[projects.\"/p/{number:07}\"]\ntrust_level = \"trusted\"\n");
-        (0..bytes / 49).map(project).collect()
+        numbered(bytes / 49, project)
     }),
     Reader {
         name: "documents of Codex",
         input: "fallback names",
         limit: limit(FileKind::Configuration),
-        make: |bytes| (0..bytes / 10).map(|number| format!("{number:09}\n")).collect(),
+        make: |bytes| numbered(bytes / 10, |number| format!("{number:09}\n")),
         read: |text| {
             let mut tree = MemoryTree::default();
             tree.write("/r/.git/HEAD", "");
@@ -100,6 +100,12 @@ pub(super) const READERS: &[Reader] = &[
         read: |text| assert!(assemble_lines(text.as_bytes(), std::io::sink(), 1 << 10).is_ok()),
     },
 ];
+
+/// Joins so many texts, each made of its number.
+fn numbered(count: usize, text: impl Fn(usize) -> String) -> String {
+    let texts: Vec<_> = (0..count).map(text).collect();
+    texts.concat()
+}
 
 /// The most bytes of a file of a kind.
 #[expect(clippy::cast_possible_truncation, reason = "limits fit into memory")]
