@@ -153,7 +153,8 @@ impl InputParser {
         let each = || {
             let names = names.iter().map(|name| name.trim().trim_start_matches('@'));
             names.filter(|name| !name.is_empty()).map(|name| {
-                let unknown = || format!("no member is called `{name}`; {}", self.members.hint(name));
+                let unknown =
+                    || format!("no member is called `{name}`; {}", self.members.hint(name));
                 self.member(name).ok_or_else(unknown)
             })
         };

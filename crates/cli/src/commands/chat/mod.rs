@@ -82,7 +82,10 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
         return Ok(arguments.deny.outcome(closing.codes));
     }
     let program = program::name();
-    writeln!(stdout(), "session saved; continue with: `{program} chat --session {session}{option}`")?;
+    writeln!(
+        stdout(),
+        "session saved; continue with: `{program} chat --session {session}{option}`"
+    )?;
     Ok(arguments.deny.outcome(closing.codes))
 }
 

@@ -85,7 +85,7 @@ pub(super) fn closing<W: Write>(
     let End { stop, arrivals, elapsed, is_undone } = *end;
     let (ended, is_good) = match stop {
         StopReason::Idle { person } if tally.turns() == 0 && tally.messages > 0 => {
-            (format!("Nobody was called: back to {person}."), false)
+            (format!("No member was addressed; waiting for {person}."), false)
         }
         stop => ending(stop),
     };
@@ -155,9 +155,7 @@ pub(super) fn closing<W: Write>(
 /// Says why a conversation stopped, and whether that is as it should be.
 fn ending(stop: &StopReason) -> (String, bool) {
     match stop {
-        StopReason::Idle { person } => {
-            (format!("No turns queued; waiting for {person}."), true)
-        }
+        StopReason::Idle { person } => (format!("No turns queued; waiting for {person}."), true),
         StopReason::Addressed { person, answers, .. } => {
             (format!("It is {person}'s turn to answer message {answers}."), true)
         }
