@@ -1,10 +1,10 @@
 //! Redaction: removes secrets from a text before it is logged, stored or shown.
 //!
 //! Two kinds of secrets are found: *known values*, given by the caller (from an environment or a configuration), in the
-//! spellings in which programs pass them on ([`spelling`]); and *formats* that only secrets have: the keys of well-known
-//! services ([`format`]), private keys ([`pem`]) and passwords in URLs ([`url`]).
+//! spellings in which programs pass them on (`spelling`); and *formats* that only secrets have: the keys of well-known
+//! services (`format`), private keys (`pem`) and passwords in URLs (`url`).
 //!
-//! A text is read once, byte by byte, with a bounded number of steps for each byte ([`scan`]). Nothing depends on where
+//! A text is read once, byte by byte, with a bounded number of steps for each byte (`scan`). Nothing depends on where
 //! the text is cut into pieces, so a text that arrives in pieces ([`StreamRedactor`]) gives what the whole gives.
 //!
 //! ```

@@ -1,6 +1,6 @@
 //! Streams: what each vendor's CLI writes to standard output, read into [`Event`]s.
 //!
-//! A reader parses line by line and keeps only the [`TurnProgress`]. It does no I/O, so that any output
+//! A reader parses line by line and keeps only the `TurnProgress`. It does no I/O, so that any output
 //! of a CLI can be tested without one.
 
 pub mod claude;

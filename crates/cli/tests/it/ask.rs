@@ -162,7 +162,7 @@ fn failures_say_what_to_do_and_have_their_exit_codes() {
     ----- stdout -----
 
     ----- stderr -----
-    convoke: no endpoint configured; Name --base-url URL, or set it for the agent in agents.toml
+    convoke: no endpoint configured; pass --base-url URL, or set it for the agent in agents.toml
     ");
     let value = answer(&context, &["--deny", "thread.compacted", "Hello"]);
     assert_eq!(value["outcome"]["verdict"], "done");
