@@ -83,7 +83,8 @@ fn same_heading(
     found: &Loaded,
 ) -> Result<(), String> {
     let heading = laid.moved(&expected.heading);
-    let (start, end) = match agent {
+    let program = agent.split('@').next().unwrap_or(agent);
+    let (start, end) = match program {
         "claude" => ("Contents of ", ".md"),
         "gemini" => ("--- Context from: ", " ---"),
         _ => return Ok(()),
@@ -91,7 +92,7 @@ fn same_heading(
     let Some(rest) = heading.strip_prefix(start) else {
         return Ok(());
     };
-    let (path, label) = match agent {
+    let (path, label) = match program {
         "claude" => match rest.rsplit_once(" (") {
             Some((path, label)) => (path, label),
             None => (rest.trim_end().trim_end_matches(':'), ""),
@@ -133,6 +134,7 @@ fn same_ignored(
 ) -> Result<(), String> {
     let own: &[&str] = match agent {
         "claude" => &["CLAUDE.md", "CLAUDE.local.md"],
+        "claude@2.1.325" => &["CLAUDE.md", "CLAUDE.local.md", "AGENTS.md"],
         "gemini" => &["GEMINI.md"],
         _ => &["AGENTS.md", "AGENTS.override.md"],
     };
