@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Serialize, Serializer};
+
 /// An agent at the version whose rules are applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Edition {
@@ -104,9 +106,17 @@ impl fmt::Display for Edition {
     }
 }
 
+impl Serialize for Edition {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// No rules are known under this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown agent `{0}`: use claude, gemini, codex, claude@2.1.197, claude@2.1.325, codex@0.98 or codex@0.166")]
+#[error(
+    "unknown agent `{0}`: use claude, gemini, codex, claude@2.1.197, claude@2.1.325, codex@0.98 or codex@0.166"
+)]
 pub struct UnknownEdition(pub String);
 
 impl FromStr for Edition {

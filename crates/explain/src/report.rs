@@ -37,7 +37,7 @@ pub struct AgentReport {
     /// The version that is explained: that of the edition unless the caller knows which is installed.
     pub version: String,
     /// The edition whose rules were applied.
-    #[serde(rename = "rulesOf", serialize_with = "as_name")]
+    #[serde(rename = "rulesOf")]
     pub edition: Edition,
     /// Whether the program itself was seen to load the same; nothing if it was not asked.
     pub verified: Option<bool>,
@@ -484,10 +484,6 @@ impl AgentReport {
             self.ignore(&file.path, rule.clone());
         }
     }
-}
-
-fn as_name<S: Serializer>(edition: &Edition, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(edition)
 }
 
 fn as_text<P: AsRef<Path>, S: Serializer>(path: &P, serializer: S) -> Result<S::Ok, S::Error> {

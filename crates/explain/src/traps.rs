@@ -32,7 +32,9 @@ pub(crate) fn report(
         names(agent);
         unread(agent, session, survey, root.as_deref());
         match agent.edition {
-            Edition::Claude197 | Edition::Claude325 => parents(agent, session, root.as_deref(), kind.as_ref()),
+            Edition::Claude197 | Edition::Claude325 => {
+                parents(agent, session, root.as_deref(), kind.as_ref());
+            }
             _ => roots(agent, session, root.as_deref(), kind.as_ref()),
         }
         closed_wrappers(agent);

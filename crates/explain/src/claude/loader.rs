@@ -267,8 +267,7 @@ impl<'a> Loader<'a> {
             let message = format!("{} is UTF-16 and arrives as garbage", path.display());
             report.warn(diagnostics::FILE_UTF16, path, message);
         }
-        let text =
-            if self.keeps_space { cleaned.text } else { trim(&cleaned.text).to_owned() };
+        let text = if self.keeps_space { cleaned.text } else { trim(&cleaned.text).to_owned() };
         report.loaded.push(Loaded {
             path: path.to_owned(),
             bytes: cleaned.size,

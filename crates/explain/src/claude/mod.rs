@@ -133,11 +133,7 @@ fn project(loader: &mut Loader<'_>, repository: Option<&Path>, nested_in: Option
 }
 
 /// Loads the files of a directory that are checked in; returns the first CLAUDE.md.
-fn shared_files(
-    loader: &mut Loader<'_>,
-    directory: &Path,
-    why: &LoadReason,
-) -> Option<PathBuf> {
+fn shared_files(loader: &mut Loader<'_>, directory: &Path, why: &LoadReason) -> Option<PathBuf> {
     let paths = SHARED_NAMES.map(|name| directory.join(name));
     if !loader.settings.sources.project {
         for path in paths {

@@ -26,7 +26,7 @@ struct Rule {
 enum Extent {
     Everything,
     /// What patterns select below a directory.
-    Below(PathBuf, Selection),
+    Below(PathBuf, Box<Selection>),
 }
 
 impl Denied {
@@ -49,7 +49,7 @@ impl Denied {
         for option in ["--disallowedTools", "--disallowed-tools"] {
             let given = session.all_values(option).into_iter().flat_map(split_rules);
             // The tool itself is taken away, which hides no instructions.
-            for written in given.filter(|rule| path_of(rule).is_some_and(|it| it.is_some())) {
+            for written in given.filter(|rule| path_of(rule) != Some("")) {
                 denied.add(session, &session.cwd, written);
             }
         }
@@ -72,8 +72,8 @@ impl Denied {
     fn add(&mut self, session: &Session, base: &Path, written: &str) {
         let extent = match path_of(written) {
             None => return,
-            Some(None) => Extent::Everything,
-            Some(Some(path)) => {
+            Some("") => Extent::Everything,
+            Some(path) => {
                 let (base, pattern) = if path.starts_with("//") {
                     (Path::new("/"), &path[1..])
                 } else if path.starts_with("~/") {
@@ -86,7 +86,7 @@ impl Denied {
                 let below = pattern.strip_suffix("/**").unwrap_or(pattern);
                 let pattern = if below.is_empty() { "**" } else { below };
                 match Selection::new(&[pattern.to_owned()]) {
-                    Ok(patterns) => Extent::Below(base.to_owned(), patterns),
+                    Ok(patterns) => Extent::Below(base.to_owned(), Box::new(patterns)),
                     Err(_) => return,
                 }
             }
@@ -97,14 +97,14 @@ impl Denied {
     }
 }
 
-/// The path in a rule about reading, if it is one and if it names any.
-fn path_of(rule: &str) -> Option<Option<&str>> {
+/// The path in a rule about reading, if it is one; it is empty if the rule is about all files.
+fn path_of(rule: &str) -> Option<&str> {
     let rest = rule.strip_prefix("Read")?;
     if rest.is_empty() {
-        return Some(None);
+        return Some(rest);
     }
     let path = rest.strip_prefix('(')?.strip_suffix(')')?.trim();
-    Some((!path.is_empty() && path != "*").then_some(path))
+    Some(if path == "*" { "" } else { path })
 }
 
 /// Splits a list of rules at commas and white space outside of parentheses.

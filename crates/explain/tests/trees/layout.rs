@@ -135,7 +135,7 @@ impl Laid {
                 };
             }
         }
-        session.reads = scenario.reads.iter().map(|path| self.moved(path).into()).collect();
+        session.reads = scenario.reads_of(edition).map(|path| self.moved(path).into()).collect();
         let files: &dyn Files = match &self.place {
             Place::Memory(tree) => tree,
             Place::Disk => &Disk,
@@ -164,8 +164,8 @@ impl Laid {
     }
 }
 
-/// The edition that a result was recorded with: a bare `claude` is the first that was.
-fn edition(agent: &str) -> Edition {
+/// Returns the edition that a result was recorded with: a bare `claude` is the first that was.
+pub fn edition(agent: &str) -> Edition {
     let agent = if agent == "claude" { "claude@2.1.197" } else { agent };
     agent.parse().expect("an agent whose rules are known")
 }

@@ -101,11 +101,8 @@ fn an_option_decides_which_files_are_read() {
 fn a_project_may_switch_the_plugin_off() {
     let off = r#"{"enabledPlugins":{"agents-md@builtin":false}}"#;
     let on = r#"{"enabledPlugins":{"cc-plugin-agents-md@builtin":true}}"#;
-    let files = [
-        ("/w/repo/AGENTS.md", "a"),
-        ("/w/repo/.claude/settings.json", off),
-        (USER_SETTINGS, on),
-    ];
+    let files =
+        [("/w/repo/AGENTS.md", "a"), ("/w/repo/.claude/settings.json", off), (USER_SETTINGS, on)];
     let place = newer("/w/repo", &files);
     assert!(place.loaded().is_empty());
     let rule = "switched off by the agents-md plugin's settings";
@@ -121,11 +118,8 @@ fn copies_of_other_files_are_left_out_and_copies_of_agents_md_are_not() {
         ("/w/repo/sub/.claude/AGENTS.md", "own"),
     ];
     let place = newer("/w/repo/sub", &files);
-    let expected = [
-        "/w/repo/.claude/rules/r.md",
-        "/w/repo/sub/AGENTS.md",
-        "/w/repo/sub/.claude/AGENTS.md",
-    ];
+    let expected =
+        ["/w/repo/.claude/rules/r.md", "/w/repo/sub/AGENTS.md", "/w/repo/sub/.claude/AGENTS.md"];
     assert_eq!(place.loaded(), expected);
     let rule = "the same text as /w/repo/.claude/rules/r.md";
     assert_eq!(place.rule("/w/repo/AGENTS.md"), rule);
@@ -163,7 +157,8 @@ fn agents_md_follows_added_directories_if_nothing_deeper_does() {
 
 #[test]
 fn links_that_leave_the_working_directory_bring_no_imports_and_no_rules() {
-    let files = [("/w/repo/CLAUDE.md", "@in.md @out.md"), ("/w/x/o.md", "o"), ("/w/repo/i.md", "i")];
+    let files =
+        [("/w/repo/CLAUDE.md", "@in.md @out.md"), ("/w/x/o.md", "o"), ("/w/repo/i.md", "i")];
     let linked = |edition| {
         let mut place = Place { edition, ..place("/w/repo", &files) };
         place.tree.link("/w/repo/in.md", "i.md");
@@ -211,8 +206,8 @@ fn deny_rules_hide_the_files_of_a_project_and_no_others() {
     let place = newer("/w/repo", &files);
     assert_eq!(place.loaded(), ["/w/home/.claude/CLAUDE.md"]);
     assert_eq!(place.rule("/w/repo/CLAUDE.md"), "denied by the permission rule Read");
-    let place = newer("/w/repo", &files[1..])
-        .started_with(&["--disallowedTools", "Read(./CLAUDE.md)"]);
+    let place =
+        newer("/w/repo", &files[1..]).started_with(&["--disallowedTools", "Read(./CLAUDE.md)"]);
     assert_eq!(place.loaded(), ["/w/home/.claude/CLAUDE.md", "/w/repo/AGENTS.md"]);
 }
 
