@@ -88,7 +88,7 @@ pub const COMMANDS: [Entry; 11] = {
         entry(Verb::Drop, "drop", Members, "NAME …", "take their turns out of the queue (or: all)"),
         entry(Verb::Cancel, "cancel", Nothing, "", "end the turn that is under way"),
         entry(Verb::Retry, "retry", Nothing, "", "try the turn again that was not done"),
-        entry(Verb::Go, "go", Nothing, "", "go on with what waits"),
+        entry(Verb::Go, "go", Nothing, "", "run the queued turns"),
         entry(Verb::Ledger, "ledger", Agent, "[NAME]", "account for the last prompt, byte by byte"),
         entry(Verb::Prompt, "prompt", Agent, "[NAME]", "show exactly what was sent last"),
         entry(Verb::Help, "help", Nothing, "", "show the commands and keys"),

@@ -33,7 +33,7 @@ const KEYS: [(&str, &str); 10] = [
     ("F2, Ctrl-L", "the ledger of the last prompt; Tab there shows the prompt"),
     ("F1", "this page"),
     ("Esc", "close a page or a list, go back to the newest message"),
-    ("Ctrl-C", "cancel the turn; once more: save and leave"),
+    ("Ctrl-C", "cancel the turn; twice: save and leave"),
     ("Ctrl-D", "save and leave, when nothing is entered"),
 ];
 

@@ -1,5 +1,7 @@
 //! The terminal: taken over for a chat, and given back as it was, whatever happens.
 
+#![expect(clippy::disallowed_methods, reason = "a full screen is drawn from printable text")]
+
 use std::io::{self, Stdout, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 

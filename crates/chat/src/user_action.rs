@@ -153,7 +153,8 @@ impl InputParser {
         let each = || {
             let names = names.iter().map(|name| name.trim().trim_start_matches('@'));
             names.filter(|name| !name.is_empty()).map(|name| {
-                let unknown = || format!("nobody is called `{name}`; {}", self.members.hint(name));
+                let unknown =
+                    || format!("no member is called `{name}`; {}", self.members.hint(name));
                 self.member(name).ok_or_else(unknown)
             })
         };
@@ -165,7 +166,7 @@ impl InputParser {
             return Ok(None);
         }
         let found = self.members.resolve(written.trim_start_matches('@'));
-        let unknown = || format!("nobody is called `{written}`; {}", self.members.hint(written));
+        let unknown = || format!("no member is called `{written}`; {}", self.members.hint(written));
         found.map(|member| Some(member.clone())).ok_or_else(unknown)
     }
 

@@ -79,9 +79,8 @@ fn where_it_failed(error: &anyhow::Error) -> String {
         Ok(host_environment) if is_of_database(error) => {
             let file = Home::of(&host_environment).data.join("sessions.db");
             format!(
-                "; the sessions are in {}: if the disk is full, make room and go on with the session; \
-                 if the file is damaged, move it away and begin anew, or put an earlier copy in its \
-                 place",
+                "; the sessions are in {}: if the disk is full, free some space and resume the session; \
+                 if the file is damaged, move it away, or restore a copy",
                 file.display()
             )
         }

@@ -27,16 +27,16 @@ impl From<Compaction> for BroughtBack {
 }
 
 impl BroughtBack {
-    /// Says it in a line, of whoever remembers it.
+    /// Returns the report as one line.
     pub fn line(&self, who: &str) -> String {
         let (items, bytes) = (count(self.items, "item"), count(self.bytes, "byte"));
-        format!("{who} has back what the last summary had replaced: {items}, {bytes} of text")
+        format!("compaction of {who} undone: {items} ({bytes}) restored")
     }
 }
 
-/// Says that a summary stands for what was said, and how to undo that.
+/// Returns a summary with the command that undoes the compaction.
 pub fn compacted(who: &str, summary: &str, undo: &str) -> String {
-    format!("{summary}\n\n{who} goes on from this summary; {undo} brings the rest back")
+    format!("{summary}\n\n{who} continues from this summary; {undo} restores the earlier items")
 }
 
 /// Refuses the lines of an imported thread that no model member writes.

@@ -1,7 +1,5 @@
 //! Which crates may not know each other, read from the lock file of the workspace.
 
-#![expect(clippy::unwrap_used, reason = "this is a test")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

@@ -309,7 +309,8 @@ mod tests {
         let parts = request_parts.parts.iter().map(|part| {
             let Part { kind, place, role, title, text, range } = part;
             let raw = &body[range.clone()];
-            let is_value = || serde_json::from_str::<Value>(raw).unwrap().to_string() == *text;
+            let value = || serde_json::from_str::<Value>(raw).unwrap().to_string();
+            let is_value = || value() == **text;
             let is_text =
                 serde_json::from_str(&format!("\"{raw}\"")).is_ok_and(|it: String| it == *text);
             assert!(is_text || is_value(), "{raw} is {text}");

@@ -83,8 +83,8 @@ impl TeamMembers {
     pub fn hint(&self, written: &str) -> String {
         let names: Vec<&str> = self.names().map(MemberName::as_str).collect();
         match nearest(written, names.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`? there are {}", names.join(", ")),
-            None => format!("there are {}", names.join(", ")),
+            Some(near) => format!("did you mean `{near}`? members: {}", names.join(", ")),
+            None => format!("members: {}", names.join(", ")),
         }
     }
 

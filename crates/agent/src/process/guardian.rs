@@ -332,6 +332,11 @@ fn become_agent(parent: &OsStr, program: &OsStr, args: impl Iterator<Item = OsSt
     }
     let error = Command::new(program).args(args).exec();
     let program = program.display();
-    let _ = writeln!(io::stderr(), "{CANNOT_START_WORDS} `{program}`: {error}");
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is a child, whose stderr is a pipe of ours"
+    )]
+    let mut stderr = io::stderr();
+    let _ = writeln!(stderr, "{CANNOT_START_WORDS} `{program}`: {error}");
     ExitCode::from(CANNOT_START)
 }

@@ -364,7 +364,7 @@ impl<'d> Watch<'d> {
         let mut result = self.read(|dialogue, sink| dialogue.finish(&ending, sink));
         let mut notes = Vec::new();
         if report.left > 0 {
-            let message = format!("{} processes were left behind and ended", report.left);
+            let message = format!("processes left running and ended: {}", report.left);
             notes.push(
                 Diagnostic::new(diagnostics::AGENT_PROCESSES_LEFT, message).with_count(report.left),
             );

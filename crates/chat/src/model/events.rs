@@ -16,9 +16,8 @@ impl Chat {
                 for turn in interrupted {
                     let session = &self.setup.session;
                     let text = format!(
-                        "turn {turn} was under way when Convoke was ended; /go takes it again, and \
-                         `convoke sessions show {session} --turn {turn} --partial` prints what had come \
-                         of it"
+                        "turn {turn} was interrupted; /go retries it, and `convoke sessions show {session} \
+                         --turn {turn} --partial` prints its partial output"
                     );
                     self.transcript.note(Tone::Warning, &text);
                 }
@@ -118,15 +117,15 @@ impl Chat {
                 Some("/retry tries again, /go goes on with those who wait".to_owned()),
             ),
             StopReason::TurnLimit { limit, .. } => {
-                (Tone::Warning, Some(format!("{limit} turns without a person; /go goes on")))
+                (Tone::Warning, Some(format!("{limit} turns without a person; /go continues")))
             }
             StopReason::Repetition { member, times, .. } => {
-                let text = format!("{member} said the same {times} times; /go goes on");
+                let text = format!("{member} repeated itself {times} times; /go continues");
                 (Tone::Warning, Some(text))
             }
             StopReason::QueueFull { limit, left_out, .. } => {
                 let text = format!(
-                    "more than {limit} turns wait and {left_out} were left out; /go goes on"
+                    "queue full: {limit} turns queued, {left_out} not added; /go continues"
                 );
                 (Tone::Warning, Some(text))
             }

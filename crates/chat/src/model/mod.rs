@@ -196,7 +196,7 @@ impl Chat {
             let count = chat.queue.len();
             let turns =
                 if count == 1 { "1 turn waits".to_owned() } else { format!("{count} turns wait") };
-            chat.transcript.note(Tone::Warning, &format!("{turns}; /go goes on"));
+            chat.transcript.note(Tone::Warning, &format!("{turns}; /go continues"));
         }
         chat
     }

@@ -100,8 +100,8 @@ fn what_cannot_be_done_is_said_and_the_line_can_be_put_right() {
     let mut chat = chat();
     for (line, notice) in [
         ("/quitt", "there is no command /quitt; did you mean /quit?"),
-        ("/to lim", "nobody is called `lim`; did you mean `lin`? there are you, ada, lin, sam"),
-        ("/as ada", "no person is called `ada`; there are you"),
+        ("/to lim", "no member is called `lim`; did you mean `lin`? members: you, ada, lin, sam"),
+        ("/as ada", "no person is called `ada`; members: you"),
         ("/task", "write /task TEXT"),
     ] {
         assert_eq!(chat.enter_line(line), None);
@@ -248,7 +248,7 @@ fn a_reply_stands_with_what_it_took() {
     chat.happen(message(2, "ada", &["lin", "sam"], "Two views, please."));
     chat.happen(queued(2, "lin"));
     chat.happen(ended(1, "ada", Verdict::Done, Some("msg-2")));
-    let diagnostic = Diagnostic::new(diagnostics::MARKER_UNRESOLVED, "nobody is called `lim`");
+    let diagnostic = Diagnostic::new(diagnostics::MARKER_UNRESOLVED, "no member is called `lim`");
     chat.happen(SessionEventKind::Diagnostic { turn: None, diagnostic });
     chat.happen(SessionEventKind::Task { task: "Ship it".to_owned(), by: "ada".into() });
     chat.happen(SessionEventKind::TurnDropped { turn: TurnId(2), member: "lin".into() });
@@ -350,7 +350,7 @@ fn a_turn_that_was_interrupted_is_told_with_what_is_left_of_it() {
     let interrupted = vec![TurnId(9)];
     chat.happen(SessionEventKind::Opened { messages: 2, waiting: 1, interrupted });
     let screen = chat.screen();
-    assert!(screen.contains("turn 9 was under way when Convoke was ended; /go takes"), "{screen}");
+    assert!(screen.contains("turn 9 was interrupted; /go retries it"), "{screen}");
 }
 
 #[test]

@@ -112,7 +112,7 @@ impl Filter {
             shown.push(self.character(c));
             rest = &rest[c.len_utf8()..];
         }
-        self.held = rest.to_owned();
+        rest.clone_into(&mut self.held);
         shown
     }
 
@@ -126,7 +126,7 @@ impl Filter {
             let (valid, after) = rest.split_at(error.valid_up_to());
             text.push_str(std::str::from_utf8(valid).unwrap_or_default());
             let Some(invalid) = error.error_len() else {
-                self.bytes = after.to_owned();
+                after.clone_into(&mut self.bytes);
                 return;
             };
             text.push(char::REPLACEMENT_CHARACTER);

@@ -162,7 +162,7 @@ fn failures_say_what_to_do_and_have_their_exit_codes() {
     ----- stdout -----
 
     ----- stderr -----
-    convoke: where is the model? Name --base-url URL, or set it for the agent in agents.toml
+    convoke: no endpoint configured; Name --base-url URL, or set it for the agent in agents.toml
     ");
     let value = answer(&context, &["--deny", "thread.compacted", "Hello"]);
     assert_eq!(value["outcome"]["verdict"], "done");
@@ -174,15 +174,14 @@ fn a_thread_is_compacted_and_brought_back_by_hand() {
     let context = repository(&model);
     let thread = answer(&context, &["First"])["thread"].as_str().expect("a thread").to_owned();
     let compacted = context.output(&["ask", "--thread", &thread, "--compact"], b"");
-    let said =
-        "SUMMARY\n\nthe thread goes on from this summary; --undo-compaction brings the rest back\n";
+    let said = "SUMMARY\n\nthe thread continues from this summary; --undo-compaction restores the earlier items\n";
     assert_eq!(String::from_utf8_lossy(&compacted.stdout), said);
     assert_eq!(compacted.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&compacted.stderr).contains("thread.compacted"));
     let undo = ["ask", "--thread", &thread, "--undo-compaction"];
     let undone = String::from_utf8(context.output(&undo, b"").stdout).expect("UTF-8");
-    let beginning = "the thread has back what the last summary had replaced: 5 items, ";
-    assert!(undone.starts_with(beginning) && undone.ends_with(" bytes of text\n"), "{undone}");
+    let beginning = "compaction of the thread undone: 5 items (";
+    assert!(undone.starts_with(beginning) && undone.ends_with(" bytes) restored\n"), "{undone}");
     assert!(context.run(&undo).contains("has no compaction that could be undone"));
     answer(&context, &["--thread", &thread, "Second"]);
     let body = &model.bodies()[2];

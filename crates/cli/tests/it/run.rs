@@ -245,7 +245,7 @@ fn a_store_of_another_version_is_refused_and_left_as_it_is() {
 #[test]
 fn an_interrupt_cancels_the_turn_and_a_second_one_leaves_and_both_save() {
     for (interrupts, stopped) in
-        [(1, "Cancelled: back to kailai."), (2, "Left; everything is saved.")]
+        [(1, "Cancelled; waiting for kailai."), (2, "Left; everything is saved.")]
     {
         // An agent that cannot be asked to stop.
         let project = programs("trap '' INT TERM; echo begun; sleep 1000; echo never", "true");

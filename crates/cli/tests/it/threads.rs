@@ -60,7 +60,7 @@ fn a_first_turn_that_failed_says_where_what_was_sent_is_kept() {
     assert_eq!((code, shown.0, &shown.1), (1, 0, &model.bodies()[0]));
     let (code, _, err) = ran(&context, &["ask", "--thread", command[3], "Again"]);
     assert_eq!(code, 2);
-    assert!(err.contains("nothing to go on with: its first turn was not done"), "{err}");
+    assert!(err.contains("the thread has no completed turn"), "{err}");
 
     let value = answer(&context, &["Hello"]);
     assert_eq!((&value["goesOn"], &value["outcome"]["verdict"]), (&false.into(), &"failed".into()));

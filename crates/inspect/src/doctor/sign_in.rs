@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use convoke_agent::Vendor;
 use convoke_agent::adapter::codex_key_variable;
 use convoke_agent::vendor::SignInStatus;
+use convoke_files::FileKind;
+use convoke_files::limit::read_named_text;
 use serde::Serialize;
 
 use super::{Finding, Level};
@@ -73,10 +75,11 @@ pub(super) fn examine(
 
 /// Returns the variable that holds the key of the provider which the user has configured.
 fn own_provider(vendor: Vendor, host_environment: &HostEnvironment) -> Option<String> {
-    const LIMIT: u64 = 1 << 20;
+    if vendor != Vendor::Codex {
+        return None;
+    }
     let path = directory(vendor, host_environment).join("config.toml");
-    let is_read = vendor == Vendor::Codex && path.metadata().is_ok_and(|file| file.len() <= LIMIT);
-    codex_key_variable(&std::fs::read_to_string(path).ok().filter(|_| is_read)?)
+    codex_key_variable(&read_named_text(&path, FileKind::Configuration).ok()?)
 }
 
 fn directory(vendor: Vendor, host_environment: &HostEnvironment) -> PathBuf {

@@ -46,7 +46,7 @@ pub enum CallError {
     #[error("the model's server cannot be trusted: {0}")]
     Tls(String),
     /// The stream ended, or broke, before its terminal event.
-    #[error("the answer broke off: {0}")]
+    #[error("the response stream ended early: {0}")]
     Cut(String),
     /// Nothing came for too long.
     #[error("the model's server sent nothing for {} s", .0.as_secs_f32())]

@@ -265,7 +265,7 @@ async fn a_stream_that_ends_without_its_terminal_event_is_a_failure() {
         let events = events(&client_at(&format!("http://{}", server.address), wire, limits)).await;
         let error = failure(&events);
         assert_eq!(error.reason(), Reason::Incomplete, "{body}");
-        assert!(error.to_string().starts_with("the answer broke off: "), "{error}");
+        assert!(error.to_string().starts_with("the response stream ended early: "), "{error}");
     }
 }
 

@@ -507,7 +507,7 @@ fn call_instead(routed: &mut Routed, to: &[String], team_agents: &TeamAgents) {
             }
             None => {
                 let hint = team_agents.members().hint(name);
-                let message = format!("nobody is called `{name}`; {hint}");
+                let message = format!("no member is called `{name}`; {hint}");
                 routed.diagnostics.push(Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message));
             }
         }

@@ -106,7 +106,7 @@ fn speaks_for(
     }
     let message = match team.resolve(from) {
         Some(agent) => format!("[FROM: {from}]: {agent} is an agent and speaks for itself"),
-        None => format!("[FROM: {from}]: nobody is called so; {}", team.hint(from)),
+        None => format!("[FROM: {from}]: no member has that name; {}", team.hint(from)),
     };
     diagnostics.push(Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message).in_section("FROM"));
     speaker.clone()
@@ -144,7 +144,7 @@ fn meant(
 }
 
 fn unresolved(team: &TeamMembers, name: &str, marker: &'static str) -> Diagnostic {
-    let message = format!("[{marker}: {name}]: nobody is called so; {}", team.hint(name));
+    let message = format!("[{marker}: {name}]: no member has that name; {}", team.hint(name));
     Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message).in_section(marker)
 }
 
@@ -209,8 +209,8 @@ mod tests {
         assert_eq!(
             messages,
             [
-                "[DROP: bob]: nobody is called so; there are kailai, lee, max, sarah",
-                "[NEXT: sara]: nobody is called so; did you mean `sarah`? there are kailai, lee, max, sarah",
+                "[DROP: bob]: no member has that name; members: kailai, lee, max, sarah",
+                "[NEXT: sara]: no member has that name; did you mean `sarah`? members: kailai, lee, max, sarah",
             ]
         );
         assert!(routed.diagnostics.iter().all(|d| d.code == diagnostics::MARKER_UNRESOLVED));

@@ -52,7 +52,7 @@ async fn a_turn_is_told_step_by_step() {
             ),
             of(json!({"type": "diagnostic", "turn": null, "diagnostic": {
                 "code": "marker.unresolved", "severity": "loss", "section": "NEXT",
-                "message": "[NEXT: bob]: nobody is called so; there are kailai, lee, max"}})),
+                "message": "[NEXT: bob]: no member has that name; members: kailai, lee, max"}})),
             of(
                 json!({"type": "turn-queued", "turn": 1, "member": "max", "answers": 1, "intent": "P2"})
             ),

@@ -103,8 +103,8 @@ impl Request<'_> {
         let Some(string) = string_at(range.start).filter(|it| range.end <= it.end) else {
             let value: Value = serde_json::from_str(raw)
                 .map_err(|why| format!("it is neither a text nor a value ({why})"))?;
-            let is_exact = value.to_string() == raw;
-            return if is_exact { Ok(()) } else { Err("it is more than a value".to_owned()) };
+            let written = value.to_string();
+            return if written == raw { Ok(()) } else { Err("it is more than a value".to_owned()) };
         };
         if range.start != string.start && after_envelope {
             return Err("it begins within a string that nothing accounts for".to_owned());
@@ -168,13 +168,12 @@ fn is_frame(what: &str, text: &str, frames: &[String]) -> bool {
         }
         "separator" => ["\n\n--- project-doc ---\n\n", "\n\n", "\n"].contains(&text),
         "mark" => between("…", " truncated…") || between("[omitted ", " text items ...]"),
-        "summary prefix" => is_of_pack(),
+        "summary prefix" | "header" => is_of_pack(),
         "image tag" => {
             ["<image>", "</image>"].contains(&text) || between("<image name=[Image #", "]>")
         }
         "output header" => between("Exit code: ", "\nOutput:\n"),
         "missing output" => text == "aborted",
-        "header" => is_of_pack(),
         "note" => true,
         _ => false,
     }

@@ -65,10 +65,13 @@ impl Sources {
                     versions.push(now);
                 }
                 let is_cut = entry.cut_bytes > 0;
-                let fits = |file: &String| match is_cut {
-                    // The character that the limit cut in two is sent as a replacement.
-                    true => file.starts_with(text.trim_end_matches('\u{fffd}')),
-                    false => file == text || file.trim() == text,
+                let fits = |file: &String| {
+                    if is_cut {
+                        // The character that the limit cut in two is sent as a replacement.
+                        file.starts_with(text.trim_end_matches('\u{fffd}'))
+                    } else {
+                        file == text || file.trim() == text
+                    }
                 };
                 versions.iter().any(fits) || self.said.contains(text)
             }

@@ -6,6 +6,8 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
+use convoke_files::FileKind;
+use convoke_files::limit::read_named_text;
 use toml::Table;
 
 use crate::adapter::Context;
@@ -15,9 +17,6 @@ const BUILT_IN: &[&str] = &["openai", "amazon-bedrock", "ollama", "ollama-chat",
 
 /// The requests that a built-in provider sends before it tells of a failure.
 const BUILT_IN_REQUESTS: u64 = 5;
-
-/// The bytes of a configuration file that are read.
-const CONFIG_LIMIT: u64 = 1 << 20;
 
 /// The limit on repeated requests.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,9 +61,8 @@ fn config(context: &Context<'_>) -> Table {
         .map(PathBuf::from)
         .or_else(|| Some(PathBuf::from(context.variable("HOME")?).join(".codex")));
     let path = home.map(|home| home.join("config.toml"));
-    let small = path.filter(|path| path.metadata().is_ok_and(|file| file.len() <= CONFIG_LIMIT));
-    let text = small.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
-    toml::from_str(&text).unwrap_or_default()
+    let text = path.and_then(|path| read_named_text(&path, FileKind::Configuration).ok());
+    toml::from_str(&text.unwrap_or_default()).unwrap_or_default()
 }
 
 /// Returns the provider that is chosen by the arguments, a profile or the configuration.

@@ -159,7 +159,7 @@ impl Arguments {
         }
         let file = "or set it for the agent in agents.toml";
         if api.base_url.is_none() {
-            return Err(UsageError(format!("where is the model? Name --base-url URL, {file}")));
+            return Err(UsageError(format!("no endpoint configured; pass --base-url URL, {file}")));
         }
         let model = self.model.clone().or(model);
         if model.is_none() {

@@ -212,7 +212,7 @@ pub(super) fn write(account: &Account<'_>, arguments: &Arguments) -> io::Result<
     }
     if arguments.compact && account.ended.verdict == Verdict::Done {
         let text = compacted("the thread", &account.ended.reply, "--undo-compaction");
-        writeln!(stdout(), "{}", text)?;
+        writeln!(stdout(), "{text}")?;
     }
     let mut err = stderr();
     let paint = Paint::for_stream(&err);

@@ -44,9 +44,9 @@ pub(super) async fn expect_own(store: &SqliteStore, task: &Task) -> anyhow::Resu
         Some(ThreadOwner::Nobody) if matches!(task, Task::Forget(_)) => Ok(()),
         Some(ThreadOwner::Nobody) => match Log::load(store, thread).await? {
             Some(_) => Ok(()),
-            None => refused(format!(
-                "{thread}: there is nothing to go on with: its first turn was not done; ask anew"
-            )),
+            None => {
+                refused(format!("{thread}: the thread has no completed turn; ask without --thread"))
+            }
         },
     }
 }

@@ -15,7 +15,10 @@ pub fn show(capture: &Capture, account: &Account, paint: Paint) -> String {
     let style = paint.ledger_style();
     let table = Table { ledger: &ledger, style };
     let mut text = heading(capture, account, paint);
-    text += &format!("{table}\n{}\n", shares(capture, account, paint));
+    text += &table.to_string();
+    text.push('\n');
+    text += &shares(capture, account, paint);
+    text.push('\n');
     text += &other_calls(capture, account, paint);
     text += &outside(capture, paint);
     text

@@ -55,7 +55,7 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
     let is_kept = conversation.is_kept().await?;
     let outcome = match listened {
         Ok(()) if !is_kept && form == Form::Text => {
-            writeln!(stdout(), "nothing was said, and nothing is kept")?;
+            writeln!(stdout(), "no messages; the session was not saved")?;
             Ok(show.denied(&arguments.deny))
         }
         Ok(()) => conclude(&conversation, &mut show, finale, &arguments.deny).await,

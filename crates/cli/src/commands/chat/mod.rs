@@ -78,11 +78,14 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     drop(stage);
     if is_new && store.session(id).await?.state.last_message == MessageNumber::default() {
         store.remove(id).await?;
-        writeln!(stdout(), "nothing was said, and nothing is kept")?;
+        writeln!(stdout(), "no messages; the session was not saved")?;
         return Ok(arguments.deny.outcome(closing.codes));
     }
     let program = program::name();
-    writeln!(stdout(), "saved; `{program} chat --session {session}{option}` goes on")?;
+    writeln!(
+        stdout(),
+        "session saved; continue with: `{program} chat --session {session}{option}`"
+    )?;
     Ok(arguments.deny.outcome(closing.codes))
 }
 

@@ -73,7 +73,7 @@ pub(in crate::commands) async fn addressees(
             names.push(member.to_string());
         } else {
             let hint = members.hint(written);
-            return Err(UsageError(format!("--to: nobody is called `{written}`; {hint}")).into());
+            return Err(UsageError(format!("--to: no member is called `{written}`; {hint}")).into());
         }
     }
     Ok(names)

@@ -230,7 +230,7 @@ pub(in crate::commands) struct Show {
 }
 
 enum Audience {
-    Person(View<Screen>),
+    Person(Box<View<Screen>>),
     Program,
 }
 
@@ -248,7 +248,7 @@ impl Show {
                 columns,
                 parallel: conversation.coordinator.team_agents().team().limits.parallel,
             };
-            Audience::Person(View::new(out, layout))
+            Audience::Person(Box::new(View::new(out, layout)))
         };
         let rehearsal = conversation.players.rehearsal();
         let session = conversation.coordinator.session();

@@ -85,7 +85,7 @@ pub(super) fn closing<W: Write>(
     let End { stop, arrivals, elapsed, is_undone } = *end;
     let (ended, is_good) = match stop {
         StopReason::Idle { person } if tally.turns() == 0 && tally.messages > 0 => {
-            (format!("Nobody was called: back to {person}."), false)
+            (format!("No member was addressed; waiting for {person}."), false)
         }
         stop => ending(stop),
     };
@@ -134,7 +134,7 @@ pub(super) fn closing<W: Write>(
     let go_on = match stop {
         StopReason::Addressed { person, .. } => format!("answer as {person}"),
         _ if is_undone => "try the last turn again".to_owned(),
-        _ => "go on with this session".to_owned(),
+        _ => "continue this session".to_owned(),
     };
     let option = conversation.option;
     view.line("")?;
@@ -155,28 +155,26 @@ pub(super) fn closing<W: Write>(
 /// Says why a conversation stopped, and whether that is as it should be.
 fn ending(stop: &StopReason) -> (String, bool) {
     match stop {
-        StopReason::Idle { person } => {
-            (format!("Nobody has anything left to say: back to {person}."), true)
-        }
+        StopReason::Idle { person } => (format!("No turns queued; waiting for {person}."), true),
         StopReason::Addressed { person, answers, .. } => {
             (format!("It is {person}'s turn to answer message {answers}."), true)
         }
         StopReason::TurnFailed { person, turns } => {
             let members: Vec<&str> = turns.iter().map(|turn| turn.member.as_str()).collect();
-            (format!("{} could not answer: back to {person}.", members.join(", ")), false)
+            (format!("{} could not answer; waiting for {person}.", members.join(", ")), false)
         }
-        StopReason::Cancelled { person } => (format!("Cancelled: back to {person}."), false),
+        StopReason::Cancelled { person } => (format!("Cancelled; waiting for {person}."), false),
         StopReason::Left => ("Left; everything is saved.".to_owned(), false),
         StopReason::TurnLimit { person, limit } => {
-            (format!("Stopped after {limit} turns without a person: back to {person}."), false)
+            (format!("Stopped after {limit} turns without a person; waiting for {person}."), false)
         }
         StopReason::Repetition { person, member, times } => (
-            format!("Stopped: {member} said the same thing {times} times. Back to {person}."),
+            format!("Stopped: {member} said the same thing {times} times. Waiting for {person}."),
             false,
         ),
         StopReason::QueueFull { person, limit, left_out } => (
             format!(
-                "Stopped: {left_out} more turns were called for than the {limit} that may wait. Back to {person}."
+                "Stopped: {left_out} more turns were called for than the {limit} that may wait. Waiting for {person}."
             ),
             false,
         ),

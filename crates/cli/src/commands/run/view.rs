@@ -183,8 +183,8 @@ impl<W: Write> View<W> {
                 for turn in interrupted {
                     let paint = self.layout.paint;
                     let line = format!(
-                        "turn {turn} was under way when Convoke was ended; it is taken again, and what \
-                         had come of it is kept as its earlier attempt"
+                        "turn {turn} was interrupted; retrying (its partial output is kept as an earlier \
+                         attempt)"
                     );
                     self.line(&paint.warning(&line))?;
                 }

@@ -85,7 +85,7 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
     if arguments.json {
         write_value(value, &thread, &diagnostics)?;
     } else {
-        writeln!(stdout(), "{}", text)?;
+        writeln!(stdout(), "{text}")?;
         show_diagnostics(&diagnostics)?;
     }
     Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code)))
