@@ -1,29 +1,5 @@
-//! Any lines, sent to the JSON-RPC server: every call with an id is answered, in valid JSON.
-
 #![no_main]
 
-use convoke_core::marker::TextPolicy;
-use libfuzzer_sys::fuzz_target;
-use serde_json::Value;
-
-fuzz_target!(|bytes: &[u8]| {
-    let mut output = Vec::new();
-    convoke_pipe::rpc::serve(bytes, &mut output, TextPolicy::Preserve, 1 << 20, || 0).expect("no I/O");
-    let mut answers = Vec::new();
-    for line in output.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-        let message: Value = serde_json::from_slice(line).expect("a line of JSON");
-        assert_eq!(message["jsonrpc"], "2.0");
-        match message.get("id") {
-            Some(id) => answers.push(id.clone()),
-            None => assert!(message.get("method").is_some(), "a notification"),
-        }
-        assert_ne!(message["error"]["code"], -32603, "no internal error");
-    }
-    let mut answers = answers.into_iter();
-    for line in bytes.split(|&byte| byte == b'\n') {
-        let Ok(Value::Object(call)) = serde_json::from_slice::<Value>(line) else { continue };
-        if let Some(id @ (Value::Number(_) | Value::String(_))) = call.get("id") {
-            assert!(answers.any(|answered| answered == *id), "every call is answered, in order");
-        }
-    }
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    convoke_fuzz_targets::rpc(bytes);
 });

@@ -314,18 +314,6 @@ fn items_that_come_only_at_the_end_count() {
     assert_eq!(answer.items[0].text_bytes(), 12);
 }
 
-#[test]
-fn the_seeds_of_the_fuzz_target_are_answers() {
-    let seed = |name: &str| {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/wires");
-        std::fs::read(std::path::Path::new(folder).join(name)).unwrap()
-    };
-    for (wire, name) in [(Wire::Responses, "responses"), (Wire::Chat, "chat")] {
-        let answer = read_stream(wire, &seed(name)[1..], 1000);
-        assert_eq!((answer.model.as_deref(), calls(&answer).len()), (Some("m"), 1), "{name}");
-    }
-}
-
 proptest! {
     #[test]
     fn no_stream_of_bytes_makes_a_reader_panic(pieces: Vec<Vec<u8>>, chat: bool) {

@@ -1,6 +1,8 @@
 //! Crashes: a child process holds a conversation and is killed, at every write point and at random
 //! times. Whatever the moment, nothing acknowledged is missing, nothing is there twice, and when the
 //! session is taken up again it ends as if nothing had happened.
+//!
+//! `CONVOKE_CRASH_KILLS` sets how many children are killed at random times.
 
 #![expect(
     clippy::unwrap_used,
@@ -139,16 +141,22 @@ async fn a_crash_while_recovering_from_a_crash_is_no_worse() {
     }
 }
 
+fn kills() -> u64 {
+    let set = std::env::var("CONVOKE_CRASH_KILLS").ok();
+    set.map_or(150, |kills| kills.parse().unwrap())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_at_any_time_loses_and_doubles_nothing() {
     let reference = reference().await;
     let mut killed = 0;
-    for n in 0..150_u64 {
+    let kills = kills();
+    for n in 0..kills {
         let micros = (n * 7919) % 60_000;
         let deaths = [Death::After(Duration::from_micros(micros)); 2];
         killed += u32::from(survive(&deaths, &reference).await);
     }
-    println!("{killed} of 150 were killed before they had ended");
+    println!("{killed} of {kills} were killed before they had ended");
 }
 
 /// Not a test of its own: the child that the other tests start.

@@ -1,0 +1,58 @@
+use convoke_agent::TurnResult;
+use convoke_agent::stream::claude::Claude;
+use convoke_agent::stream::codex_app::CodexApp;
+use convoke_agent::stream::codex_exec::CodexExec;
+use convoke_agent::stream::gemini::Gemini;
+use convoke_agent::stream::lines::{Line, Lines};
+use convoke_agent::stream::{Reader, TurnPhase};
+use convoke_agent::verdict::{Ending, Exit, Verdict};
+
+const REPLY_LIMIT: usize = 1000;
+const LINE_LIMIT: usize = 4000;
+
+/// Reads any output of the CLI that the first byte selects: the reply keeps its limit, pieces of the
+/// output give the same result as the whole, and a turn is done only if the agent has closed it.
+pub fn event_streams(bytes: &[u8]) -> bool {
+    let Some((&format, output)) = bytes.split_first() else { return false };
+    let (result, phase, session) = read(format, output, output.len().max(1));
+    assert!(result.reply.len() <= REPLY_LIMIT, "{} bytes of reply", result.reply.len());
+    if result.verdict == Verdict::Done {
+        assert_ne!(phase, TurnPhase::Running, "a turn is closed before it is done");
+    }
+    for size in [1, 7, 61] {
+        let pieces = read(format, output, size);
+        assert_eq!(pieces, (result.clone(), phase, session.clone()), "pieces of {size} bytes");
+    }
+    result.verdict == Verdict::Done
+}
+
+/// Reads an output in pieces, and returns the result, the phase before the end, and the session's id.
+fn read(format: u8, output: &[u8], size: usize) -> (TurnResult, TurnPhase, Option<String>) {
+    let mut reader = reader(format);
+    let mut lines = Lines::new(LINE_LIMIT);
+    let mut line = |line: Line<'_>| {
+        reader.line_lacks(line.left_out);
+        reader.line(line.bytes, &mut |_| {});
+    };
+    for piece in output.chunks(size) {
+        lines.push(piece, &mut line);
+    }
+    lines.finish(&mut line);
+    let phase = reader.phase();
+    let ending = Ending { exit: Exit::Code(0), stop: None, stderr: "" };
+    let result = reader.finish(&ending, &mut |_| {});
+    (result, phase, reader.session().map(str::to_owned))
+}
+
+fn reader(format: u8) -> Box<dyn Reader> {
+    match format % 4 {
+        0 => Box::new(Claude::new(REPLY_LIMIT)),
+        1 => Box::new(CodexExec::new(REPLY_LIMIT)),
+        2 => {
+            let mut reader = CodexApp::new(REPLY_LIMIT);
+            reader.thread_is("t", None, &mut |_| {});
+            Box::new(reader)
+        }
+        _ => Box::new(Gemini::new(REPLY_LIMIT)),
+    }
+}

@@ -1,0 +1,50 @@
+//! The fuzz targets: functions that take any bytes and panic if a property does not hold.
+//!
+//! libFuzzer calls them with bytes of its own (`fuzz/fuzz_targets`), the tests of this crate with the
+//! seeds below `fuzz/seeds`.
+
+#![allow(
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    reason = "a panic is how a target reports a failure"
+)]
+
+mod assemble;
+mod event_streams;
+mod front_matter;
+mod import;
+mod redactor;
+mod rpc;
+mod scanner;
+mod snapshot;
+mod team_file;
+mod wires;
+
+pub use self::assemble::assemble;
+pub use self::event_streams::event_streams;
+pub use self::front_matter::front_matter;
+pub use self::import::import;
+pub use self::redactor::redactor;
+pub use self::rpc::rpc;
+pub use self::scanner::scanner;
+pub use self::snapshot::snapshot;
+pub use self::team_file::team_file;
+pub use self::wires::wires;
+
+/// A fuzz target. Returns whether the input was accepted as what the target reads, so that seeds that
+/// have become worthless are noticed.
+pub type Target = fn(&[u8]) -> bool;
+
+/// Every target, by its name.
+pub const TARGETS: [(&str, Target); 10] = [
+    ("assemble", assemble),
+    ("event_streams", event_streams),
+    ("front_matter", front_matter),
+    ("import", import),
+    ("redactor", redactor),
+    ("rpc", rpc),
+    ("scanner", scanner),
+    ("snapshot", snapshot),
+    ("team_file", team_file),
+    ("wires", wires),
+];
