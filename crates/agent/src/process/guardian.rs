@@ -94,7 +94,8 @@ pub fn run_if_asked() -> Option<ExitCode> {
 }
 
 enum News {
-    LastSituation(u8),
+    /// One byte from Convoke.
+    Command(u8),
     ConvokeIsGone,
     /// The agent has ended; how, where it had to be reaped to find out.
     Ended(Option<ExitStatus>),
@@ -131,15 +132,17 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
     }
 
     let mut exit = None;
+    let mut keeper_is_gone = false;
     loop {
         match news.recv() {
             Ok(News::Ended(status)) => {
                 exit = status;
+                keeper_is_gone = status.is_none();
                 break;
             }
-            Ok(News::LastSituation(INTERRUPT)) => drop(killpg(agent, Signal::SIGINT)),
-            Ok(News::LastSituation(KILL) | News::ConvokeIsGone) | Err(_) => break,
-            Ok(News::LastSituation(_)) => {}
+            Ok(News::Command(INTERRUPT)) => drop(killpg(agent, Signal::SIGINT)),
+            Ok(News::Command(KILL) | News::ConvokeIsGone) | Err(_) => break,
+            Ok(News::Command(_)) => {}
         }
     }
     let left = sweep(agent, &[agent, keeper], &mut exit);
@@ -148,7 +151,10 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
         Some((_, Some(signal))) => tell(&mut convoke, &format!("signal {signal}")),
         _ => {}
     }
-    if writeln!(convoke, "left {left}").is_err() {
+    // A keeper that was killed may have been killed together with Convoke, which can still be ending and take
+    // what is written to it.
+    let is_told = writeln!(convoke, "left {left}").is_ok();
+    if !is_told || (keeper_is_gone && is_soon_left_behind(socket)) {
         remove_private_dir(socket);
     }
     drop(connection);
@@ -274,7 +280,7 @@ fn let_go_of_pipes() -> io::Result<()> {
 fn listen(mut commands: UnixStream, sender: &mpsc::Sender<News>) {
     let mut byte = [0];
     while let Ok(1) = commands.read(&mut byte) {
-        if sender.send(News::LastSituation(byte[0])).is_err() {
+        if sender.send(News::Command(byte[0])).is_err() {
             return;
         }
     }
@@ -319,6 +325,20 @@ fn remove_private_dir(socket: &Path) {
     if let Some(dir) = socket.parent().filter(|dir| super::private_dir::is_private_dir(dir)) {
         let _ = std::fs::remove_dir_all(dir);
     }
+}
+
+/// Returns whether Convoke lets go of the turn's directory within a moment without removing it.
+fn is_soon_left_behind(socket: &Path) -> bool {
+    const MOMENT: Duration = Duration::from_secs(2);
+    let begin = Instant::now();
+    let Some(dir) = socket.parent() else { return false };
+    while dir.exists() && begin.elapsed() < MOMENT {
+        if super::private_dir::is_left_behind(dir) {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    false
 }
 
 /// Becomes the agent: in a session of its own, and not for longer than the keeper lives.

@@ -82,7 +82,8 @@ fn left_behind(root: &Path) -> impl Iterator<Item = PathBuf> {
     entries.map(|entry| entry.path()).filter(|dir| is_private_dir(dir) && is_left_behind(dir))
 }
 
-fn is_left_behind(dir: &Path) -> bool {
+/// Returns whether no process holds a directory any more.
+pub(super) fn is_left_behind(dir: &Path) -> bool {
     let Ok(metadata) = dir.symlink_metadata() else { return false };
     if !metadata.is_dir() || metadata.uid() != nix::unistd::geteuid().as_raw() {
         return false;

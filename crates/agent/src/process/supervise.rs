@@ -185,7 +185,8 @@ impl<'d> Watch<'d> {
 
     /// Reads a chunk of output; an empty one is its end.
     async fn output(&mut self, chunk: &[u8]) {
-        if self.count(chunk.len()).await {
+        // The end of the output counts however much there was of it: it would be read again and again.
+        if self.count(chunk.len()).await && !chunk.is_empty() {
             return;
         }
         let mut lines = std::mem::replace(&mut self.lines, Lines::new(0));
