@@ -56,7 +56,7 @@ pub(super) const READERS: &[Reader] = &[
             let globs: Vec<_> = (0..bytes / 16).map(glob).collect();
             format!("{{\"claudeMdExcludes\": [{}]}}", globs.join(","))
         },
-        read: |text| explained(&[(".claude/settings.json", text)], Edition::Claude),
+        read: |text| explained(&[(".claude/settings.json", text)], Edition::Claude325),
     },
     config("`[`", |bytes| repeated("[", bytes)),
     config("`a.a.a…`", |bytes| format!("{}a = 1", repeated("a.", bytes - 8))),
@@ -116,7 +116,7 @@ const fn limit(kind: FileKind) -> usize {
 const fn front_matter(input: &'static str, make: fn(usize) -> String) -> Reader {
     let read = |front: &str| {
         let text = format!("---\n{front}\n---\nRule.\n");
-        explained(&[(".claude/rules/a.md", &text)], Edition::Claude);
+        explained(&[(".claude/rules/a.md", &text)], Edition::Claude325);
     };
     Reader {
         name: "front matter of a rule",
@@ -134,14 +134,14 @@ const fn rule_files(input: &'static str, make: fn(usize) -> String) -> Reader {
             (0..20_000).map(|number| format!(".claude/rules/{number}.md")).collect();
         let files: Vec<_> =
             names.iter().map(String::as_str).zip(text.split_terminator('\0')).collect();
-        explained(&files, Edition::Claude);
+        explained(&files, Edition::Claude325);
     };
     // 20,000 files, which are as many as are looked at.
     Reader { name: "rules of Claude Code", input, limit: 760_000, make, read }
 }
 
 const fn claude(input: &'static str, make: fn(usize) -> String) -> Reader {
-    let read = |text: &str| explained(&[("CLAUDE.md", text)], Edition::Claude);
+    let read = |text: &str| explained(&[("CLAUDE.md", text)], Edition::Claude325);
     Reader { name: "CLAUDE.md", input, limit: DOCUMENT, make, read }
 }
 

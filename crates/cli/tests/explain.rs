@@ -85,8 +85,8 @@ fn a_repository_with_traps() {
 }
 
 #[test]
-fn both_versions_of_codex_beside_the_others_in_a_wide_terminal() {
-    let agents = ["--agent", "claude,gemini,codex@0.98,codex@0.166"];
+fn all_editions_side_by_side_in_a_wide_terminal() {
+    let agents = ["--agent", "claude@2.1.197,claude@2.1.325,gemini,codex@0.98,codex@0.166"];
     let wide = [("COLUMNS", "120"), ("GEMINI_CLI_TRUST_WORKSPACE", "true")];
     insta::assert_snapshot!(shop().explain_as("shop", &agents, &wide));
 }
@@ -134,6 +134,34 @@ fn the_report_as_json() {
 }
 
 #[test]
+fn an_installed_version_newer_than_every_edition_is_explained_by_the_newest() {
+    let home = Home::with(&[
+        ("shop/AGENTS.md", "Use tabs.\n"),
+        ("claude/claude", ""),
+        ("claude/package.json", r#"{"name": "@anthropic-ai/claude-code", "version": "2.1.400"}"#),
+    ]);
+    let path = home.path("claude").display().to_string();
+    let explained = |agent: &str, format: &[&str]| {
+        let arguments = [&["--agent", agent], format].concat();
+        home.explain_as("shop", &arguments, &[("PATH", &path)])
+    };
+    let text = explained("claude", &[]);
+    let note = "Claude Code 2.1.400 is installed; the newest known rules are those of 2.1.325\n";
+    assert!(text.contains(note), "{text}");
+    let text = explained("claude@2.1.197", &[]);
+    let note = "Claude Code 2.1.400 is installed; explained by the rules of 2.1.197\n";
+    assert!(text.contains(note), "{text}");
+    let cases = [("claude", "2.1.400", "2.1.325"), ("claude@2.1.197", "2.1.197", "2.1.197")];
+    for (agent, version, edition) in cases {
+        let json = explained(agent, &["--json"]);
+        let head = format!(
+            "\"version\": \"{version}\",\n      \"rulesOf\": \"claude@{edition}\",\n      \"verified\": null,"
+        );
+        assert!(json.contains(&head), "{json}");
+    }
+}
+
+#[test]
 fn a_path_is_explained_from_elsewhere() {
     let home = Home::with(&[("shop/AGENTS.md", "Use tabs.\n")]);
     let from_inside = home.explain("shop", &["--json"]);
@@ -154,7 +182,7 @@ fn a_denied_diagnostic_is_exit_code_three() {
     let home = Home::with(&[("shop/AGENTS.md", "Use tabs.\n")]);
     let denied = home.explain("shop", &["--json", "--deny", "names.unread"]);
     assert!(denied.starts_with("exit code 3\n"), "{denied}");
-    assert!(denied.ends_with("convoke: denied: names.unread (2)\n"), "{denied}");
+    assert!(denied.ends_with("convoke: denied: names.unread (1)\n"), "{denied}");
     let other = home.explain("shop", &["--json", "--deny", "agents-md.truncated"]);
     assert!(other.starts_with("exit code 0\n"), "{other}");
 }

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 #[test]
 fn the_binary_reports_what_the_real_programs_were_seen_to_load() {
-    let folders = convoke_conformance::own("CONVOKE_EXPLAIN", &["explain"]);
+    let folders = convoke_conformance::own("CONVOKE_EXPLAIN", &["explain", "new/explain"]);
     let mut failures = Vec::new();
     for path in convoke_conformance::files(&folders, "json") {
         let scenario =
@@ -42,16 +42,18 @@ fn the_binary_reports_what_the_real_programs_were_seen_to_load() {
 
 fn report(laid: &Laid, scenario: &Scenario, agent: &str) -> Value {
     let home = laid.moved(&scenario.home);
+    let edition = layout::edition(agent);
     let mut command = Command::new(env!("CARGO_BIN_EXE_convoke"));
     command
-        .args(["explain", "--json", "--agent", agent, "--home", &home])
+        .args(["explain", "--json", "--agent", &edition.to_string(), "--home", &home])
         .arg(laid.moved(&scenario.cwd));
     command
         .env_clear()
         .env("GEMINI_CLI_TRUST_WORKSPACE", "true")
         .env("CODEX_HOME", format!("{home}/.codex"));
-    for file in &scenario.reads {
-        command.arg("--reads").arg(laid.moved(file));
+    for file in scenario.reads_of(edition) {
+        let file = Path::new(&laid.moved(&scenario.cwd)).join(laid.moved(file));
+        command.arg("--reads").arg(file);
     }
     let name = agent.split('@').next().unwrap();
     for start in [agent, name].iter().filter_map(|name| scenario.settings.get(*name)) {

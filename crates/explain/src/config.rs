@@ -144,7 +144,7 @@ mod tests {
         tree.write("/list.json", "[]");
         tree.write("/bad.toml", "a = 1\nb = \n");
         tree.create_directory("/dir.json");
-        let mut report = AgentReport::new(Edition::Claude);
+        let mut report = AgentReport::new(Edition::Claude197);
         assert!(json(&tree, "/bad.json".as_ref(), &mut report).is_none());
         assert!(json(&tree, "/list.json".as_ref(), &mut report).is_none());
         assert!(toml(&tree, "/bad.toml".as_ref(), &mut report).is_none());

@@ -3,11 +3,15 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Serialize, Serializer};
+
 /// An agent at the version whose rules are applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Edition {
     /// Claude Code 2.1.197.
-    Claude,
+    Claude197,
+    /// Claude Code 2.1.325.
+    Claude325,
     /// Gemini CLI 0.61.0.
     Gemini,
     /// Codex 0.98.
@@ -16,56 +20,84 @@ pub enum Edition {
     Codex0166,
 }
 
+/// What is known of an edition.
+struct Facts {
+    agent: &'static str,
+    title: &'static str,
+    /// The version on which the rules were measured.
+    version: &'static str,
+    /// The first version that the rules are applied to: the one after the edition before.
+    since: [u64; 3],
+}
+
 impl Edition {
-    /// Every edition, in the order in which they are shown.
-    pub const ALL: [Edition; 4] =
-        [Edition::Claude, Edition::Gemini, Edition::Codex098, Edition::Codex0166];
+    /// Every edition, in the order in which they are shown; of one agent the oldest first.
+    pub const ALL: [Edition; 5] = [
+        Edition::Claude197,
+        Edition::Claude325,
+        Edition::Gemini,
+        Edition::Codex098,
+        Edition::Codex0166,
+    ];
 
     /// The newest edition of each agent.
-    pub const NEWEST: [Edition; 3] = [Edition::Claude, Edition::Gemini, Edition::Codex0166];
+    pub const NEWEST: [Edition; 3] = [Edition::Claude325, Edition::Gemini, Edition::Codex0166];
+
+    const fn facts(self) -> Facts {
+        let (agent, title, version, since) = match self {
+            Edition::Claude197 => ("claude", "Claude Code", "2.1.197", [0, 0, 0]),
+            Edition::Claude325 => ("claude", "Claude Code", "2.1.325", [2, 1, 198]),
+            Edition::Gemini => ("gemini", "Gemini CLI", "0.61.0", [0, 0, 0]),
+            Edition::Codex098 => ("codex", "Codex", "0.98", [0, 0, 0]),
+            Edition::Codex0166 => ("codex", "Codex", "0.166", [0, 99, 0]),
+        };
+        Facts { agent, title, version, since }
+    }
 
     /// Returns the agent's name: `claude`, `gemini` or `codex`.
     pub const fn agent(self) -> &'static str {
-        match self {
-            Edition::Claude => "claude",
-            Edition::Gemini => "gemini",
-            Edition::Codex098 | Edition::Codex0166 => "codex",
-        }
+        self.facts().agent
     }
 
     /// Returns the name of the program for people.
     pub const fn title(self) -> &'static str {
-        match self {
-            Edition::Claude => "Claude Code",
-            Edition::Gemini => "Gemini CLI",
-            Edition::Codex098 | Edition::Codex0166 => "Codex",
-        }
+        self.facts().title
     }
 
     /// Returns the version on which the rules were measured.
     pub const fn version(self) -> &'static str {
-        match self {
-            Edition::Claude => "2.1.197",
-            Edition::Gemini => "0.61.0",
-            Edition::Codex098 => "0.98",
-            Edition::Codex0166 => "0.166",
-        }
+        self.facts().version
     }
 
-    /// Returns the edition whose rules come nearest to a version of the same agent.
+    /// Returns the edition of the same agent whose rules apply to a version: the newest if the version is
+    /// newer than all or is no number.
     #[must_use]
     pub fn nearest(self, version: &str) -> Self {
-        match self {
-            Edition::Claude | Edition::Gemini => self,
-            Edition::Codex098 | Edition::Codex0166 => {
-                let mut numbers = version.split('.').map(|part| part.parse::<u64>().ok());
-                match (numbers.next().flatten(), numbers.next().flatten()) {
-                    (Some(0), Some(minor)) if minor <= 98 => Edition::Codex098,
-                    _ => Edition::Codex0166,
-                }
-            }
+        let of_agent = || Self::ALL.into_iter().filter(|it| it.agent() == self.agent());
+        let numbers = numbers(version);
+        let covers = |it: &Self| numbers.is_none_or(|numbers| it.facts().since <= numbers);
+        of_agent().rfind(covers).unwrap_or(self)
+    }
+
+    /// Returns whether a version of the agent is newer than the one on which these rules were measured.
+    pub fn is_older_than(self, version: &str) -> bool {
+        // `0.98` stands for all of `0.98.x`.
+        let length = self.version().split('.').count();
+        match (numbers(version), numbers(self.version())) {
+            (Some(installed), Some(measured)) => installed[..length] > measured[..length],
+            _ => false,
         }
     }
+}
+
+/// The numbers of a version such as `2.1.325` or `0.98`; what follows a hyphen is passed over.
+fn numbers(version: &str) -> Option<[u64; 3]> {
+    let release = version.split(['-', '+']).next().unwrap_or_default();
+    let mut numbers = [0; 3];
+    for (place, part) in numbers.iter_mut().zip(release.split('.')) {
+        *place = part.parse().ok()?;
+    }
+    Some(numbers)
 }
 
 impl fmt::Display for Edition {
@@ -74,9 +106,17 @@ impl fmt::Display for Edition {
     }
 }
 
+impl Serialize for Edition {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// No rules are known under this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown agent `{0}`: use claude, gemini, codex, codex@0.98 or codex@0.166")]
+#[error(
+    "unknown agent `{0}`: use claude, gemini, codex, claude@2.1.197, claude@2.1.325, codex@0.98 or codex@0.166"
+)]
 pub struct UnknownEdition(pub String);
 
 impl FromStr for Edition {
@@ -97,32 +137,56 @@ mod tests {
     #[test]
     fn a_name_alone_means_the_newest() {
         let cases = [
-            ("claude", Edition::Claude),
+            ("claude", Edition::Claude325),
             ("gemini", Edition::Gemini),
             ("codex", Edition::Codex0166),
             ("codex@0.98", Edition::Codex098),
             ("codex@0.166", Edition::Codex0166),
-            ("claude@2.1.197", Edition::Claude),
+            ("claude@2.1.197", Edition::Claude197),
+            ("claude@2.1.325", Edition::Claude325),
         ];
         for (name, expected) in cases {
             assert_eq!(name.parse(), Ok(expected), "{name}");
         }
         assert!("cursor".parse::<Edition>().is_err());
         assert!("codex@1".parse::<Edition>().is_err());
+        assert!("claude@2.1.326".parse::<Edition>().is_err());
     }
 
     #[test]
-    fn the_nearest_rules_are_those_of_the_last_measured_version_not_above_it() {
+    fn an_edition_covers_the_versions_after_the_one_before() {
         let cases = [
-            ("0.94.0", Edition::Codex098),
-            ("0.98.0", Edition::Codex098),
-            ("0.99.1", Edition::Codex0166),
-            ("1.0.0", Edition::Codex0166),
-            ("nightly", Edition::Codex0166),
+            ("codex", "0.94.0", Edition::Codex098),
+            ("codex", "0.98.0", Edition::Codex098),
+            ("codex", "0.99.1", Edition::Codex0166),
+            ("codex", "1.0.0", Edition::Codex0166),
+            ("codex", "nightly", Edition::Codex0166),
+            ("claude", "1.0.5", Edition::Claude197),
+            ("claude", "2.1.197", Edition::Claude197),
+            ("claude", "2.1.198", Edition::Claude325),
+            ("claude", "2.1.325", Edition::Claude325),
+            ("claude", "2.2", Edition::Claude325),
+            ("gemini", "3.0", Edition::Gemini),
         ];
-        for (version, expected) in cases {
-            assert_eq!(Edition::Codex098.nearest(version), expected, "{version}");
+        for (agent, version, expected) in cases {
+            let named: Edition = agent.parse().unwrap();
+            assert_eq!(named.nearest(version), expected, "{agent} {version}");
         }
-        assert_eq!(Edition::Claude.nearest("3.0"), Edition::Claude);
+    }
+
+    #[test]
+    fn a_version_is_newer_than_an_edition_if_its_numbers_are() {
+        let cases = [
+            (Edition::Claude325, "2.1.325", false),
+            (Edition::Claude325, "2.1.326", true),
+            (Edition::Claude325, "3.0.0-beta.1", true),
+            (Edition::Claude325, "2.1.197", false),
+            (Edition::Codex0166, "0.166.4", false),
+            (Edition::Codex0166, "0.167.0-alpha.2", true),
+            (Edition::Gemini, "nightly", false),
+        ];
+        for (edition, version, expected) in cases {
+            assert_eq!(edition.is_older_than(version), expected, "{edition} {version}");
+        }
     }
 }

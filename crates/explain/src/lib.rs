@@ -9,7 +9,7 @@
 //! tree.create_directory("/repo/.git");
 //! tree.write("/repo/AGENTS.md", "Use tabs.");
 //! let session = Session::new("/repo", "/home/me");
-//! let report = explain(&tree, &session, &[Edition::Claude, Edition::Codex0166]);
+//! let report = explain(&tree, &session, &[Edition::Claude197, Edition::Codex0166]);
 //! assert!(report.agents[0].loaded.is_empty());
 //! assert_eq!(report.agents[0].diagnostics[0].code.name(), "names.unread");
 //! assert_eq!(report.agents[1].loaded[0].bytes_loaded, 9);
@@ -76,7 +76,7 @@ pub fn explain(files: &dyn Files, session: &Session, editions: &[Edition]) -> Re
 
 fn explain_one(files: &dyn Files, session: &Session, edition: Edition) -> AgentReport {
     match edition {
-        Edition::Claude => claude::explain(files, session),
+        Edition::Claude197 | Edition::Claude325 => claude::explain(files, session, edition),
         Edition::Gemini => gemini::explain(files, session),
         Edition::Codex098 | Edition::Codex0166 => codex::explain(files, session, edition),
     }

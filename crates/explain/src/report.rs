@@ -30,20 +30,23 @@ pub struct Report {
 
 /// What one agent loads.
 #[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentReport {
     /// The agent's name.
     pub agent: &'static str,
-    /// The version whose rules were applied.
-    pub version: &'static str,
+    /// The version that is explained: that of the edition unless the caller knows which is installed.
+    pub version: String,
+    /// The edition whose rules were applied.
+    #[serde(rename = "rulesOf")]
+    pub edition: Edition,
+    /// Whether the program itself was seen to load the same; nothing if it was not asked.
+    pub verified: Option<bool>,
     /// The files that reach the model, in order.
     pub loaded: Vec<Loaded>,
     /// The files that stand here and do not.
     pub ignored: Vec<Ignored>,
     /// What a user should know.
     pub diagnostics: Vec<Diagnostic>,
-    /// The edition behind `agent` and `version`.
-    #[serde(skip)]
-    pub edition: Edition,
     /// The most bytes that the agent takes, and of which files.
     #[serde(skip)]
     pub limit: Option<Limit>,
@@ -225,8 +228,14 @@ pub enum Rule {
     LostWith(PathBuf),
     /// The same file is loaded under another path.
     Duplicate(PathBuf),
+    /// Another file with the same text is loaded.
+    Copy(PathBuf),
     /// A setting excludes it.
     Excluded(String),
+    /// A permission rule forbids to read it.
+    Denied(String),
+    /// A link that leads out of the directory that the agent allows.
+    OutsideLink(PathBuf),
     /// A setting or switch turns files of its kind off.
     SwitchedOff(&'static str),
     /// The project is not trusted.
@@ -272,7 +281,9 @@ impl Rule {
             | Self::Directory
             | Self::NotRegular
             | Self::Duplicate(_)
+            | Self::Copy(_)
             | Self::Excluded(_)
+            | Self::Denied(_)
             | Self::SwitchedOff(_)
             | Self::Conditional(_)
             | Self::MainCheckout(_)
@@ -287,6 +298,7 @@ impl Rule {
             | Self::LostWith(_)
             | Self::Untrusted
             | Self::NoRequest(_)
+            | Self::OutsideLink(_)
             | Self::OutsideImport { .. }
             | Self::ImportTooDeep(_)
             | Self::ImportType(_)
@@ -315,6 +327,11 @@ impl fmt::Display for Rule {
             Rule::Unreadable(error) => write!(f, "unreadable: {error}"),
             Rule::LostWith(other) => write!(f, "lost because {} is unreadable", other.display()),
             Rule::Duplicate(other) => write!(f, "the same file as {}", other.display()),
+            Rule::Copy(other) => write!(f, "the same text as {}", other.display()),
+            Rule::Denied(rule) => write!(f, "denied by the permission rule {rule}"),
+            Rule::OutsideLink(allowed) => {
+                write!(f, "a link that leads out of {}", allowed.display())
+            }
             Rule::Excluded(pattern) => write!(f, "excluded by claudeMdExcludes {pattern}"),
             Rule::SwitchedOff(what) => write!(f, "switched off by {what}"),
             Rule::Untrusted => f.write_str("the project is not trusted"),
@@ -356,11 +373,12 @@ impl AgentReport {
     pub(crate) fn new(edition: Edition) -> Self {
         Self {
             agent: edition.agent(),
-            version: edition.version(),
+            version: edition.version().to_owned(),
+            edition,
+            verified: None,
             loaded: Vec::new(),
             ignored: Vec::new(),
             diagnostics: Vec::new(),
-            edition,
             limit: None,
             search: Search::default(),
             ignored_at: ByPath::new(),

@@ -25,10 +25,11 @@ pub struct Session {
 }
 
 /// The environment variables that decide what is loaded.
-pub const VARIABLES: [&str; 8] = [
+pub const VARIABLES: [&str; 9] = [
     "CLAUDE_CONFIG_DIR",
     "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD",
     "CLAUDE_CODE_DISABLE_CLAUDE_MDS",
+    "CLAUDE_CODE_DISABLE_ATTACHMENTS",
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY",
     "CLAUDE_CODE_SIMPLE",
     "CODEX_HOME",
@@ -93,6 +94,13 @@ impl Session {
     /// Returns the directories that an option names, made absolute: several may follow it, or be
     /// separated by commas.
     pub(crate) fn directories(&self, name: &str) -> Vec<PathBuf> {
+        let paths = self.all_values(name).into_iter().flat_map(|value| value.split(','));
+        let paths = paths.map(str::trim).filter(|path| !path.is_empty());
+        paths.map(|path| absolute(&self.cwd, Path::new(path))).collect()
+    }
+
+    /// Returns the values of an option that takes all arguments up to the next option.
+    pub(crate) fn all_values(&self, name: &str) -> Vec<&str> {
         let mut values: Vec<&str> = Vec::new();
         let mut is_open = false;
         for argument in &self.arguments {
@@ -104,9 +112,7 @@ impl Session {
                 values.push(argument);
             }
         }
-        let paths = values.into_iter().flat_map(|value| value.split(','));
-        let paths = paths.map(str::trim).filter(|path| !path.is_empty());
-        paths.map(|path| absolute(&self.cwd, Path::new(path))).collect()
+        values
     }
 }
 

@@ -32,7 +32,9 @@ pub(crate) fn report(
         names(agent);
         unread(agent, session, survey, root.as_deref());
         match agent.edition {
-            Edition::Claude => parents(agent, session, root.as_deref(), kind.as_ref()),
+            Edition::Claude197 | Edition::Claude325 => {
+                parents(agent, session, root.as_deref(), kind.as_ref());
+            }
             _ => roots(agent, session, root.as_deref(), kind.as_ref()),
         }
         closed_wrappers(agent);
@@ -172,7 +174,7 @@ fn roots(agent: &mut AgentReport, session: &Session, root: Option<&Path>, kind: 
 /// A file that ends the wrapper which the agent puts around it.
 fn closed_wrappers(agent: &mut AgentReport) {
     let marks: &[&str] = match agent.edition {
-        Edition::Claude => &["</system-reminder>"],
+        Edition::Claude197 | Edition::Claude325 => &["</system-reminder>"],
         Edition::Gemini => &[
             "</loaded_context>",
             "</project_context>",

@@ -57,8 +57,14 @@ fn follow_one(loader: &mut Loader<'_>, importing: &Importing, import: &Import, p
     let by = importing.path.clone();
     let line = import.line;
     let cwd = &loader.session.cwd;
-    let may_leave = importing.level == Level::User || loader.settings.outside_approved;
-    if !path.starts_with(cwd) && !may_leave {
+    let settings = &loader.settings;
+    let is_approved = settings.outside_approved && !settings.blocks_outside;
+    let may_leave = importing.level == Level::User || is_approved;
+    let leaves_by_link = || {
+        let real = loader.files.canonicalize(path);
+        settings.resolves_links && real.is_ok_and(|real| !real.starts_with(cwd))
+    };
+    if !may_leave && (!path.starts_with(cwd) || leaves_by_link()) {
         let message =
             format!("@{} is dropped in silence: it lies outside {}", import.path, cwd.display());
         let allowed = cwd.clone();

@@ -61,6 +61,8 @@ pub(super) struct Loader<'a> {
     /// While rules are loaded, the directory that their patterns are relative to: then `paths:` count
     /// in what they import, too.
     pub rules_base: Option<PathBuf>,
+    /// Whether outer white space stays, as it does in what is loaded after a read.
+    pub keeps_space: bool,
     /// Files that were loaded, by every path that leads to them.
     seen: ByPath<PathBuf>,
 }
@@ -92,23 +94,41 @@ impl<'a> Loader<'a> {
             waiting_paths: HashSet::new(),
             braces: Budget::default(),
             rules_base: None,
+            keeps_space: false,
             seen: ByPath::default(),
         }
     }
 
-    /// Loads a file and what it imports, if it is there and nothing keeps it out.
-    pub(super) fn load(&mut self, path: &Path, why: LoadReason, level: Level) {
-        self.load_at(path, why, level, 0);
+    /// Loads a file and what it imports, if it is there and nothing keeps it out; returns whether it is
+    /// loaded.
+    pub(super) fn load(&mut self, path: &Path, why: LoadReason, level: Level) -> bool {
+        self.load_at(path, why, level, 0)
     }
 
     /// Loads a file that so many imports lead to.
-    pub(super) fn load_at(&mut self, path: &Path, why: LoadReason, level: Level, depth: usize) {
-        if let Some(cleaned) = self.open(path, level) {
-            match rules::wait(self, path, &cleaned, level) {
-                Waits::Yes => self.follow(path, &cleaned, level, depth),
-                Waits::No => self.take(path, cleaned, why, level, depth),
+    pub(super) fn load_at(
+        &mut self,
+        path: &Path,
+        why: LoadReason,
+        level: Level,
+        depth: usize,
+    ) -> bool {
+        let Some(cleaned) = self.open(path, level) else {
+            return false;
+        };
+        match rules::wait(self, path, &cleaned, level) {
+            Waits::Yes => self.follow(path, &cleaned, level, depth),
+            Waits::No => {
+                self.take(path, cleaned, why, level, depth);
+                return true;
             }
         }
+        false
+    }
+
+    /// Returns whether a file has text, and nothing but a switch keeps it out.
+    pub(super) fn would_load(&mut self, path: &Path, level: Level) -> bool {
+        self.files.entry_kind(path).is_ok() && self.try_open(path, level).is_ok()
     }
 
     /// Reads and cleans a file unless something keeps it out.
@@ -150,6 +170,14 @@ impl<'a> Loader<'a> {
             }
             return Err(Rule::Excluded(exclude.pattern.clone()));
         }
+        if matches!(level, Level::Project | Level::Local) {
+            if let Some(rule) = self.settings.denied.of([path, &real_path]) {
+                return Err(Rule::Denied(rule.to_owned()));
+            }
+            if self.settings.blocks_outside && real_path != path && !self.is_inside(&real_path) {
+                return Err(Rule::OutsideLink(self.session.cwd.clone()));
+            }
+        }
         let head = self.files.read_head(path, MAX_FILE_BYTES + 1);
         let head = head.map_err(|error| self.report.miss(path, &error))?;
         if head.size > MAX_FILE_BYTES {
@@ -177,7 +205,7 @@ impl<'a> Loader<'a> {
             import.line += lines_before;
         }
         let cleaned = Cleaned {
-            text: trim(&kept.text).to_owned(),
+            text: kept.text.into_owned(),
             front: split.front.map_or(FrontMatter::Other, FrontMatter::read),
             scan,
             real_path,
@@ -239,13 +267,14 @@ impl<'a> Loader<'a> {
             let message = format!("{} is UTF-16 and arrives as garbage", path.display());
             report.warn(diagnostics::FILE_UTF16, path, message);
         }
+        let text = if self.keeps_space { cleaned.text } else { trim(&cleaned.text).to_owned() };
         report.loaded.push(Loaded {
             path: path.to_owned(),
             bytes: cleaned.size,
-            bytes_loaded: cleaned.text.len() as u64,
+            bytes_loaded: text.len() as u64,
             whole: true,
             why,
-            text: cleaned.text,
+            text,
             real_path: cleaned.real_path,
             depth,
             is_pasted: false,
@@ -269,6 +298,13 @@ impl<'a> Loader<'a> {
                 is_pasted: false,
             });
         }
+    }
+
+    /// Returns whether a real path lies in a directory that the session may read.
+    pub(super) fn is_inside(&self, real_path: &Path) -> bool {
+        let added = self.session.directories("--add-dir");
+        real_path.starts_with(&self.session.cwd)
+            || added.iter().any(|directory| real_path.starts_with(directory))
     }
 
     /// Returns whether a file is loaded already, under this path or another.

@@ -1,10 +1,13 @@
-//! Claude Code 2.1.197: every CLAUDE.md from the top of the file system down, rules and imports.
+//! Claude Code: every CLAUDE.md from the top of the file system down, rules and imports, and from 2.1.325 on
+//! AGENTS.md.
 
+mod agents_md;
 mod front_matter;
 mod imports;
 mod loader;
 mod markdown;
 mod memory;
+mod permissions;
 mod rules;
 mod scope;
 mod settings;
@@ -19,31 +22,52 @@ use crate::report::{AgentReport, Limit, LoadReason, Rule};
 use crate::session::Session;
 
 use crate::diagnostics;
+use agents_md::{Mode, Walk};
 use loader::{Level, Loader, MAX_FILE_BYTES};
 use settings::Settings;
 
+/// The files of a directory that are checked in.
+const SHARED_NAMES: [&str; 2] = ["CLAUDE.md", ".claude/CLAUDE.md"];
+
+/// A person's own file of a directory.
+const LOCAL_NAME: &str = "CLAUDE.local.md";
+
 /// Finds what Claude Code loads; the session's directory must be free of links.
-pub(crate) fn explain(files: &dyn Files, session: &Session) -> AgentReport {
-    let mut report = AgentReport::new(Edition::Claude);
+pub(crate) fn explain(files: &dyn Files, session: &Session, edition: Edition) -> AgentReport {
+    let mut report = AgentReport::new(edition);
     report.limit = Some(Limit::EachFile(MAX_FILE_BYTES));
-    report.search.names = ["CLAUDE.md", "CLAUDE.local.md"].map(str::to_owned).to_vec();
+    report.search.names = ["CLAUDE.md", LOCAL_NAME].map(str::to_owned).to_vec();
     let repository = place::git_root(files, &session.cwd);
-    let settings = Settings::read(files, session, repository.as_deref(), &mut report);
+    let settings = Settings::read(files, session, edition, repository.as_deref(), &mut report);
+    let mode = settings.agents_md;
+    if mode.is_some_and(Mode::reads) {
+        report.search.names.push("AGENTS.md".to_owned());
+    }
     let off = settings.off;
     let mut loader = Loader::new(files, session, settings, report);
 
     managed(&mut loader);
+    let managed_end = loader.report.loaded.len();
     user(&mut loader);
     let main = repository.as_deref().and_then(|root| match place::git_kind(files, root) {
         GitKind::Worktree(main) => Some(main),
         _ => None,
     });
     let nested_in = main.filter(|main| repository.as_ref().is_some_and(|it| it.starts_with(main)));
-    project(&mut loader, repository.as_deref(), nested_in.as_deref());
+    let walk = project(&mut loader, repository.as_deref(), nested_in.as_deref());
     added_directories(&mut loader);
+    agents_md::load(&mut loader, &walk);
+    if mode == Some(Mode::ManagedOnly) {
+        for file in loader.report.loaded.split_off(managed_end) {
+            let rule = Rule::SwitchedOff("instructionFiles: managed-only");
+            loader.report.ignore(&file.path, rule);
+        }
+    }
     memory::load(&mut loader, repository.as_deref());
-    for file in &session.reads {
-        read(&mut loader, &absolute(&session.cwd, file));
+    if !session.is_on("CLAUDE_CODE_DISABLE_ATTACHMENTS") {
+        for file in &session.reads {
+            read(&mut loader, &walk, &absolute(&session.cwd, file));
+        }
     }
 
     rules::report(&mut loader);
@@ -75,24 +99,28 @@ fn user(loader: &mut Loader<'_>) {
     }
 }
 
-fn project(loader: &mut Loader<'_>, repository: Option<&Path>, nested_in: Option<&Path>) {
+fn project(loader: &mut Loader<'_>, repository: Option<&Path>, nested_in: Option<&Path>) -> Walk {
     let mut skipped = false;
+    let mut walk = Walk { start: loader.report.loaded.len(), ..Walk::default() };
     for directory in place::chain(&loader.session.cwd) {
         // The main checkout around a nested worktree holds the same files at another commit.
         let main = nested_in.filter(|main| {
             directory.starts_with(main)
                 && !repository.is_some_and(|root| directory.starts_with(root))
         });
+        let mut claude_md = None;
         match main {
-            None => shared_files(loader, &directory, &LoadReason::Project),
+            None => claude_md = shared_files(loader, &directory, &LoadReason::Project),
             Some(main) => {
                 let rule = Rule::MainCheckout(main.to_owned());
-                for name in ["CLAUDE.md", ".claude/CLAUDE.md"] {
+                for name in SHARED_NAMES {
                     skipped |= loader.ignore_if_there(&directory.join(name), rule.clone());
                 }
             }
         }
-        local_file(loader, &directory, &LoadReason::Local);
+        let local = local_file(loader, &directory, &LoadReason::Local);
+        walk.claude_md = walk.claude_md.or(claude_md).or(local);
+        walk.directories.push((directory, loader.report.loaded.len()));
     }
     if let (true, Some(main)) = (skipped, nested_in) {
         let message = format!(
@@ -101,30 +129,39 @@ fn project(loader: &mut Loader<'_>, repository: Option<&Path>, nested_in: Option
         );
         loader.report.warn(diagnostics::WORKTREE_NESTED, main, message);
     }
+    walk
 }
 
-/// The files of a directory that are checked in.
-fn shared_files(loader: &mut Loader<'_>, directory: &Path, why: &LoadReason) {
-    let paths = ["CLAUDE.md", ".claude/CLAUDE.md"].map(|name| directory.join(name));
+/// Loads the files of a directory that are checked in; returns the first CLAUDE.md.
+fn shared_files(loader: &mut Loader<'_>, directory: &Path, why: &LoadReason) -> Option<PathBuf> {
+    let paths = SHARED_NAMES.map(|name| directory.join(name));
     if !loader.settings.sources.project {
         for path in paths {
             loader.ignore_if_there(&path, Rule::SwitchedOff("--setting-sources"));
         }
-        return;
+        return None;
     }
+    let mut first = None;
     for path in paths {
-        loader.load(&path, why.clone(), Level::Project);
+        if loader.load(&path, why.clone(), Level::Project) {
+            first.get_or_insert(path);
+        }
     }
     rules::load(loader, &directory.join(".claude/rules"), Level::Project);
+    first
 }
 
-fn local_file(loader: &mut Loader<'_>, directory: &Path, why: &LoadReason) {
-    let path = directory.join("CLAUDE.local.md");
-    if loader.settings.sources.local {
-        loader.load(&path, why.clone(), Level::Local);
+/// Loads a person's own file of a directory; returns it if it counts, even where a switch keeps it out.
+fn local_file(loader: &mut Loader<'_>, directory: &Path, why: &LoadReason) -> Option<PathBuf> {
+    let path = directory.join(LOCAL_NAME);
+    let counts = if loader.settings.sources.local {
+        loader.load(&path, why.clone(), Level::Local)
     } else {
+        let counts = loader.would_load(&path, Level::Local);
         loader.ignore_if_there(&path, Rule::SwitchedOff("--setting-sources"));
-    }
+        counts
+    };
+    counts.then_some(path)
 }
 
 fn added_directories(loader: &mut Loader<'_>) {
@@ -134,9 +171,8 @@ fn added_directories(loader: &mut Loader<'_>) {
             local_file(loader, &directory, &LoadReason::ExtraDirectory);
             continue;
         }
-        let names = ["CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md"];
         let mut unread = false;
-        for name in names {
+        for name in SHARED_NAMES.into_iter().chain([LOCAL_NAME]) {
             unread |= loader.ignore_if_there(&directory.join(name), Rule::AddedDirectory);
         }
         if unread {
@@ -149,10 +185,11 @@ fn added_directories(loader: &mut Loader<'_>) {
 
 /// What is added when the model reads a file: rules that match it, and the files of the directories
 /// between the working directory and it.
-fn read(loader: &mut Loader<'_>, file: &Path) {
+fn read(loader: &mut Loader<'_>, walk: &Walk, file: &Path) {
     let Ok(below) = file.strip_prefix(&loader.session.cwd) else {
         return;
     };
+    loader.keeps_space = true;
     rules::load_matching(loader, file, Level::Managed);
     rules::load_matching(loader, file, Level::User);
     let why = LoadReason::Read(file.to_owned());
@@ -166,19 +203,21 @@ fn read(loader: &mut Loader<'_>, file: &Path) {
             directory.clone()
         })
         .collect();
-    for directory in directories {
+    for directory in &directories {
         if loader.settings.sources.project {
-            loader.load(&directory.join("CLAUDE.md"), why.clone(), Level::Project);
-            let nested = directory.join(".claude/CLAUDE.md");
-            loader.load(&nested, why.clone(), Level::Project);
+            for name in SHARED_NAMES {
+                loader.load(&directory.join(name), why.clone(), Level::Project);
+            }
         }
-        local_file(loader, &directory, &why);
+        local_file(loader, directory, &why);
         if loader.settings.sources.project {
             rules::load(loader, &directory.join(".claude/rules"), Level::Project);
-            rules::load_matching_of(loader, file, &directory);
+            rules::load_matching_of(loader, file, directory);
         }
     }
     rules::load_matching(loader, file, Level::Project);
+    loader.keeps_space = false;
+    agents_md::load_nested(loader, walk, &directories, &why);
 }
 
 #[cfg(test)]

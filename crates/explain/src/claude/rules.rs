@@ -28,7 +28,7 @@ pub(super) enum Waits {
 pub(super) fn load(loader: &mut Loader<'_>, directory: &Path, level: Level) {
     let waiting_before = loader.waiting.len();
     loader.rules_base = Some(base_of(loader, directory, level));
-    for path in rule_files(loader, directory) {
+    for path in rule_files(loader, directory, level) {
         if let Some(cleaned) = loader.open(&path, level) {
             match wait(loader, &path, &cleaned, level) {
                 Waits::Yes => loader.follow(&path, &cleaned, level, 0),
@@ -192,10 +192,18 @@ fn base_of(loader: &Loader<'_>, directory: &Path, level: Level) -> PathBuf {
 
 /// The rule files below a directory, by their real paths and as the file system lists them, each
 /// directory in its place; links are followed, loops are not.
-fn rule_files(loader: &mut Loader<'_>, top: &Path) -> Vec<PathBuf> {
+fn rule_files(loader: &mut Loader<'_>, top: &Path, level: Level) -> Vec<PathBuf> {
     let files = loader.files;
     let mut found = Vec::new();
     let mut visited = HashSet::new();
+    let settings = &loader.settings;
+    let is_confined = level == Level::Project
+        && settings.resolves_links
+        && (!settings.outside_approved || settings.blocks_outside);
+    if is_confined && is_linked_outside(loader, top) {
+        loader.report.ignore(top, Rule::OutsideLink(loader.session.cwd.clone()));
+        return found;
+    }
     let mut open = listed(loader, top, &mut visited);
     let mut looked_at = 0;
     while let Some(path) = open.pop() {
@@ -209,6 +217,10 @@ fn rule_files(loader: &mut Loader<'_>, top: &Path) -> Vec<PathBuf> {
             return found;
         }
         let is_rule = path.as_os_str().as_encoded_bytes().ends_with(b".md");
+        if is_confined && is_linked_outside(loader, &path) {
+            loader.report.ignore(&path, Rule::OutsideLink(loader.session.cwd.clone()));
+            continue;
+        }
         match files.kind(&path) {
             Ok(Kind::Directory) => open.append(&mut listed(loader, &path, &mut visited)),
             Ok(Kind::File) if is_rule => {
@@ -220,6 +232,12 @@ fn rule_files(loader: &mut Loader<'_>, top: &Path) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// Returns whether a link leads from a path to a place outside of the working directory.
+fn is_linked_outside(loader: &Loader<'_>, path: &Path) -> bool {
+    let real = loader.files.canonicalize(path);
+    real.is_ok_and(|real| real != path && !real.starts_with(&loader.session.cwd))
 }
 
 /// What stands in a directory, the last first; nothing when it was visited before.

@@ -5,9 +5,13 @@ use std::path::{Path, PathBuf};
 use convoke_files::{FileKind, Files, absolute};
 use serde_json::Value;
 
+use super::agents_md;
+use super::permissions::Denied;
 use crate::config;
 use crate::diagnostics;
+use crate::edition::Edition;
 use crate::glob::Globs;
+use crate::place::{self, GitKind};
 use crate::report::AgentReport;
 use crate::session::Session;
 
@@ -37,6 +41,32 @@ pub(super) struct Settings {
     pub has_memory: bool,
     /// Whether imports from outside of the working directory were approved.
     pub outside_approved: bool,
+    /// Whether what is reached through links counts as being where they lead.
+    pub resolves_links: bool,
+    /// The permission rules that hide files.
+    pub denied: Denied,
+    /// Whether nothing outside of the working directories may be read.
+    pub blocks_outside: bool,
+    /// When AGENTS.md is read.
+    pub agents_md: Option<agents_md::Mode>,
+}
+
+/// Where settings come from; later ones take precedence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    User,
+    Project,
+    Local,
+    Arguments,
+    Managed,
+}
+
+/// Settings from one place.
+#[derive(Debug)]
+pub(super) struct Layer {
+    pub source: Source,
+    pub path: PathBuf,
+    pub value: Value,
 }
 
 /// A pattern of `claudeMdExcludes`.
@@ -91,70 +121,101 @@ impl Settings {
     pub(super) fn read(
         files: &dyn Files,
         session: &Session,
+        edition: Edition,
         repository: Option<&Path>,
         report: &mut AgentReport,
     ) -> Self {
-        let config_dir = session.directory("CLAUDE_CONFIG_DIR", ".claude");
-        let sources = Sources::given(session);
+        let is_old = edition == Edition::Claude197;
         let mut settings = Self {
             outside_approved: outside_approved(files, session, repository),
-            sources,
+            sources: Sources::given(session),
             off: switched_off(session),
             excludes: Excludes::default(),
             managed_text: None,
             reads_added_directories: session.is_on("CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD"),
             has_memory: !session.is_on("CLAUDE_CODE_DISABLE_AUTO_MEMORY"),
-            config_dir,
+            config_dir: session.directory("CLAUDE_CONFIG_DIR", ".claude"),
+            resolves_links: !is_old,
+            denied: Denied::default(),
+            blocks_outside: false,
+            agents_md: None,
         };
-        let project = session.cwd.join(".claude");
-        let managed = session.etc.join("claude-code/managed-settings.json");
-        let layers = [
-            (sources.user, settings.config_dir.join("settings.json"), false),
-            (sources.project, project.join("settings.json"), true),
-            (sources.local, project.join("settings.local.json"), false),
-            (true, managed.clone(), false),
-        ];
-        for (counts, path, by_project) in layers {
-            if !counts {
-                continue;
-            }
-            if let Some(value) = config::json(files, &path, report) {
-                if let Some(wrong) = wrong_excludes(&value) {
-                    let message = format!(
-                        "{}: `claudeMdExcludes` is {wrong}: use a list of texts; nothing in the file counts",
-                        path.display()
-                    );
-                    report.warn(diagnostics::SETTINGS_MALFORMED, &path, message);
-                    continue;
-                }
-                if path == managed {
-                    let text = value.get("claudeMd").and_then(Value::as_str);
-                    settings.managed_text = text.map(str::to_owned);
-                }
-                settings.take(&value, &path, by_project);
-            }
+        // The oldest edition sees no settings but those of its own directory.
+        let root = repository.filter(|_| !is_old).map(|root| main_checkout(files, root));
+        let layers = settings.layers(files, session, root.as_deref(), report);
+        for layer in &layers {
+            settings.take(layer);
         }
-        for given in session.values("--settings") {
-            let inline = serde_json::from_str::<Value>(given).ok();
-            let path = absolute(&session.cwd, Path::new(given));
-            let value = inline.or_else(|| config::json(files, &path, report));
-            if let Some(value) = value {
-                settings.take(&value, Path::new("--settings"), false);
-            }
+        if !is_old {
+            settings.agents_md = Some(agents_md::Mode::of(&layers));
+            settings.denied = Denied::read(session, &settings.config_dir, &layers);
+            settings.blocks_outside = layers.iter().any(|layer| {
+                let key = "/permissions/blockReadsOutsideWorkingDirectories";
+                layer.value.pointer(key) == Some(&Value::Bool(true))
+            });
         }
         settings.excludes.compile(report);
         settings.report_idle_patterns(report);
         settings
     }
 
-    fn take(&mut self, value: &Value, from: &Path, by_project: bool) {
+    /// Reads the settings that count, those that take precedence last.
+    fn layers(
+        &self,
+        files: &dyn Files,
+        session: &Session,
+        root: Option<&Path>,
+        report: &mut AgentReport,
+    ) -> Vec<Layer> {
+        let Sources { user, project, local } = self.sources;
+        let cwd = session.cwd.as_path();
+        let local_settings = |directory: &Path| directory.join(".claude/settings.local.json");
+        let above = root.filter(|root| *root != cwd).map(local_settings);
+        let user_settings = self.config_dir.join("settings.json");
+        let mut layers = Vec::new();
+        let mut read = |source, path: PathBuf| {
+            let value = config::json(files, &path, report)?;
+            if let Some(wrong) = wrong_excludes(&value) {
+                let message = format!(
+                    "{}: `claudeMdExcludes` is {wrong}: use a list of texts; nothing in the file counts",
+                    path.display()
+                );
+                report.warn(diagnostics::SETTINGS_MALFORMED, &path, message);
+                return None;
+            }
+            Some(Layer { source, path, value })
+        };
+        layers.extend(user.then(|| read(Source::User, user_settings)).flatten());
+        let project_settings = cwd.join(".claude/settings.json");
+        layers.extend(project.then(|| read(Source::Project, project_settings)).flatten());
+        if local {
+            layers.extend(above.and_then(|path| read(Source::Local, path)));
+            layers.extend(read(Source::Local, local_settings(cwd)));
+        }
+        let managed = read(Source::Managed, session.etc.join("claude-code/managed-settings.json"));
+        for given in session.values("--settings") {
+            let inline = serde_json::from_str::<Value>(given).ok();
+            let path = absolute(cwd, Path::new(given));
+            let value = inline.or_else(|| config::json(files, &path, report));
+            let path = PathBuf::from("--settings");
+            layers.extend(value.map(|value| Layer { source: Source::Arguments, path, value }));
+        }
+        layers.extend(managed);
+        layers
+    }
+
+    fn take(&mut self, layer: &Layer) {
+        let Layer { source, path, value } = layer;
         let patterns = value.get("claudeMdExcludes").map(config::strings);
         for pattern in patterns.unwrap_or_default() {
-            let from = from.to_owned();
+            let (from, by_project) = (path.clone(), *source == Source::Project);
             self.excludes.patterns.push(Exclude { pattern, from, by_project });
         }
         if value.get("autoMemoryEnabled") == Some(&Value::Bool(false)) {
             self.has_memory = false;
+        }
+        if *source == Source::Managed {
+            self.managed_text = value.get("claudeMd").and_then(Value::as_str).map(str::to_owned);
         }
     }
 
@@ -182,6 +243,14 @@ impl Sources {
                 Self { user: has("user"), project: has("project"), local: has("local") }
             }
         }
+    }
+}
+
+/// The main checkout of a linked worktree, or else the repository itself.
+fn main_checkout(files: &dyn Files, repository: &Path) -> PathBuf {
+    match place::git_kind(files, repository) {
+        GitKind::Worktree(main) => main,
+        _ => repository.to_owned(),
     }
 }
 

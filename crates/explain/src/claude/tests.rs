@@ -5,11 +5,13 @@ use convoke_files::MemoryTree;
 use super::*;
 use crate::diagnostics;
 
+mod agents_md;
 mod rules;
 
 struct Place {
     tree: MemoryTree,
     session: Session,
+    edition: Edition,
 }
 
 fn place(cwd: &str, files: &[(&str, &str)]) -> Place {
@@ -19,12 +21,13 @@ fn place(cwd: &str, files: &[(&str, &str)]) -> Place {
     for (path, text) in files {
         tree.write(path, *text);
     }
-    Place { tree, session: Session::new(cwd, "/w/home") }
+    let session = Session::new(cwd, "/w/home");
+    Place { tree, session, edition: Edition::Claude197 }
 }
 
 impl Place {
     fn explain(&self) -> AgentReport {
-        explain(&self.tree, &self.session)
+        explain(&self.tree, &self.session, self.edition)
     }
 
     fn loaded(&self) -> Vec<String> {

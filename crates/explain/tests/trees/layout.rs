@@ -115,7 +115,7 @@ pub fn on_disk(scenario: &Scenario) -> Result<Laid, Skipped> {
 impl Laid {
     /// Explains the scenario for one agent, started as it was.
     pub fn explain(&self, scenario: &Scenario, agent: &str) -> AgentReport {
-        let edition: Edition = agent.parse().expect("an agent whose rules are known");
+        let edition = edition(agent);
         let mut session = Session::new(self.moved(&scenario.cwd), self.moved(&scenario.home));
         session.etc = match self.place {
             Place::Memory(_) => PathBuf::from("/etc"),
@@ -135,7 +135,7 @@ impl Laid {
                 };
             }
         }
-        session.reads = scenario.reads.iter().map(|path| self.moved(path).into()).collect();
+        session.reads = scenario.reads_of(edition).map(|path| self.moved(path).into()).collect();
         let files: &dyn Files = match &self.place {
             Place::Memory(tree) => tree,
             Place::Disk => &Disk,
@@ -162,6 +162,12 @@ impl Laid {
     pub fn title(&self) -> &'static str {
         if self.is_disk() { "on disk" } else { "in memory" }
     }
+}
+
+/// Returns the edition that a result was recorded with: a bare `claude` is the first that was.
+pub fn edition(agent: &str) -> Edition {
+    let agent = if agent == "claude" { "claude@2.1.197" } else { agent };
+    agent.parse().expect("an agent whose rules are known")
 }
 
 fn rooted(lab: &str, path: &str) -> String {

@@ -1,7 +1,7 @@
 //! Compares what is explained with what the real programs were seen to load.
 //!
 //! Every scenario is a tree of files and, for each agent, what arrived at its model. They come from
-//! `conformance/explain` and `$CONVOKE_SHARED/explain`, or from the folder that `CONVOKE_EXPLAIN` names. Each
+//! `conformance/explain` and below `$CONVOKE_SHARED`, or from the folder that `CONVOKE_EXPLAIN` names. Each
 //! is laid out in memory and, where a temporary directory can stand for `/lab`, on disk as well.
 
 #![expect(clippy::print_stdout, clippy::expect_used, reason = "a test may stop, and say so")]
@@ -18,7 +18,7 @@ use layout::{Laid, Skipped};
 use scenario::Scenario;
 
 fn main() -> ExitCode {
-    let folders = convoke_conformance::own("CONVOKE_EXPLAIN", &["explain"]);
+    let folders = convoke_conformance::own("CONVOKE_EXPLAIN", &["explain", "new/explain"]);
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let mut counts = Counts::default();
     for path in convoke_conformance::files(&folders, "json") {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use convoke_explain::Edition;
 use serde_json::Value;
 
 /// A scenario as its file tells it.
@@ -12,6 +13,8 @@ pub struct Scenario {
     pub home: String,
     pub cwd: String,
     pub reads: Vec<String>,
+    /// The files that the prompt names by `@path`, which Claude Code reads before all others.
+    pub mentioned: Vec<String>,
     /// Arguments and variables by agent.
     pub settings: BTreeMap<String, Start>,
     /// Whether the order within a rules directory is the file system's.
@@ -96,7 +99,10 @@ impl Scenario {
             Some(Value::Array(_)) => strings(&value, "readsFile"),
             _ => Vec::new(),
         };
+        let prompt = text_of(&value, "prompt");
+        let mentioned = prompt.split_whitespace().filter_map(|word| word.strip_prefix('@'));
         Ok(Self {
+            mentioned: mentioned.map(|path| path.trim_matches('"').to_owned()).collect(),
             files,
             repositories: repositories.collect(),
             home: text_of(&value, "home"),
@@ -109,6 +115,14 @@ impl Scenario {
                 .map(|(agent, result)| (agent.clone(), expected(result)))
                 .collect(),
         })
+    }
+}
+
+impl Scenario {
+    /// Returns the files that a program reads, in order.
+    pub fn reads_of(&self, edition: Edition) -> impl Iterator<Item = &String> {
+        let mentioned = self.mentioned.iter().filter(move |_| edition.agent() == "claude");
+        mentioned.chain(&self.reads)
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) fn examine(
     host_environment: &HostEnvironment,
 ) -> Instructions {
     let edition = match vendor {
-        Vendor::Claude => Edition::Claude,
+        Vendor::Claude => Edition::Claude325,
         Vendor::Codex => Edition::Codex0166,
         Vendor::Gemini => Edition::Gemini,
     };

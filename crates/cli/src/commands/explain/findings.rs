@@ -24,11 +24,11 @@ impl Findings {
     /// Groups the diagnostics of all agents.
     pub fn of(report: &Report) -> Self {
         let mut findings: Vec<Finding> = Vec::new();
-        let several_codex = report.agents.iter().filter(|it| it.agent == "codex").count() > 1;
         for agent in &report.agents {
             let mut name = agent.edition.title().to_owned();
-            if several_codex && agent.agent == "codex" {
-                name = format!("{name} {}", agent.version);
+            let editions = report.agents.iter().filter(|it| it.agent == agent.agent).count();
+            if editions > 1 {
+                name = format!("{name} {}", agent.edition.version());
             }
             for diagnostic in &agent.diagnostics {
                 let index = findings.iter().position(|it| it.code == diagnostic.code);

@@ -25,7 +25,7 @@ impl Installed {
         Self { versions: versions.collect() }
     }
 
-    /// Returns the edition whose rules come nearest to what is installed.
+    /// Returns the edition whose rules apply to what is installed.
     pub fn nearest(&self, edition: Edition) -> Edition {
         match self.version(edition) {
             Some(version) => edition.nearest(version),

@@ -32,8 +32,9 @@ pub struct Explain {
     #[arg(default_value = ".")]
     path: PathBuf,
 
-    /// The agents to ask about: claude, gemini, codex, codex@0.98, codex@0.166. Without it, all
-    /// three at the versions that are installed, or else the newest that are known.
+    /// The agents to ask about: claude, gemini, codex, or one at a version whose rules are known:
+    /// claude@2.1.197, claude@2.1.325, codex@0.98, codex@0.166. Without a version, the one that is installed,
+    /// or else the newest that is known.
     #[arg(long, value_name = "AGENT", value_delimiter = ',')]
     agent: Vec<String>,
 
@@ -61,8 +62,14 @@ pub struct Explain {
 pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
     let session = session(arguments)?;
     let installed = Installed::find();
-    let editions = editions(&arguments.agent, &installed)?;
-    let report = convoke_explain::explain(&Disk, &session, &editions);
+    let chosen = chosen(&arguments.agent, &installed)?;
+    let editions: Vec<_> = chosen.iter().map(|(edition, _)| *edition).collect();
+    let mut report = convoke_explain::explain(&Disk, &session, &editions);
+    for (agent, (_, version)) in report.agents.iter_mut().zip(chosen) {
+        if let Some(version) = version {
+            version.clone_into(&mut agent.version);
+        }
+    }
 
     let is_terminal = stdout().is_terminal();
     let mut out = BufWriter::new(stdout());
@@ -122,20 +129,23 @@ fn directory(here: &Path, path: &Path, what: &str) -> Result<PathBuf, UsageError
     }
 }
 
-fn editions(names: &[String], installed: &Installed) -> Result<Vec<Edition>, UsageError> {
+/// Returns the editions to explain, each with the installed version that it was chosen for.
+fn chosen<'a>(
+    names: &[String],
+    installed: &'a Installed,
+) -> Result<Vec<(Edition, Option<&'a str>)>, UsageError> {
+    let of_installed = |edition| (installed.nearest(edition), installed.version(edition));
     if names.is_empty() {
-        let newest = Edition::NEWEST.iter();
-        return Ok(newest.map(|edition| installed.nearest(*edition)).collect());
+        return Ok(Edition::NEWEST.into_iter().map(of_installed).collect());
     }
-    let mut editions = Vec::new();
+    let mut chosen: Vec<(Edition, Option<&str>)> = Vec::new();
     for name in names {
         let named = name.trim().parse::<Edition>();
         let edition = named.map_err(|unknown| UsageError(format!("--agent: {unknown}")))?;
-        let is_bare = !name.contains('@');
-        let edition = if is_bare { installed.nearest(edition) } else { edition };
-        if !editions.contains(&edition) {
-            editions.push(edition);
+        let choice = if name.contains('@') { (edition, None) } else { of_installed(edition) };
+        if !chosen.iter().any(|(edition, _)| *edition == choice.0) {
+            chosen.push(choice);
         }
     }
-    Ok(editions)
+    Ok(chosen)
 }

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::path::Path;
 
-use convoke_explain::{AgentReport, Limit, LoadReason, Report, Rule, tokens_estimate};
+use convoke_explain::{AgentReport, Edition, Limit, LoadReason, Report, Rule, tokens_estimate};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::findings::{Finding, Findings};
@@ -73,17 +73,30 @@ impl View<'_> {
         let title = self.paint.text(Tone::Strong, &cwd);
         push_line(out, &format!("{title}  {}", self.paint.text(Tone::Faint, place)));
         for agent in &self.report.agents {
-            let installed = self.installed.version(agent.edition);
-            if let Some(installed) = installed.filter(|it| !is_same_version(it, agent.version)) {
-                let note = format!(
-                    "{} {installed} is installed; its rules were measured on {}",
-                    agent.edition.title(),
-                    agent.version
-                );
+            if let Some(note) = self.version_note(agent) {
                 push_line(out, &self.paint.text(Tone::Faint, note));
             }
         }
         out.push('\n');
+    }
+
+    /// Says by which rules an agent is explained if they were measured on another version than the
+    /// installed one.
+    fn version_note(&self, agent: &AgentReport) -> Option<String> {
+        let edition = agent.edition;
+        let (title, measured) = (edition.title(), edition.version());
+        let installed = self.installed.version(edition)?;
+        if is_same_version(installed, measured) {
+            return None;
+        }
+        let is_unknown = Edition::NEWEST.contains(&edition) && edition.is_older_than(installed);
+        Some(if is_unknown {
+            format!(
+                "{title} {installed} is installed; the newest known rules are those of {measured}"
+            )
+        } else {
+            format!("{title} {installed} is installed; explained by the rules of {measured}")
+        })
     }
 
     fn nothing_here(&self, out: &mut String) {
@@ -99,7 +112,8 @@ impl View<'_> {
         let label_width = self.width - 2 - SIZE_COLUMN - COLUMN * agents.len();
         let label_width = self.widest_label(rows, label_width);
         let room = self.width - 2 - label_width - SIZE_COLUMN - COLUMN * agents.len();
-        for heading in [|it: &AgentReport| short_title(it), |it: &AgentReport| it.version] {
+        for heading in [|it: &AgentReport| short_title(it), |it: &AgentReport| it.edition.version()]
+        {
             let mut line = " ".repeat(2 + label_width + SIZE_COLUMN);
             for agent in agents {
                 let _ = write!(line, "{:>COLUMN$}", heading(agent));
@@ -178,7 +192,8 @@ impl View<'_> {
     /// How much each agent loads, with a bar against its limit.
     fn sizes(&self, out: &mut String) {
         let agents = &self.report.agents;
-        let title = |agent: &AgentReport| format!("{} {}", agent.edition.title(), agent.version);
+        let title =
+            |agent: &AgentReport| format!("{} {}", agent.edition.title(), agent.edition.version());
         let title_width = agents.iter().map(|agent| title(agent).width()).max().unwrap_or_default();
         let mut fills: Vec<_> = agents.iter().map(Fill::of).collect();
         let beside = title_width + 33 + 3;

@@ -11,7 +11,7 @@ fn rendered(width: usize, is_painted: bool) -> String {
     tree.write("/h/r/CLAUDE.md", "@docs/a.md\n");
     tree.write("/h/r/docs/a.md", "text\n");
     let session = Session::new("/h/r", "/h");
-    let report = explain(&tree, &session, &[Edition::Claude, Edition::Codex0166]);
+    let report = explain(&tree, &session, &[Edition::Claude197, Edition::Codex0166]);
     let view = View {
         report: &report,
         home: Path::new("/h"),

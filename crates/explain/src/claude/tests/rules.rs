@@ -165,7 +165,7 @@ fn rules_come_as_the_disk_lists_them_each_directory_in_its_place() {
         }
     }
     let session = Session::new(home.join("repo"), home.join("nobody"));
-    let report = explain(&convoke_files::Disk, &session);
+    let report = explain(&convoke_files::Disk, &session, Edition::Claude325);
     let found: Vec<_> = report.loaded.into_iter().map(|file| file.path).collect();
     assert_eq!(found, expected);
 }
