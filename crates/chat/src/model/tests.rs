@@ -82,7 +82,7 @@ fn a_message_goes_to_the_one_who_is_addressed() {
         ("@all hello", "hello", &["ada", "lin", "sam"]),
         ("@param is odd", "@param is odd", &["ada"]),
         ("@linda hello", "@linda hello", &["ada"]),
-        (" /etc is odd", "/etc is odd", &["ada"]),
+        (" /etc is odd", " /etc is odd", &["ada"]),
         ("/task Ship [it]", "[TEAM_TASK] Ship [it]", &[]),
         ("/drop lin sam", "[DROP: lin, sam]", &[]),
         ("/drop all", "[DROP: all]", &[]),
@@ -101,7 +101,7 @@ fn what_cannot_be_done_is_said_and_the_line_can_be_put_right() {
     for (line, notice) in [
         ("/quitt", "there is no command /quitt; did you mean /quit?"),
         ("/to lim", "no member is called `lim`; did you mean `lin`? members: you, ada, lin, sam"),
-        ("/as ada", "no person is called `ada`; members: you"),
+        ("/as ada", "no person is called `ada`; there are you"),
         ("/task", "write /task TEXT"),
     ] {
         assert_eq!(chat.enter_line(line), None);
