@@ -1,8 +1,9 @@
 //! Locates the data that conformance tests compare with.
 //!
 //! Some of it is part of this repository (see `README.md` beside this crate). Recordings of other programs
-//! are not: `CONVOKE_SHARED` names a directory that holds them. A test without its data says so and is not
-//! run; with `CONVOKE_REQUIRE_SHARED=1` it fails. A directory that is named and missing always fails.
+//! are not: `CONVOKE_SHARED` names a directory that holds them. A suite without
+//! its data prints `not run`; with `CONVOKE_REQUIRE_SHARED=1` it fails. A named directory that is missing
+//! always fails.
 
 #![allow(clippy::panic, clippy::print_stdout, reason = "only tests use this crate")]
 

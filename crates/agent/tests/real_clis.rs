@@ -689,9 +689,9 @@ async fn cancels_without_a_trace(cli: Cli) {
 
 /// The final answer, with a route that must not be lost.
 const FINAL: &str = "FINAL: found 42. [NEXT: kai]";
-/// What stands in the request of the turn that the program starts when a task has ended.
+/// Text in the request of the turn that the program starts after a task has ended.
 const NOTIFICATION: &str = r"<task-notification>\n<task-id>";
-/// What stands in the prompt, and so in every request of the main thread.
+/// Text in the prompt, and therefore in every request of the main thread.
 const PROMPT: &str = "PROMPT hello";
 
 /// Returns a script in which the model starts a task, answers, and answers again when the task has ended.

@@ -1,9 +1,9 @@
 //! Gemini CLI, over standard input and `stream-json`.
 //!
 //! The program acts on `@name`, which attaches files and resources and selects agents, and runs
-//! `/command`s; both are escaped, and the turn says so. Retries and reports to its maker are settings
-//! of a file alone, so it runs in a home of our own, beside the user's: signed in as there, and with
-//! sessions that are ours.
+//! `/command`s; both are escaped, and a diagnostic reports it. Retries and telemetry can only be
+//! configured in a file, so the program runs in a private home: with the user's sign-in, and with
+//! sessions of its own.
 
 mod home;
 mod inert;

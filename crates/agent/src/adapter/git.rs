@@ -148,7 +148,7 @@ fn read(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// What stands in configuration files: subsections, and keys of sections without one.
+/// The subsections of configuration files, and the keys of sections without any.
 #[derive(Default)]
 struct Found {
     files: BTreeSet<PathBuf>,

@@ -9,7 +9,7 @@ use crate::vendor::Vendor;
 pub struct Unused {
     /// Completes a sentence that begins with the name of the setting.
     pub problem: String,
-    /// What to write instead.
+    /// The setting or fix to suggest instead.
     pub fix: String,
 }
 

@@ -119,7 +119,7 @@ impl GuardedChild {
             Some((stream, _)) => stream,
             None => left_connection(listener).map_err(|_| StartError::Silent)?,
         };
-        // Nobody else is to connect; the turn's directory goes with the turn.
+        // Prevents further connections; the directory itself is removed with the turn.
         let _ = std::fs::remove_file(&socket);
         let (reports, control) = stream.into_split();
         let held = Self {

@@ -215,7 +215,7 @@ fn start_keeper(
         }
         thread::sleep(Duration::from_millis(1));
     };
-    // Nobody else is to connect.
+    // Prevents further connections.
     let _ = std::fs::remove_file(&socket);
     connection.set_nonblocking(false)?;
     let agent = read_line(&mut connection)?

@@ -116,7 +116,7 @@ mod tests {
             std::fs::create_dir(&dir).unwrap();
             dir
         };
-        // The lock of a process that was killed is nobody's.
+        // The kernel releases the lock of a process that was killed.
         let left = make("convoke-left");
         std::fs::write(left.join(LOCK), "").unwrap();
         std::fs::create_dir(left.join("tmp")).unwrap();

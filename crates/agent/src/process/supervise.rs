@@ -34,7 +34,7 @@ const WAITING_EVENTS: usize = 16 << 10;
 const WAITING_WRITES: usize = 64;
 /// How long a process may go on after its agent has closed the turn.
 const LINGER: Duration = Duration::from_secs(10);
-/// The longest wait before a request is repeated. A server that asks for more is told no.
+/// The longest wait before a retry. The turn fails if a server asks for more.
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
 /// How long a guardian may take to end everything, which is longer than it tries to.
 const END_LIMIT: Duration = Duration::from_secs(45);

@@ -5,7 +5,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 
-/// The error statuses of a server and what a turn is told of them. The limit on repeated requests holds
+/// The error statuses of a server, with the reason that the turn reports for each. The limit on repeated requests holds
 /// for every request of a turn, and a wait of an hour is told at once.
 pub(super) async fn tells_errors_of_the_server_and_limits_requests(cli: Cli) {
     let hour = || Answer::error(429).with_header("retry-after", "3600");

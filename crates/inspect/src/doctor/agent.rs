@@ -28,7 +28,7 @@ pub(super) fn examine(
     }
     let ask = first.filter(|_| depth == Depth::Ask);
     let sign_in = sign_in::examine(vendor, host_environment, ask);
-    // How a program that is not here is signed in is nobody's trouble.
+    // The sign-in of a program that is not installed does not matter.
     if first.is_some() {
         sign_in::judge(vendor, &sign_in, host_environment, &mut findings);
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 /// No wait of our own is longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// A server that asks for more than this is told no: the turn fails with what it asked for.
+/// The turn fails if a server asks for a longer wait, and the error names that wait.
 pub(super) const LONGEST_ASKED: Duration = Duration::from_mins(5);
 
 /// Returns how long to wait after the attempt of this number failed.

@@ -189,7 +189,7 @@ async fn removing_a_session_removes_its_requests_alone(
 ) -> Result<(), StoreError> {
     let (session, thread) = begin(store).await?;
     let (other_session, other) = begin(store).await?;
-    // Its id is like a member's, and it is nobody's.
+    // Its id looks like a member's, but no member owns it.
     let own = ThreadId::of_member(session, "x");
     add(store, &thread, Some(attempt_of(session))).await?;
     add(store, &other, Some(attempt_of(other_session))).await?;

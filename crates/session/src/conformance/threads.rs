@@ -153,7 +153,7 @@ async fn removing_a_session_removes_its_threads_alone(
 ) -> Result<(), StoreError> {
     let (session, thread) = begin(store).await?;
     let (_, other) = begin(store).await?;
-    // Its name is like a member's, and it is nobody's.
+    // Its name looks like a member's, but no member owns it.
     let own = ThreadId::of_member(session, "x");
     store.append_lines(&append(&own, 0, &["alone"])).await?;
     store.remove(session).await?;
