@@ -4,7 +4,8 @@ use convoke_agent::usage::Usage;
 
 use super::{attempt, commit, message, new_session, turn};
 use crate::content::Content;
-use crate::id::{Head, MessageNumber, SessionId};
+use crate::id::{Head, MemberName, MessageNumber, SessionId};
+use crate::session::MemberCost;
 use crate::store::{Holder, Store, StoreError};
 use crate::turn::TurnState;
 
@@ -98,9 +99,12 @@ pub(super) async fn costs_are_summed(store: &impl Store) -> Result<(), StoreErro
     step.state.last_message = MessageNumber(0);
     store.commit(new.id, step).await?;
     let costs = store.costs(new.id).await?;
-    let [cost] = &costs[..] else { panic!("one member has costs, not {costs:?}") };
-    assert_eq!((cost.member.as_str(), cost.attempts), ("max", 3), "attempts are counted");
-    assert_eq!(cost.cost_usd, Some(0.5), "costs are summed");
-    assert_eq!(cost.usage, Some(usage.and(usage)), "tokens are summed");
+    let expected = MemberCost {
+        member: MemberName::from("max"),
+        attempts: 3,
+        cost_usd: Some(0.5),
+        usage: Some(usage.and(usage)),
+    };
+    assert_eq!(costs, [expected], "the costs of a member's attempts are summed");
     Ok(())
 }

@@ -275,7 +275,7 @@ pub(super) async fn set_removed(
     at: Option<Millis>,
 ) -> Result<(), StoreError> {
     let update = sqlx::query("UPDATE session SET removed_at = $1 WHERE id = $2");
-    changed(session, update.bind(at).bind(session.to_string()).execute(pool).await?)
+    changed(session, &update.bind(at).bind(session.to_string()).execute(pool).await?)
 }
 
 pub(super) async fn rename(
@@ -284,10 +284,10 @@ pub(super) async fn rename(
     name: &str,
 ) -> Result<(), StoreError> {
     let update = sqlx::query("UPDATE session SET name = $1 WHERE id = $2");
-    changed(session, update.bind(name).bind(session.to_string()).execute(pool).await?)
+    changed(session, &update.bind(name).bind(session.to_string()).execute(pool).await?)
 }
 
-fn changed(session: SessionId, result: SqliteQueryResult) -> Result<(), StoreError> {
+fn changed(session: SessionId, result: &SqliteQueryResult) -> Result<(), StoreError> {
     match result.rows_affected() {
         0 => Err(StoreError::NoSession(session)),
         _ => Ok(()),
