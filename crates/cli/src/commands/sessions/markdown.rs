@@ -74,7 +74,7 @@ fn close_fence(text: &str) -> String {
         let rest = &line[length..];
         match open {
             None if length >= 3 && !(mark == '`' && rest.contains('`')) => {
-                open = Some((mark, length))
+                open = Some((mark, length));
             }
             Some((opened, least))
                 if opened == mark && length >= least && rest.trim().is_empty() =>
