@@ -17,10 +17,11 @@ use convoke_agent::process::guardian::Guardian;
 use convoke_core::ledger::{Source, Target};
 use convoke_inspect::HostEnvironment;
 use convoke_inspect::capture::{
-    Capture, CaptureOptions, Ended, Measured, MeasureOptions, Purpose, Start, capture, compare, load,
-    measure, save,
+    Capture, CaptureOptions, Ended, MeasureOptions, Measured, Purpose, Start, capture, compare,
+    load, measure, save,
 };
-use convoke_rehearsal::{Answer, Part, PartKind, RequestParts, Script};
+use convoke_rehearsal::{Answer, Script};
+use convoke_wire::{Part, PartKind, RequestParts};
 use serde_json::json;
 use tempfile::TempDir;
 

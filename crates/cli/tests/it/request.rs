@@ -242,7 +242,10 @@ fn an_installed_codex_of_another_version_is_named_in_every_output() {
     let json: Value =
         serde_json::from_slice(&project.output(&here(&["hi", "--json"]), b"").stdout).unwrap();
     let named = ["shape", "pack", "installed", "measured"].map(|name| json[name].clone());
-    assert_eq!(named, ["codex@0.98".into(), "convoke".into(), "0.166.0".into(), Value::from(false)]);
+    assert_eq!(
+        named,
+        ["codex@0.98".into(), "convoke".into(), "0.166.0".into(), Value::from(false)]
+    );
 }
 
 #[test]

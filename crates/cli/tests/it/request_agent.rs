@@ -60,7 +60,9 @@ fn standard_output_is_the_body_with_the_users_own_paths() {
     let home_text = home.display();
     assert_eq!(
         body["input"][0]["content"][0]["text"],
-        format!("home {home_text}/.codex and {home_text}, arguments exec --skip-git-repo-check -m m -")
+        format!(
+            "home {home_text}/.codex and {home_text}, arguments exec --skip-git-repo-check -m m -"
+        )
     );
     assert_eq!(body["input"][1]["content"][0]["text"], "hello there");
     let said = String::from_utf8(output.stderr).expect("UTF-8");

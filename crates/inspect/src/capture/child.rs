@@ -94,10 +94,8 @@ fn start(child: &Child<'_>, guardian: &Guardian) -> AgentTurn {
         grace: Duration::ZERO,
         ..Limits::default()
     };
-    let mut dialogue = Monologue {
-        reader: Plain::new(OUTPUT_KEPT),
-        stdin: child.stdin.clone().into_bytes(),
-    };
+    let mut dialogue =
+        Monologue { reader: Plain::new(OUTPUT_KEPT), stdin: child.stdin.clone().into_bytes() };
     let (guardian, temporary) = (guardian.clone(), child.temporary.to_owned());
     let mut launch = Launch {
         program: child.program.clone(),

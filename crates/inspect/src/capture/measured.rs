@@ -11,7 +11,8 @@ use convoke_agent::endpoint::measured::{Commands, Conditions};
 use convoke_agent::process::guardian::Guardian;
 use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files};
-use convoke_rehearsal::{Part, RequestParts, Script};
+use convoke_rehearsal::Script;
+use convoke_wire::{Part, RequestParts};
 use memchr::memmem;
 use serde_json::Value;
 
@@ -157,7 +158,8 @@ impl UserHome {
     /// Returns whether the user has accepted Claude Code's question about a directory, or one above it.
     fn trusts_as_claude(&self, cwd: &Path) -> bool {
         let files = [self.directory.join(".claude.json"), self.home.join(".claude.json")];
-        let mut files = files.iter().filter_map(|file| Disk.read(file, FileKind::Configuration).ok());
+        let mut files =
+            files.iter().filter_map(|file| Disk.read(file, FileKind::Configuration).ok());
         let state = files.find_map(|text| serde_json::from_slice::<Value>(&text).ok());
         let state = state.unwrap_or_default();
         cwd.ancestors().any(|path| {
@@ -214,8 +216,8 @@ impl Capture {
         let request = self.requests.iter().find(|request| request.number == account.request);
         let body = request.map(|request| request.body.to_vec()).unwrap_or_default();
         let parts = RequestParts::of(account.wire, &body).map(|parts| parts.parts);
-        let parts = parts
-            .map_err(|source| CaptureError::NotJson { number: account.request, source })?;
+        let parts =
+            parts.map_err(|source| CaptureError::NotJson { number: account.request, source })?;
         let own = self.diagnostics();
         // Which other hosts it wanted is not the question here.
         diagnostics.extend(own.into_iter().filter(|it| it.code != diagnostics::CAPTURE_ELSEWHERE));

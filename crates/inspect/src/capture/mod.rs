@@ -15,11 +15,12 @@ use convoke_agent::endpoint::{self, EndpointError, ModelServer};
 use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
 use convoke_core::Diagnostic;
-use convoke_rehearsal::{Kind, Recorded, Script, StartError, start};
+use convoke_rehearsal::{Recorded, Script, StartError, start};
+use convoke_wire::Kind;
 
 use crate::host_environment::HostEnvironment;
-use crate::{diagnostics, explained};
 use crate::installed::{Installed, version_in};
+use crate::{diagnostics, explained};
 
 mod account;
 mod child;
@@ -34,7 +35,7 @@ pub use account::{Account, Share};
 pub use child::Ended;
 pub use diff::{Change, Difference, Side, compare};
 pub use home::{HomeError, UserHome};
-pub use measured::{Measured, MeasureOptions, Purpose, measure};
+pub use measured::{MeasureOptions, Measured, Purpose, measure};
 pub use ownership::{Origin, Yours};
 pub use saved::{SavedError, load, save};
 
@@ -128,13 +129,8 @@ pub async fn capture(
         Start::Measured(conditions) => {
             let users = &host_environment.environment;
             let variables = measured_start::environment(vendor, conditions, users);
-            let arguments = measured_start::arguments(
-                vendor,
-                conditions,
-                model_server,
-                home.path(),
-                arguments,
-            );
+            let arguments =
+                measured_start::arguments(vendor, conditions, model_server, home.path(), arguments);
             (arguments.map_err(CaptureError::Endpoint)?, variables)
         }
     };
@@ -180,7 +176,7 @@ pub async fn capture(
     }
     server.shutdown().await;
     let explained = explained::explained(vendor, program.version.as_deref(), host_environment);
-    notes.extend(notes::trust_supplied(vendor, &explained, host_environment));
+    notes.extend(notes::trust_supplied(vendor, explained.as_ref(), host_environment));
     let words = std::iter::once(name).chain(&arguments);
     let words: Vec<String> = words.map(as_text).collect::<Result<_, _>>()?;
     let given = ownership::Given {

@@ -19,13 +19,13 @@ pub(super) fn left_out(path: &Path) -> Diagnostic {
 /// Trust that the program had and that its user has not given it here.
 pub(super) fn trust_supplied(
     vendor: Vendor,
-    explained: &Option<AgentReport>,
+    explained: Option<&AgentReport>,
     host_environment: &HostEnvironment,
 ) -> Option<Diagnostic> {
     let cwd = host_environment.cwd.display();
     let message = match vendor {
         Vendor::Gemini => {
-            let mut found = explained.iter().flat_map(|report| &report.diagnostics);
+            let mut found = explained.into_iter().flat_map(|report| &report.diagnostics);
             found.find(|it| it.code == convoke_explain::diagnostics::FOLDER_UNTRUSTED)?;
             format!(
                 "{cwd} is not trusted by gemini, which would make no request here; trust was supplied"

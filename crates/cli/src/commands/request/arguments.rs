@@ -172,7 +172,9 @@ impl Arguments {
                 let prompt = one.to_str();
                 prompt.map(Some).ok_or_else(|| UsageError("the prompt is not UTF-8".into()))
             }
-            _ => Err(UsageError("there is more than one prompt; --agent passes arguments on".into())),
+            _ => {
+                Err(UsageError("there is more than one prompt; --agent passes arguments on".into()))
+            }
         }
     }
 

@@ -10,17 +10,17 @@ use convoke_agent::Vendor;
 use convoke_core::Diagnostic;
 use convoke_files::Disk;
 use convoke_inspect::installed::Installed;
-use convoke_rehearsal::Wire;
 use convoke_thread::config::{Config, ConfigError, Machine};
 use convoke_thread::pack::{Pack, Shape};
 use convoke_thread::prompt::{Purpose, Request};
 use convoke_thread::record::Record;
 use convoke_thread::thread::{Outcome as TurnOutcome, Setup, Step, Thread, TurnOverrides};
+use convoke_wire::Wire;
 
 pub use self::arguments::Arguments;
 use crate::diagnostics::own;
-use crate::{host_environment, machine};
 use crate::outcome::{Outcome, UsageError};
+use crate::{host_environment, machine};
 
 /// The id of a thread that is not begun, in the form of those that are. It is the same every time, so
 /// that the same directory gives the same bytes.

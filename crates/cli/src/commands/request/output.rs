@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use convoke_core::Diagnostic;
 use convoke_core::ledger::{Ledger, Source, Table};
 use convoke_inspect::capture::Measured;
-use convoke_rehearsal::{Part, PartKind, RequestParts, Wire};
 use convoke_thread::pack::Shape;
 use convoke_thread::prompt::Request;
+use convoke_wire::{Part, PartKind, RequestParts, Wire};
 use serde_json::json;
 
 use super::Arguments;
@@ -49,7 +49,8 @@ pub(super) fn write_assembled(assembled: &Assembled<'_>, arguments: &Arguments) 
     }
     let mut title = format!("POST {}  shape {shape}, pack {pack}", request.path);
     if let Some(version) = installed {
-        title += &format!("; codex {version} is installed: --agent codex shows its own request");
+        let hint = "--agent codex shows its own request";
+        title = format!("{title}; codex {version} is installed: {hint}");
     }
     let parts = RequestParts::of(assembled.wire, request.body.as_bytes());
     let shown = Shown {
@@ -74,7 +75,8 @@ pub(super) fn write_measured(measured: &Measured, arguments: &Arguments) -> io::
         return write_json(&facts, &measured.body, &account.ledger, &measured.diagnostics);
     }
     let version = version.unwrap_or("of an unknown version");
-    let title = format!("{agent} {version}  measured offline  {} ({})", account.model, account.wire);
+    let title =
+        format!("{agent} {version}  measured offline  {} ({})", account.model, account.wire);
     let shown = Shown {
         title,
         body: &measured.body,
@@ -124,7 +126,8 @@ fn write_parts(shown: &Shown<'_>, out: &mut Screen) -> io::Result<()> {
         }
     }
     let whole = number(shown.body.len() as u64);
-    let line = format!("{whole} bytes; --explain shows the source of every byte, a pipe gets the body");
+    let line =
+        format!("{whole} bytes; --explain shows the source of every byte, a pipe gets the body");
     writeln!(out, "{}", paint.faint(&line))
 }
 
