@@ -1,8 +1,9 @@
 //! Intentions: what a line that a person entered asks for, in a full screen or line by line.
 
-use convoke_core::marker::{TextPolicy, scan};
+use convoke_core::marker::scan;
 use convoke_core::name::NameKey;
-use convoke_session::{MemberName, TeamMembers};
+use convoke_session::MemberName;
+use convoke_team::Team;
 
 use crate::command::{Command, Verb, parse};
 
@@ -43,16 +44,18 @@ pub enum PromptView {
     Prompt,
 }
 
-/// Who takes part, and how texts are read.
-#[derive(Debug, Clone)]
-pub struct InputParser {
-    /// Everybody.
-    pub members: TeamMembers,
-    /// How markers are read.
-    pub text: TextPolicy,
+/// Parses the input of a person in a team.
+#[derive(Debug, Clone, Copy)]
+pub struct InputParser<'a> {
+    team: &'a Team,
 }
 
-impl InputParser {
+impl<'a> InputParser<'a> {
+    /// Creates the parser for a team.
+    pub fn new(team: &'a Team) -> Self {
+        Self { team }
+    }
+
     /// Reads a line. `to` is who is addressed when the line says nothing about it.
     ///
     /// Names at the very beginning, each with an `@`, address a message; they are not part of it.
@@ -69,7 +72,7 @@ impl InputParser {
         if to.iter().all(|name| !NameKey::new(name).is_all()) {
             return to;
         }
-        self.members.everyone_but(speaker).iter().map(ToString::to_string).collect()
+        self.team.everyone_but(speaker).iter().map(ToString::to_string).collect()
     }
 
     fn say(&self, line: &str, to: &[String]) -> UserAction {
@@ -105,13 +108,13 @@ impl InputParser {
         if NameKey::new(written).is_all() {
             return Some("all".to_owned());
         }
-        self.members.resolve(written).map(ToString::to_string)
+        self.team.resolve(written).map(ToString::to_string)
     }
 
     fn command(&self, Command { verb, rest }: &Command) -> Result<UserAction, String> {
         Ok(match verb {
             Verb::To => UserAction::Address(self.members(rest)?),
-            Verb::As => match self.members.resolve_person(rest) {
+            Verb::As => match self.team.resolve_person(rest) {
                 Some(person) => UserAction::SpeakAs(person.clone()),
                 None => return Err(format!("no person is called `{rest}`; {}", self.people())),
             },
@@ -136,7 +139,7 @@ impl InputParser {
         text: String,
         is_there: impl Fn(&convoke_core::marker::Scan<'_>) -> bool,
     ) -> Result<UserAction, String> {
-        if !is_there(&scan(&text, self.text)) {
+        if !is_there(&scan(&text, self.team.context.text)) {
             return Err("the text policy of this team does not know that marker".to_owned());
         }
         Ok(UserAction::Say { text, to: Vec::new() })
@@ -153,8 +156,7 @@ impl InputParser {
         let each = || {
             let names = names.iter().map(|name| name.trim().trim_start_matches('@'));
             names.filter(|name| !name.is_empty()).map(|name| {
-                let unknown =
-                    || format!("no member is called `{name}`; {}", self.members.hint(name));
+                let unknown = || format!("no member is called `{name}`; {}", self.team.hint(name));
                 self.member(name).ok_or_else(unknown)
             })
         };
@@ -165,13 +167,13 @@ impl InputParser {
         if written.is_empty() {
             return Ok(None);
         }
-        let found = self.members.resolve(written.trim_start_matches('@'));
-        let unknown = || format!("no member is called `{written}`; {}", self.members.hint(written));
+        let found = self.team.resolve(written.trim_start_matches('@'));
+        let unknown = || format!("no member is called `{written}`; {}", self.team.hint(written));
         found.map(|member| Some(member.clone())).ok_or_else(unknown)
     }
 
     fn people(&self) -> String {
-        let people: Vec<&str> = self.members.people().map(MemberName::as_str).collect();
+        let people: Vec<&str> = self.team.people().map(MemberName::as_str).collect();
         format!("there are {}", people.join(", "))
     }
 }

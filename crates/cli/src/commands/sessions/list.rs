@@ -51,7 +51,7 @@ fn line(session: &Summary, now: Millis, paint: Paint) -> String {
     format!(
         "{}  {:>10}  {}  {}  {}",
         paint.strong(&short(*id)),
-        age(now.saturating_sub(session.updated_at)),
+        age(now.since(session.updated_at)),
         printable(name.as_deref().unwrap_or("-")),
         paint.faint(&format!(
             "{}, {}{waiting}{rehearsal}",
@@ -72,8 +72,8 @@ pub(in crate::commands) fn beginning_of(text: &str) -> String {
     format!("{cut}{more}")
 }
 
-/// Returns how long ago something was.
-pub(in crate::commands) fn age(millis: Millis) -> String {
+/// Returns a number of milliseconds as the age of something.
+pub(in crate::commands) fn age(millis: i64) -> String {
     match millis / 1000 {
         ..60 => "just now".to_owned(),
         seconds @ 60..3600 => format!("{} min ago", seconds / 60),

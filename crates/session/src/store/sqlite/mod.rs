@@ -24,7 +24,7 @@ pub use self::lock::SessionLock;
 use super::failpoint::Failpoint;
 use super::{Commit, Holder, Store, StoreError, Window};
 use crate::content::ContentHash;
-use crate::id::{Head, MessageNumber, SessionId, ThreadId, TurnId};
+use crate::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 use crate::request::RequestDelta;
 use crate::session::{NewSession, NumberedMessage, Session, Summary};
 use crate::thread::{LoneThread, ThreadOwner};
@@ -228,7 +228,7 @@ impl Store for SqliteStore {
     }
 
     async fn remove(&self, session: SessionId) -> Result<(), StoreError> {
-        let lock = lock::acquire(&self.directory, session, &Holder::this_process(0))?;
+        let lock = lock::acquire(&self.directory, session, &Holder::this_process(Millis(0)))?;
         write::remove(&self.pool, session).await?;
         file::give_back_pages(&self.pool).await;
         lock.discard();

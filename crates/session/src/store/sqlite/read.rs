@@ -12,7 +12,7 @@ use sqlx::sqlite::{SqlitePool, SqliteRow};
 use super::packed::unpack;
 use super::sql;
 use crate::content::ContentHash;
-use crate::id::{Head, MemberName, MessageNumber, SessionId, TurnId};
+use crate::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
 use crate::session::{NewSession, NumberedMessage, Rehearsal, Session, State, Summary};
 use crate::store::{Reader, StoreError, Window};
 use crate::turn::{Attempt, Turn, TurnState};
@@ -32,14 +32,14 @@ pub(super) async fn session(pool: &SqlitePool, id: SessionId) -> Result<Session,
     Ok(Session {
         began: NewSession {
             id,
-            created_at: row.try_get("created_at")?,
+            created_at: Millis(row.try_get("created_at")?),
             name: row.try_get("name")?,
             directory: row.try_get("directory")?,
             team: row.try_get("team")?,
             task: row.try_get("first_task")?,
             rehearsal: rehearsal(&row)?,
         },
-        updated_at: row.try_get("updated_at")?,
+        updated_at: Millis(row.try_get("updated_at")?),
         head: Head(number(&row, "head")?),
         state,
     })
@@ -74,8 +74,8 @@ fn summary(row: &SqliteRow) -> Result<Summary, StoreError> {
         name: row.try_get("name")?,
         directory: row.try_get("directory")?,
         rehearsal: rehearsal(row)?,
-        created_at: row.try_get("created_at")?,
-        updated_at: row.try_get("updated_at")?,
+        created_at: Millis(row.try_get("created_at")?),
+        updated_at: Millis(row.try_get("updated_at")?),
         messages: number(row, "messages")?,
         turns: number(row, "turns")?,
         waiting: number(row, "waiting")?,
@@ -348,8 +348,8 @@ fn turn(session: SessionId, row: &SqliteRow) -> Result<Turn, StoreError> {
         reply: reply.map(|number| MessageNumber(number.cast_unsigned())),
         problem: row.try_get("problem")?,
         attempts: u32::try_from(number(row, "attempts")?).unwrap_or(u32::MAX),
-        queued_at: row.try_get("queued_at")?,
-        ended_at: row.try_get("ended_at")?,
+        queued_at: Millis(row.try_get("queued_at")?),
+        ended_at: row.try_get::<Option<i64>, _>("ended_at")?.map(Millis),
     })
 }
 
