@@ -59,7 +59,7 @@ impl<'a> InputParser<'a> {
     /// Reads a line. `to` is who is addressed when the line says nothing about it.
     ///
     /// Names at the very beginning, each with an `@`, address a message; they are not part of it.
-    pub fn understand(&self, line: &str, to: &[String]) -> Result<UserAction, String> {
+    pub fn understand(self, line: &str, to: &[String]) -> Result<UserAction, String> {
         match parse(line) {
             None => Ok(self.say(line, to)),
             Some(Ok(command)) => self.command(&command),
@@ -68,14 +68,14 @@ impl<'a> InputParser<'a> {
     }
 
     /// Returns who is meant: `all` is everyone but the speaker.
-    pub fn meant(&self, speaker: &MemberName, to: Vec<String>) -> Vec<String> {
+    pub fn meant(self, speaker: &MemberName, to: Vec<String>) -> Vec<String> {
         if to.iter().all(|name| !NameKey::new(name).is_all()) {
             return to;
         }
         self.team.everyone_but(speaker).iter().map(ToString::to_string).collect()
     }
 
-    fn say(&self, line: &str, to: &[String]) -> UserAction {
+    fn say(self, line: &str, to: &[String]) -> UserAction {
         let mut named = Vec::new();
         let mut rest = line.trim();
         while let Some((name, after)) = self.mention(rest) {
@@ -90,7 +90,7 @@ impl<'a> InputParser<'a> {
     }
 
     /// Takes a name with an `@` off the beginning; the longest that fits.
-    fn mention<'t>(&self, text: &'t str) -> Option<(String, &'t str)> {
+    fn mention(self, text: &str) -> Option<(String, &str)> {
         let after = text.strip_prefix('@')?;
         let ends = after.char_indices().map(|(at, c)| at + c.len_utf8());
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
@@ -104,14 +104,14 @@ impl<'a> InputParser<'a> {
         found.take_while(|(_, rest)| after.len() - rest.len() <= 64).last()
     }
 
-    fn member(&self, written: &str) -> Option<String> {
+    fn member(self, written: &str) -> Option<String> {
         if NameKey::new(written).is_all() {
             return Some("all".to_owned());
         }
         self.team.resolve(written).map(ToString::to_string)
     }
 
-    fn command(&self, Command { verb, rest }: &Command) -> Result<UserAction, String> {
+    fn command(self, Command { verb, rest }: &Command) -> Result<UserAction, String> {
         Ok(match verb {
             Verb::To => UserAction::Address(self.members(rest)?),
             Verb::As => match self.team.resolve_person(rest) {
@@ -135,7 +135,7 @@ impl<'a> InputParser<'a> {
 
     /// Says what a marker says, when this team's texts have it.
     fn marker(
-        &self,
+        self,
         text: String,
         is_there: impl Fn(&convoke_core::marker::Scan<'_>) -> bool,
     ) -> Result<UserAction, String> {
@@ -145,7 +145,7 @@ impl<'a> InputParser<'a> {
         Ok(UserAction::Say { text, to: Vec::new() })
     }
 
-    fn members(&self, written: &str) -> Result<Vec<String>, String> {
+    fn members(self, written: &str) -> Result<Vec<String>, String> {
         // A name may have spaces: so they only separate names when there is no comma.
         let whole = self.member(written).map(|member| vec![member]);
         let names: Vec<&str> = if written.contains([',', '，']) {
@@ -163,7 +163,7 @@ impl<'a> InputParser<'a> {
         whole.map_or_else(|| each().collect(), Ok)
     }
 
-    fn agent(&self, written: &str) -> Result<Option<MemberName>, String> {
+    fn agent(self, written: &str) -> Result<Option<MemberName>, String> {
         if written.is_empty() {
             return Ok(None);
         }
@@ -172,7 +172,7 @@ impl<'a> InputParser<'a> {
         found.map(|member| Some(member.clone())).ok_or_else(unknown)
     }
 
-    fn people(&self) -> String {
+    fn people(self) -> String {
         let people: Vec<&str> = self.team.people().map(MemberName::as_str).collect();
         format!("there are {}", people.join(", "))
     }

@@ -204,7 +204,7 @@ fn a_turn_that_failed_can_be_tried_again() {
 fn another_person_who_is_asked_gets_the_word() {
     let mut chat = chat();
     let (person, turn) = ("kim".into(), TurnId(3));
-    let answers = convoke_session::MessageNumber(2);
+    let answers = MessageNumber(2);
     chat.happen(SessionEventKind::Stopped(StopReason::Addressed { person, turn, answers }));
     assert_eq!(chat.speaker.as_str(), "kim");
     assert!(chat.screen().contains("kim is asked; you speak as kim now"));
