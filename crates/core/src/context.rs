@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::escape::Escaping;
 use crate::input::{DEFAULT_MAX_BYTES, Fencing, PromptContextMessage};
 use crate::marker::TextPolicy;
 use crate::message::ConversationMessage;
@@ -31,6 +32,9 @@ pub struct ContextOptions {
     pub visibility: Visibility,
     /// Whether content is indented.
     pub fencing: Fencing,
+    /// The characters of content that are escaped; records of earlier versions have none.
+    #[serde(default)]
+    pub escaping: Escaping,
 }
 
 impl Default for ContextOptions {
@@ -41,6 +45,7 @@ impl Default for ContextOptions {
             text: TextPolicy::default(),
             visibility: Visibility::default(),
             fencing: Fencing::default(),
+            escaping: Escaping::default(),
         }
     }
 }

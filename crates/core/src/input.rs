@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::context::{ContextOptions, context_for, format_addressees};
+use crate::escape::Escaping;
 use crate::json::{InvalidField, take_string, whole_number};
 use crate::message::ConversationMessage;
 
@@ -100,6 +101,9 @@ pub struct AssemblerInput<'a> {
     /// Whether content is set off.
     #[serde(skip)]
     pub fencing: Fencing,
+    /// The characters of content that are escaped.
+    #[serde(skip)]
+    pub escaping: Escaping,
 }
 
 impl Default for AssemblerInput<'_> {
@@ -116,6 +120,7 @@ impl Default for AssemblerInput<'_> {
             instruction_file_path: None,
             max_bytes: DEFAULT_MAX_BYTES,
             fencing: Fencing::default(),
+            escaping: Escaping::default(),
         }
     }
 }
@@ -136,6 +141,7 @@ impl<'a> AssemblerInput<'a> {
             instruction_file_path: agent.instruction_file_path.map(Cow::Borrowed),
             max_bytes: options.max_bytes,
             fencing: options.fencing,
+            escaping: options.escaping,
             ..Self::default()
         }
     }
@@ -176,6 +182,7 @@ impl AssemblerInput<'static> {
             instruction_file_path: take_text(object, "instructionFilePath")?,
             max_bytes: read_max_bytes(object)?,
             fencing: read_fencing(object)?,
+            escaping: Escaping::default(),
         })
     }
 }

@@ -6,11 +6,12 @@
 //! would no longer be what the model reads. The handles to resume are kept with each attempt all the
 //! same, for a person who wants to go on with an agent alone.
 
+use convoke_agent::adapter::escaping;
 use convoke_core::marker::strip_all_markers;
 use convoke_core::name::NameKey;
 use convoke_core::{
     AgentContext, AssemblerInput, AssemblerOutput, Assemblers, BudgetTooSmall, ContextOptions,
-    PromptContextMessage, Visibility,
+    Escaping, PromptContextMessage, Visibility,
 };
 use convoke_team::{Member, Team};
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,9 @@ use serde::{Deserialize, Serialize};
 use crate::id::{MemberName, MessageNumber, SessionId};
 use crate::session::NumberedMessage;
 use crate::store::{Reader, Store, StoreError, Window};
+
+/// The version of the records that are written.
+const VERSION: u32 = 2;
 
 /// All that a prompt is assembled from. Messages are named by their place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,7 +76,30 @@ pub struct Material {
     pub earlier: Vec<NumberedMessage>,
 }
 
+/// A stored record of a prompt's input that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// It is not a record.
+    #[error("the record of the prompt's input is invalid: {0}")]
+    Invalid(#[from] serde_json::Error),
+    /// A newer version of Convoke wrote it.
+    #[error(
+        "the record of the prompt's input has version {0}, and this Convoke knows versions up to \
+         {VERSION}; use a newer Convoke"
+    )]
+    Newer(u32),
+}
+
 impl PromptRecord {
+    /// Reads a stored record.
+    pub fn from_record(json: &str) -> Result<Self, RecordError> {
+        let input: Self = serde_json::from_str(json)?;
+        match input.version {
+            ..=VERSION => Ok(input),
+            newer => Err(RecordError::Newer(newer)),
+        }
+    }
+
     /// Collects what a member's prompt is assembled from; the messages come with [`Self::read`].
     pub fn new(
         team: &Team,
@@ -84,7 +111,7 @@ impl PromptRecord {
     ) -> Self {
         let settings = member.agent();
         Self {
-            version: 1,
+            version: VERSION,
             member: member.name.clone(),
             names: member.names().map(str::to_owned).collect(),
             agent_type: settings.map_or_else(String::new, |settings| settings.agent.clone()),
@@ -97,7 +124,10 @@ impl PromptRecord {
             instructions: settings.and_then(|settings| settings.instructions.clone()),
             briefing: team.briefing_for(member),
             instruction_file,
-            options: team.context_options(member),
+            options: ContextOptions {
+                escaping: settings.map_or_else(Escaping::default, |it| escaping(&it.agent)),
+                ..team.context_options(member)
+            },
         }
     }
 
@@ -152,5 +182,36 @@ impl PromptRecord {
             self.options.window,
         );
         Ok(Assemblers::default().assemble(&self.agent_type, &input)?.into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(version: u32) -> serde_json::Value {
+        let file = "[[member]]\nname = \"max\"\nagent = \"gemini\"\n";
+        let team = Team::parse(file).unwrap();
+        let (answers, as_of) = (MessageNumber(1), MessageNumber(1));
+        let input = PromptRecord::new(&team, &team.members[0], None, None, answers, as_of);
+        let mut record = serde_json::to_value(input).unwrap();
+        record["version"] = version.into();
+        record
+    }
+
+    #[test]
+    fn records_of_earlier_versions_escape_nothing() {
+        let mut earlier = record(1);
+        earlier["options"].as_object_mut().unwrap().remove("escaping");
+        let earlier = PromptRecord::from_record(&earlier.to_string()).unwrap();
+        assert_eq!(earlier.options.escaping, Escaping::AsWritten);
+        let current = PromptRecord::from_record(&record(VERSION).to_string()).unwrap();
+        assert_eq!(current.options.escaping, Escaping::AtSigns);
+    }
+
+    #[test]
+    fn records_of_later_versions_are_refused() {
+        let error = PromptRecord::from_record(&record(VERSION + 1).to_string()).unwrap_err();
+        assert!(matches!(error, RecordError::Newer(_)), "{error}");
     }
 }

@@ -132,6 +132,7 @@ fn read_context(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> ContextOp
             .read("visibility", &visibility, |value| value.as_str()?.parse().ok())
             .unwrap_or_default(),
         text: section.read("text", &text, |value| value.as_str()?.parse().ok()).unwrap_or_default(),
+        ..ContextOptions::default()
     };
     section.finish(|key| in_another_table(key, CONTEXT), problems);
     settings

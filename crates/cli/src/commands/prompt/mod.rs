@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::{ArgGroup, Args};
-use convoke_core::{AgentContext, AssemblerOutput, ContextManager, Hooks};
+use convoke_agent::adapter::escaping;
+use convoke_core::{AgentContext, AssemblerOutput, ContextManager, ContextOptions, Hooks};
 
 use self::output::Shown;
 use crate::conversation::home::Home;
@@ -82,7 +83,9 @@ fn assemble(arguments: &Arguments) -> anyhow::Result<AssemblerOutput<'static>> {
     let (member, settings) = member::find_agent(team, &arguments.member)?;
     let instructions = project.read_instructions(settings)?;
 
-    let mut manager = ContextManager::new(team.context_options(member).into(), Hooks::default());
+    let options =
+        ContextOptions { escaping: escaping(&settings.agent), ..team.context_options(member) };
+    let mut manager = ContextManager::new(options.into(), Hooks::default());
     let mut diagnostics = conversation::load(&mut manager, team, arguments)?;
 
     let briefing = team.briefing_for(member);
