@@ -2,6 +2,7 @@
 
 mod findings;
 mod installed;
+mod skills_view;
 mod table;
 mod view;
 
@@ -21,7 +22,7 @@ use crate::terminal::{Paint, stdout};
 use installed::Installed;
 use view::View;
 
-/// Shows which instruction files each agent loads in a directory, what is cut, and how to fix it.
+/// Shows which instruction files and skills each agent loads in a directory, what is cut, and how to fix it.
 ///
 /// Nothing is run and nothing is sent: the rules were measured on the real programs, and only the
 /// files that decide are read.
@@ -110,6 +111,8 @@ fn session(arguments: &Explain) -> Result<Session, UsageError> {
     });
     session.variables = variables.collect::<BTreeMap<_, _>>();
     session.arguments.clone_from(&arguments.arguments);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    session.now_ms = now.ok().map(|it| it.as_secs_f64() * 1000.0);
     session.reads = arguments.reads.iter().map(|file| absolute(&here, file)).collect();
     Ok(session)
 }
