@@ -85,14 +85,8 @@ impl Layers {
         sources.push(("-c".to_owned(), arguments.clone()));
         merge(&mut merged, arguments);
         let trust = trust.of(cwd);
-        let mut layers = Self {
-            merged,
-            trust,
-            root_markers: Vec::new(),
-            skill_switches,
-            rule_folders,
-            sources,
-        };
+        let mut layers =
+            Self { merged, trust, root_markers: Vec::new(), skill_switches, rule_folders, sources };
         let documents = DocumentSettings::read(&layers.merged);
         let documents = documents.map_err(|error| layers.placed(error))?;
         layers.root_markers = documents.root_markers.unwrap_or_else(default_markers);

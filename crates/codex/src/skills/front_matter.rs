@@ -55,8 +55,8 @@ pub fn read(text: &str, rules: Rules) -> Result<About, String> {
         }
         (parsed, _) => parsed.map_err(|wrong| wrong.to_string()),
     };
-    let written: Written = parsed
-        .map_err(|wrong| format!("the part between --- lines is not valid YAML: {wrong}"))?;
+    let written: Written =
+        parsed.map_err(|wrong| format!("the part between --- lines is not valid YAML: {wrong}"))?;
     let short = written.metadata.and_then(|it| it.short_description);
     let short = collapsed(&short.unwrap_or_default());
     within("metadata.short-description", &short, MAX_DESCRIPTION)?;

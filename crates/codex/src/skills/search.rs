@@ -125,7 +125,8 @@ impl Finder<'_> {
                 };
                 match leads_to {
                     Some(Kind::Directory) if folder.depth < MAX_DEPTH => {
-                        let real = if is_link { self.files.canonicalize(&real).ok() } else { Some(real) };
+                        let real =
+                            if is_link { self.files.canonicalize(&real).ok() } else { Some(real) };
                         let Some(real) = real else { continue };
                         if visited.len() >= MAX_FOLDERS {
                             if found.limited.last().is_none_or(|last| last != root) {

@@ -5,6 +5,10 @@ use convoke_files::MemoryTree;
 use super::{Found, Scope, Search, Switches, find, read};
 use crate::project_doc::Rules;
 
+/// The owners of the places, in the order of the search.
+const SCOPES: [Scope; 6] =
+    [Scope::Repo, Scope::User, Scope::User, Scope::System, Scope::Admin, Scope::Repo];
+
 const BOTH: [Rules; 2] = [Rules::V0_98, Rules::V0_166];
 
 #[test]
@@ -57,10 +61,19 @@ fn what_is_wrong_with_front_matter_is_said() {
     let refused = [
         ("no front matter".to_owned(), "it has no part between --- lines"),
         ("---\nname: a\ndescription: b\n".to_owned(), "it has no part between --- lines"),
-        ("\u{feff}---\nname: a\ndescription: b\n---\n".to_owned(), "it has no part between --- lines"),
+        (
+            "\u{feff}---\nname: a\ndescription: b\n---\n".to_owned(),
+            "it has no part between --- lines",
+        ),
         ("---\ndescription: x\n---\n".to_owned(), "it has no `name`"),
-        (format!("---\nname: {name}\ndescription: x\n---\n"), "its `name` has 65 characters and may have 64"),
-        (format!("---\nname: a\ndescription: {long}\n---\n"), "its `description` has 1025 characters and may have 1024"),
+        (
+            format!("---\nname: {name}\ndescription: x\n---\n"),
+            "its `name` has 65 characters and may have 64",
+        ),
+        (
+            format!("---\nname: a\ndescription: {long}\n---\n"),
+            "its `description` has 1025 characters and may have 1024",
+        ),
     ];
     for (text, reason) in refused {
         assert_eq!(read(&text, Rules::V0_98).unwrap_err(), reason);
@@ -103,7 +116,8 @@ fn listed(tree: &MemoryTree, rules: Rules) -> Vec<String> {
 #[test]
 fn every_place_is_searched_to_six_folders_below() {
     let mut tree = tree();
-    let places = ["/r/.agents/skills", "/r/p/.codex/skills", "/h/.codex/skills", "/h/.agents/skills"];
+    let places =
+        ["/r/.agents/skills", "/r/p/.codex/skills", "/h/.codex/skills", "/h/.agents/skills"];
     for place in places.into_iter().chain(["/h/.codex/skills/.system", "/etc/codex/skills"]) {
         skill(&mut tree, &format!("{place}/x"), "x");
     }
@@ -116,8 +130,7 @@ fn every_place_is_searched_to_six_folders_below() {
     for rules in BOTH {
         let skills = found(&tree, rules).skills;
         let scopes: Vec<_> = skills.iter().filter(|it| it.name == "x").map(|it| it.scope).collect();
-        use Scope::{Admin, Repo, System, User};
-        assert_eq!(scopes, [Repo, User, User, System, Admin, Repo]);
+        assert_eq!(scopes, SCOPES);
         let mut names: Vec<_> = skills.iter().map(|it| &*it.name).filter(|it| *it != "x").collect();
         names.sort_unstable();
         assert_eq!(names, ["six", "top"]);

@@ -70,12 +70,7 @@ pub(crate) fn documents(files: &dyn Files, session: &Session, edition: Edition) 
     report
 }
 
-fn load_documents(
-    files: &dyn Files,
-    session: &Session,
-    start: &Start,
-    report: &mut AgentReport,
-) {
+fn load_documents(files: &dyn Files, session: &Session, start: &Start, report: &mut AgentReport) {
     let Start { rules, cwd, codex_home, config } = start;
     let rules = *rules;
     report.limit = Some(Limit::Shared(config.max_bytes));

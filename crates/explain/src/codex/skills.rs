@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use convoke_codex::project_doc::Rules;
-use convoke_codex::skills::{FoundSkill, MAX_DESCRIPTION, SYSTEM_FOLDER, Scope, Search, Switches, find};
+use convoke_codex::skills::{
+    FoundSkill, MAX_DESCRIPTION, SYSTEM_FOLDER, Scope, Search, Switches, find,
+};
 use convoke_files::{Files, Kind};
 use toml::{Table, Value};
 
@@ -132,8 +134,11 @@ pub(super) fn explain(
     let used = match rules {
         Rules::V0_98 => lines.iter().map(|line| line.bytes(line.whole(), None)).sum(),
         Rules::V0_166 => {
-            let aliases: Vec<_> =
-                roots.iter().map(|(root, _)| root.as_path()).filter(|root| has_line(&lines, root)).collect();
+            let aliases: Vec<_> = roots
+                .iter()
+                .map(|(root, _)| root.as_path())
+                .filter(|root| has_line(&lines, root))
+                .collect();
             fit(&mut lines, &aliases, settings.budget, &mut omitted)
         }
     };
@@ -226,7 +231,8 @@ impl Line {
     fn bytes(&self, description: u64, alias: Option<usize>) -> u64 {
         let path = match alias {
             Some(alias) => {
-                let below = self.skill.path.strip_prefix(&self.skill.root).unwrap_or(&self.skill.path);
+                let below =
+                    self.skill.path.strip_prefix(&self.skill.root).unwrap_or(&self.skill.path);
                 format!("r{alias}/{}", below.display()).len()
             }
             None => self.skill.path.as_os_str().len(),
@@ -269,7 +275,12 @@ const MARK: &str = "...";
 
 /// Cuts the descriptions to the budget: all names stay, and the characters are dealt out in turn. If not even
 /// the names fit, the list ends where it does. Returns the tokens that the list takes.
-fn fit(lines: &mut Vec<Line>, roots: &[&Path], budget: u64, omitted: &mut Vec<OmittedSkill>) -> u64 {
+fn fit(
+    lines: &mut Vec<Line>,
+    roots: &[&Path],
+    budget: u64,
+    omitted: &mut Vec<OmittedSkill>,
+) -> u64 {
     let alias = |line: &Line| roots.iter().position(|root| *root == line.skill.root);
     let aliases: Vec<_> = lines.iter().map(alias).collect();
     let cost = |line: &Line, alias: Option<usize>, description: u64| {

@@ -15,10 +15,8 @@ use crate::skills::{
     Stated, loaded_bytes, read,
 };
 
-const BUILTIN: [BuiltinSkill; 2] = [
-    BuiltinSkill::ascii("skill-creator", 230),
-    BuiltinSkill::ascii("antigravity-support", 273),
-];
+const BUILTIN: [BuiltinSkill; 2] =
+    [BuiltinSkill::ascii("skill-creator", 230), BuiltinSkill::ascii("antigravity-support", 273)];
 
 /// What the settings say about skills.
 #[derive(Debug)]
@@ -127,9 +125,10 @@ impl List {
                 return;
             }
         };
-        let stated = match about.is_yaml {
-            true => Stated(about.description.trim().to_owned()),
-            false => Stated::leniently(&text),
+        let stated = if about.is_yaml {
+            Stated(about.description.trim().to_owned())
+        } else {
+            Stated::leniently(&text)
         };
         let description_bytes = stated.0.len() as u64;
         let description_bytes_loaded = loaded_bytes(&stated.0, about.description.trim());
@@ -222,8 +221,7 @@ fn between_rules(text: &str) -> Option<&str> {
 
 /// Replaces what may not stand in a name.
 fn usable(character: char) -> char {
-    let is_special =
-        matches!(character, ':' | '\\' | '/' | '<' | '>' | '*' | '?' | '"' | '|');
+    let is_special = matches!(character, ':' | '\\' | '/' | '<' | '>' | '*' | '?' | '"' | '|');
     if is_special { '-' } else { character }
 }
 

@@ -43,13 +43,12 @@ impl Stated {
                 Some(Yaml::Text(text) | Yaml::Scalar(text)) => text.clone(),
                 _ => String::new(),
             },
-            Some(Yaml::Map(_) | Yaml::Null) => String::new(),
             None if text.starts_with("---") => {
                 let lines = text.lines().skip(1).take_while(|line| line.trim_end() != "---");
                 let values = lines.filter_map(|line| line.strip_prefix("description:"));
                 values.last().unwrap_or_default().to_owned()
             }
-            None => String::new(),
+            Some(Yaml::Map(_) | Yaml::Null) | None => String::new(),
         };
         Self(trim(&stated).to_owned())
     }

@@ -16,10 +16,8 @@ pub(crate) fn report(report: &mut AgentReport, unsearched: &[(PathBuf, usize)]) 
     if let Some(first) = dropped.first() {
         let names = named(dropped.iter().filter_map(|it| it.name.as_deref()));
         let budget = budget(report);
-        let message = format!(
-            "{} skills are not listed, not even by name: {names}{budget}",
-            dropped.len()
-        );
+        let message =
+            format!("{} skills are not listed, not even by name: {names}{budget}", dropped.len());
         let diagnostic = Diagnostic::new(diagnostics::SKILL_DROPPED, message);
         report.diagnose(
             diagnostic.with_count(dropped.len() as u64).at_path(first.path.to_string_lossy()),
@@ -30,11 +28,15 @@ pub(crate) fn report(report: &mut AgentReport, unsearched: &[(PathBuf, usize)]) 
         let name = skill.name.as_deref().unwrap_or_default();
         match &skill.rule {
             SkillRule::Shadowed(Some(by)) => {
-                let message = format!("the skill {name} of {path} is not listed: {} has the same name", by.display());
+                let message = format!(
+                    "the skill {name} of {path} is not listed: {} has the same name",
+                    by.display()
+                );
                 report.warn(diagnostics::SKILL_SHADOWED, &skill.path, message);
             }
             SkillRule::Shadowed(None) => {
-                let message = format!("the skill {name} of {path} is not listed: another has the same name");
+                let message =
+                    format!("the skill {name} of {path} is not listed: another has the same name");
                 report.warn(diagnostics::SKILL_SHADOWED, &skill.path, message);
             }
             SkillRule::Invalid(reason) => {
@@ -80,7 +82,10 @@ fn report_cut(report: &mut AgentReport) {
             first.name, first.description_bytes_loaded, first.description_bytes
         ),
         (count, gone) if gone == count => {
-            format!("the descriptions of {count} of {} skills do not arrive: {names}", report.skills.len())
+            format!(
+                "the descriptions of {count} of {} skills do not arrive: {names}",
+                report.skills.len()
+            )
         }
         (count, 0) => format!(
             "the descriptions of {count} of {} skills are cut: {names}",

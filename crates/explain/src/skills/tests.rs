@@ -76,7 +76,11 @@ fn cut_and_dropped_descriptions_are_reported_with_their_figures() {
     assert_eq!(cut.bytes, Some(codex.skills.iter().map(lost).sum()));
     let claude = reported(&tree, Edition::Claude325, &[]);
     assert_eq!(codes(&claude), ["skill.description-cut"]);
-    assert!(claude.diagnostics[0].message.contains("do not arrive: s3"), "{:?}", claude.diagnostics);
+    assert!(
+        claude.diagnostics[0].message.contains("do not arrive: s3"),
+        "{:?}",
+        claude.diagnostics
+    );
     assert_eq!(codes(&reported(&tree, Edition::Gemini, &[])), [""; 0]);
     let old = reported(&tree, Edition::Codex098, &[]);
     assert!(old.skills.iter().all(|it| it.whole) && old.skills_budget.unwrap().limit.is_none());

@@ -9,8 +9,7 @@ use super::{FILE_NAME, OmittedSkill, SkillRule};
 use crate::report::AgentReport;
 
 /// The directories of skills that some agent searches, below a directory of the chain or the home directory.
-const PLACES: [&str; 4] =
-    [".agents/skills", ".claude/skills", ".codex/skills", ".gemini/skills"];
+const PLACES: [&str; 4] = [".agents/skills", ".claude/skills", ".codex/skills", ".gemini/skills"];
 
 /// The skills around a working directory, whoever they are for.
 pub(crate) struct Unsearched {

@@ -10,10 +10,13 @@ pub struct Scenario {
     pub repositories: Vec<(String, String)>,
     pub home: String,
     pub cwd: String,
-    /// Arguments and variables by agent; a variable without a value is removed.
-    pub settings: BTreeMap<String, (Vec<String>, Vec<(String, Option<String>)>)>,
+    /// How each agent was started.
+    pub settings: BTreeMap<String, Start>,
     pub results: Vec<(String, Expected)>,
 }
+
+/// The arguments and the variables of a start; a variable without a value is removed.
+pub type Start = (Vec<String>, Vec<(String, Option<String>)>);
 
 pub enum Content {
     /// The text of a `SKILL.md`.
@@ -102,7 +105,7 @@ fn fill(value: &Value) -> Option<String> {
     Some(format!("{head}{middle}{tail}"))
 }
 
-fn started(value: &Value) -> (Vec<String>, Vec<(String, Option<String>)>) {
+fn started(value: &Value) -> Start {
     let arguments = list(value, "argv").iter().filter_map(Value::as_str).map(str::to_owned);
     let variables = value.get("env").and_then(Value::as_object).into_iter().flatten();
     let variables =

@@ -8,10 +8,10 @@ mod provider;
 
 use std::path::{Path, PathBuf};
 
-use convoke_codex::skills::Switches;
 use convoke_codex::config::{
     DocumentSettings, EFFORTS, Layers, SUMMARIES, Setting, VERBOSITIES, named_text, parse,
 };
+use convoke_codex::skills::Switches;
 use convoke_core::diagnostic::Diagnostic;
 use convoke_core::ledger::Source;
 use convoke_core::{Fragment, SourcedText};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use convoke_explain::{AgentReport, Report, SkillRule, SkillSource};
 use unicode_width::UnicodeWidthStr;
 
-use super::view::{COLUMN, SIZE_COLUMN, View, bytes, padded, push_line, shortened};
+use super::view::{COLUMN, SIZE_COLUMN, View, bytes, padded, push_line, shortened, wrapped};
 use crate::figures::number;
 use crate::terminal::Tone;
 
@@ -111,7 +111,9 @@ impl View<'_> {
             for cell in &row.cells {
                 let (tone, text) = match cell {
                     Cell::Listed { is_whole: true, .. } => (Tone::Good, "✓".to_owned()),
-                    Cell::Listed { loaded, .. } => (Tone::Warning, format!("✂ {}", number(*loaded))),
+                    Cell::Listed { loaded, .. } => {
+                        (Tone::Warning, format!("✂ {}", number(*loaded)))
+                    }
                     Cell::KeptOut => (Tone::Warning, "–".to_owned()),
                     Cell::Lost => (Tone::Bad, "✗".to_owned()),
                     Cell::NotRead => (Tone::Faint, "·".to_owned()),
@@ -126,7 +128,9 @@ impl View<'_> {
             push_line(out, &self.paint.text(Tone::Faint, more));
         }
         let legend = "✓ listed · ✂ bytes of the description that arrive · ✗ lost · – kept out";
-        push_line(out, &format!("  {}", self.paint.text(Tone::Faint, legend)));
+        for line in wrapped(legend, self.width - 2) {
+            push_line(out, &format!("  {}", self.paint.text(Tone::Faint, line)));
+        }
         for agent in agents {
             push_line(out, &self.skill_budget(agent));
         }
@@ -140,16 +144,19 @@ impl View<'_> {
             count => format!("{count} skills"),
         };
         let title = format!("{} {}", agent.edition.title(), agent.edition.version());
-        let title = self.paint.text(Tone::Strong, padded(&title, 20));
+        let title = self.paint.text(Tone::Strong, padded(&title, 19));
+        let is_narrow = self.width < 80;
         let budget = agent.skills_budget.map(|budget| match budget.limit {
             Some(limit) => {
                 let percent = (budget.used * 100).checked_div(limit).unwrap_or(100).min(100);
                 let unit = budget.unit.name();
                 let words = format!("{} of {} {unit}", number(budget.used), number(limit));
-                format!("  {} {}", self.bar(percent, 5), self.paint.text(Tone::Faint, words))
+                let bar = if is_narrow { String::new() } else { self.bar(percent, 5) + " " };
+                format!("  {bar}{}", self.paint.text(Tone::Faint, words))
             }
             None => format!("  {}", self.paint.text(Tone::Faint, "no limit")),
         });
-        format!("  {title}{skills:>11}, {own} built in{}", budget.unwrap_or_default())
+        let own = if is_narrow { String::new() } else { format!(", {own} built in") };
+        format!("  {title}{skills:>11}{own}{}", budget.unwrap_or_default())
     }
 }

@@ -477,7 +477,7 @@ fn begun(text: &str, width: usize) -> String {
 }
 
 /// Breaks a text at spaces; what is wider than a line by itself stays whole.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let Some(line) = lines.last_mut() else {

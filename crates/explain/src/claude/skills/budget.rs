@@ -64,7 +64,8 @@ impl Limits {
         let model = model.or_else(|| settings.variable(session, "ANTHROPIC_MODEL"));
         let model = model.or(settings.model.as_deref());
         let model = Model::named(model.unwrap_or_default(), edition);
-        let is_on = |name| settings.variable(session, name).is_some_and(|it| it == "1" || it == "true");
+        let is_on =
+            |name| settings.variable(session, name).is_some_and(|it| it == "1" || it == "true");
         let window = match number("CLAUDE_CODE_MAX_CONTEXT_TOKENS").filter(|_| model.is_unknown) {
             Some(given) => given,
             None if is_on("CLAUDE_CODE_DISABLE_1M_CONTEXT") => SMALL_WINDOW.min(model.window),
@@ -72,10 +73,16 @@ impl Limits {
         };
         let fraction = settings.fraction.filter(|it| *it > 0.0).unwrap_or(FRACTION);
         #[expect(clippy::cast_precision_loss, reason = "a window has far fewer digits")]
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and rounded down")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "positive, and rounded down"
+        )]
         let columns = (window as f64 * fraction * model.columns_per_token + 1e-6) as u64;
         Self {
-            columns: number("SLASH_COMMAND_TOOL_CHAR_BUDGET").filter(|it| *it > 0).unwrap_or(columns),
+            columns: number("SLASH_COMMAND_TOOL_CHAR_BUDGET")
+                .filter(|it| *it > 0)
+                .unwrap_or(columns),
             description: settings.max_description.filter(|it| *it > 0).unwrap_or(MAX_DESCRIPTION),
         }
     }
@@ -208,7 +215,8 @@ mod tests {
         let none = SkillSettings::default();
         assert_eq!(limits(&[("SLASH_COMMAND_TOOL_CHAR_BUDGET", "300")], &none).columns, 300);
         assert_eq!(limits(&[("CLAUDE_CODE_DISABLE_1M_CONTEXT", "1")], &none).columns, 6_000);
-        let unknown = [("CLAUDE_CODE_MAX_CONTEXT_TOKENS", "100000"), ("ANTHROPIC_MODEL", "made-up")];
+        let unknown =
+            [("CLAUDE_CODE_MAX_CONTEXT_TOKENS", "100000"), ("ANTHROPIC_MODEL", "made-up")];
         assert_eq!(limits(&unknown, &none).columns, 3_000);
         let given = SkillSettings {
             fraction: Some(0.05),

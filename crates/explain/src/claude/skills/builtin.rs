@@ -18,7 +18,12 @@ pub(super) enum Kind {
 use BuiltinSkill as B;
 
 const SKILLS_325: [BuiltinSkill; 11] = [
-    B { name: "dataviz", bytes: 1448, three_bytes: &[127, 232, 675, 799, 851, 1124], line_breaks: &[] },
+    B {
+        name: "dataviz",
+        bytes: 1448,
+        three_bytes: &[127, 232, 675, 799, 851, 1124],
+        line_breaks: &[],
+    },
     B::ascii("update-config", 690),
     B::ascii("keybindings-help", 228),
     B::ascii("code-review", 825),

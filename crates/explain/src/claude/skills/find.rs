@@ -231,7 +231,8 @@ mod tests {
     #[test]
     fn names_are_sorted_as_people_sort_them() {
         let sorted = [
-            "_under", "-dash", ".hid", "a b", "a.b", "A1", "a10", "a2", "ab", "AB2", "dup", "é", "z", "Z",
+            "_under", "-dash", ".hid", "a b", "a.b", "A1", "a10", "a2", "ab", "AB2", "dup", "é",
+            "z", "Z",
         ];
         let mut names = sorted;
         names.reverse();

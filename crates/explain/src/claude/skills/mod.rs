@@ -16,7 +16,8 @@ use crate::edition::Edition;
 use crate::report::AgentReport;
 use crate::session::Session;
 use crate::skills::{
-    BudgetUnit, BuiltinSkill, OmittedSkill, Skill, SkillRule, SkillSource, SkillsBudget, loaded_bytes,
+    BudgetUnit, BuiltinSkill, OmittedSkill, Skill, SkillRule, SkillSource, SkillsBudget,
+    loaded_bytes,
 };
 
 use budget::{Entry, Limits};
@@ -114,10 +115,8 @@ pub(super) fn explain(
             .is_some_and(|value| matches!(value, "1" | "true" | "yes" | "on"));
     for (skill, kind) in builtin::of(edition) {
         let stays = !without_bundled || skill.name == builtin::ALWAYS;
-        let is_off = matches!(
-            settings.skills.override_of(skill.name),
-            Some("off" | "user-invocable-only")
-        );
+        let is_off =
+            matches!(settings.skills.override_of(skill.name), Some("off" | "user-invocable-only"));
         if stays && !is_off && !used.iter().any(|name| name == skill.name) {
             entries.push(builtin_entry(skill, kind, &limits));
         }
@@ -225,7 +224,8 @@ fn report_undescribed(entries: &[Entry], report: &mut AgentReport) {
         .filter(|(_, path)| path.ends_with(crate::skills::FILE_NAME))
         .collect();
     for (name, path) in found {
-        let message = format!("the skill {name} is described by the first line of {}", path.display());
+        let message =
+            format!("the skill {name} is described by the first line of {}", path.display());
         report.warn(diagnostics::SKILL_UNDESCRIBED, &path, message);
     }
 }
