@@ -19,7 +19,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use convoke_core::Diagnostic;
+use convoke_core::{AgentType, Diagnostic, Escaping};
 
 pub use self::claude::TAIL as CLAUDE_TAIL;
 pub use self::codex::key_variable as codex_key_variable;
@@ -56,6 +56,14 @@ pub struct Host {
     pub temp_root: PathBuf,
     /// Where an agent's sessions are kept when they cannot be kept in its own home.
     pub state_dir: PathBuf,
+}
+
+/// Returns how the prompts of a type of agent are escaped, so that its program acts on nothing in them.
+pub fn escaping(agent_type: &str) -> Escaping {
+    match AgentType::normalize(agent_type) {
+        AgentType::GoogleGemini => gemini::ESCAPING,
+        _ => Escaping::AsWritten,
+    }
 }
 
 /// Creates the agent that a definition describes. An api agent is made by `convoke-model`, which knows
