@@ -87,7 +87,7 @@ fn find_members() -> Option<Vec<String>> {
     let host_environment = host_environment::of_process().ok()?;
     let user = UserConfiguration::load(&Home::of(&host_environment)).ok()?;
     let project = Project::read(&find_team_file(&host_environment.cwd)?, &user).ok()?;
-    let names = project.team.members.into_iter().map(|member| member.name);
+    let names = project.team.members.into_iter().map(|member| member.name.to_string());
     Some(names.filter(|name| printable(name) == *name).collect())
 }
 
@@ -109,7 +109,7 @@ fn find_sessions() -> Option<Vec<(String, String)>> {
         .block_on(async { open_store(&host_environment).await.ok()?.sessions().await.ok() })?;
     let mut found = vec![("last".to_owned(), "the last session of this directory".to_owned())];
     for session in sessions.iter().filter(|session| here.has(session)).take(SESSIONS) {
-        let age = age(now().saturating_sub(session.updated_at));
+        let age = age(now().since(session.updated_at));
         found.push((session.id.to_string(), format!("{age}, {}", count(session.turns, "turn"))));
     }
     Some(found)
