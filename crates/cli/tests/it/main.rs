@@ -23,6 +23,7 @@ mod output;
 mod prompt;
 mod remembered;
 mod request;
+mod request_agent;
 mod requests;
 mod resume;
 mod rpc;
