@@ -29,6 +29,8 @@ pub enum Verb {
     Retry,
     /// Go on with what waits.
     Go,
+    /// Take back what a turn changed.
+    Undo,
     /// Show the account of a prompt.
     Ledger,
     /// Show a prompt.
@@ -44,6 +46,8 @@ pub enum Verb {
 pub enum Takes {
     /// Nothing.
     Nothing,
+    /// Words, or nothing.
+    Optional,
     /// Words.
     Text,
     /// The name of a person.
@@ -70,8 +74,8 @@ pub struct Entry {
 }
 
 /// Every command.
-pub const COMMANDS: [Entry; 11] = {
-    use Takes::{Agent, Members, Nothing, Person, Text};
+pub const COMMANDS: [Entry; 12] = {
+    use Takes::{Agent, Members, Nothing, Optional, Person, Text};
     const fn entry(
         verb: Verb,
         name: &'static str,
@@ -89,6 +93,13 @@ pub const COMMANDS: [Entry; 11] = {
         entry(Verb::Cancel, "cancel", Nothing, "", "end the turn that is under way"),
         entry(Verb::Retry, "retry", Nothing, "", "try the turn again that was not done"),
         entry(Verb::Go, "go", Nothing, "", "run the queued turns"),
+        entry(
+            Verb::Undo,
+            "undo",
+            Optional,
+            "[N] [yes]",
+            "show what taking a turn's changes back would do, or do it",
+        ),
         entry(Verb::Ledger, "ledger", Agent, "[NAME]", "account for the last prompt, byte by byte"),
         entry(Verb::Prompt, "prompt", Agent, "[NAME]", "show exactly what was sent last"),
         entry(Verb::Help, "help", Nothing, "", "show the commands and keys"),
@@ -131,7 +142,7 @@ pub fn parse(line: &str) -> Option<Result<Command, BadCommand>> {
         };
         return Some(Err(BadCommand::Unknown { name: name.to_owned(), hint }));
     };
-    if rest.is_empty() && !matches!(entry.takes, Takes::Nothing | Takes::Agent) {
+    if rest.is_empty() && !matches!(entry.takes, Takes::Nothing | Takes::Optional | Takes::Agent) {
         return Some(Err(BadCommand::Incomplete { name: entry.name, usage: entry.usage }));
     }
     Some(Ok(Command { verb: entry.verb, rest }))

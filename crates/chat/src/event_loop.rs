@@ -3,10 +3,12 @@
 
 use std::future::pending;
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use convoke_core::Code;
 use convoke_session::coordinator::Observer;
+use convoke_session::file_changes::{ChangeRecorder, UndoRequest};
 use convoke_session::{
     Controls, Coordinator, CoordinatorError, MemberName, PersonMessage, SessionEvent,
     SessionEventKind, SessionId, Store, StoreError, TurnId,
@@ -113,6 +115,7 @@ pub async fn hold<S: Store + Clone>(
         store: coordinator.store().clone(),
         session: coordinator.session(),
         controls: coordinator.controls(),
+        recorder: coordinator.team_agents().recorder.clone(),
         requests: Some(requests),
     };
     let conversation = conduct(coordinator, asked, sender);
@@ -168,6 +171,7 @@ struct EffectRunner<S> {
     store: S,
     session: SessionId,
     controls: Controls,
+    recorder: Option<Arc<dyn ChangeRecorder>>,
     /// Gone once the person has left; with it the conversation ends.
     requests: Option<mpsc::UnboundedSender<Request>>,
 }
@@ -180,6 +184,7 @@ impl<S: Store> EffectRunner<S> {
             Effect::Interject(saying) => self.controls.interject(saying),
             Effect::GoOn => self.ask(Request::GoOn),
             Effect::Retry(turn) => self.ask(Request::Retry(turn)),
+            Effect::Undo(turn, is_confirmed) => return Some(self.undo(turn, is_confirmed).await),
             Effect::CancelTurn => self.controls.cancel_turn(),
             Effect::Leave => self.controls.leave(),
             Effect::Close(sayings) => {
@@ -195,6 +200,17 @@ impl<S: Store> EffectRunner<S> {
         if let Some(requests) = &self.requests {
             // An error says that the conversation is over.
             let _ = requests.send(request);
+        }
+    }
+
+    async fn undo(&self, turn: Option<TurnId>, is_confirmed: bool) -> Input {
+        let Some(recorder) = &self.recorder else {
+            return Input::Remark("no changes are recorded here".to_owned());
+        };
+        let request = UndoRequest { session: self.session, turn, is_confirmed };
+        match recorder.undo(request).await {
+            Ok(text) => Input::Note(text),
+            Err(why) => Input::Remark(why),
         }
     }
 

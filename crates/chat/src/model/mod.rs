@@ -70,6 +70,8 @@ pub enum Input {
     Refused(String),
     /// There is something to say in passing.
     Remark(String),
+    /// There is a text to keep in the conversation.
+    Note(String),
     /// Somebody interrupts from outside, as with Ctrl-C.
     Interrupt,
     /// The system asks to end.
@@ -87,6 +89,8 @@ pub enum Effect {
     GoOn,
     /// Try a turn again, and work on.
     Retry(TurnId),
+    /// Take back what a turn changed, or show what that would do.
+    Undo(Option<TurnId>, bool),
     /// End the turn that is under way.
     CancelTurn,
     /// End what is under way, without further waiting.
@@ -224,6 +228,10 @@ impl Chat {
                 self.activity = Activity::Waiting;
                 self.remark(why)
             }
+            Input::Note(text) => {
+                self.transcript.note(Tone::Quiet, &text);
+                None
+            }
             Input::Remark(text) => self.remark(text),
             Input::Interrupt => self.interrupt(),
             Input::Terminate => Some(self.leave()),
@@ -320,13 +328,14 @@ impl Chat {
                 None
             }
             UserAction::Cancel => self.cancel(),
-            UserAction::Retry if self.activity != Activity::Waiting => {
+            UserAction::Retry | UserAction::Undo { .. } if self.activity != Activity::Waiting => {
                 self.remark("agents are at work; /cancel ends the turn")
             }
             UserAction::Retry => match self.undone.take() {
                 Some(turn) => Some(self.work(Effect::Retry(turn))),
                 None => self.remark("there is no turn to try again"),
             },
+            UserAction::Undo { turn, is_confirmed } => Some(Effect::Undo(turn, is_confirmed)),
             UserAction::GoOn if self.activity != Activity::Waiting => {
                 self.remark("agents are at work already")
             }

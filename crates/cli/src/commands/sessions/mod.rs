@@ -120,7 +120,7 @@ pub fn short(session: SessionId) -> String {
     id[id.len() - 8..].to_owned()
 }
 
-fn parse_turn(written: &str) -> Result<TurnId, String> {
+pub(in crate::commands) fn parse_turn(written: &str) -> Result<TurnId, String> {
     match written.parse() {
         Ok(0) | Err(_) => Err("a turn is a number, from 1".to_owned()),
         Ok(number) => Ok(TurnId(number)),
