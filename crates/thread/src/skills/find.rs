@@ -10,7 +10,7 @@ use convoke_core::diagnostic::Diagnostic;
 use super::front_matter::{self, About};
 use super::{Scope, Skill};
 use crate::config::{Config, Machine};
-use crate::diagnostics;
+use crate::diagnostics::{self, not_listed};
 use crate::pack::{Shape, SystemSkill};
 use convoke_files::{FileKind, Files, Kind};
 
@@ -131,7 +131,11 @@ fn skill_files(
     let mut queue = VecDeque::from([(start, 0)]);
     let mut limited = false;
     while let Some((folder, depth)) = queue.pop_front() {
-        for name in files.names(&folder).unwrap_or_default() {
+        let names = files.names(&folder).unwrap_or_else(|error| {
+            diagnostics.push(not_listed("skills", &folder, &error));
+            Vec::new()
+        });
+        for name in names {
             let path = folder.join(&name);
             if name.as_encoded_bytes().starts_with(b".") {
                 continue;
