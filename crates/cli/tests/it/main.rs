@@ -22,6 +22,7 @@ mod model;
 mod prompt;
 mod remembered;
 mod request;
+mod request_agent;
 mod requests;
 mod resume;
 mod rpc;

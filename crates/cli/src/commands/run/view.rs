@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use convoke_agent::event::{EventKind, Part};
 use convoke_core::Diagnostic;
 use convoke_core::marker::Intent;
-use convoke_session::{MemberName, MessageNumber, SessionEventKind, TurnId, TurnState};
+use convoke_session::{
+    MemberName, MessageNumber, SessionEventKind, ShownMessage, TurnId, TurnState,
+};
 
 use unicode_width::UnicodeWidthChar as _;
 
@@ -113,9 +115,7 @@ impl<W: Write> View<W> {
     /// Shows an event.
     pub(super) fn show(&mut self, event: &SessionEventKind) -> io::Result<()> {
         match event {
-            SessionEventKind::Message { from, to, number, text, .. } => {
-                self.message(from, to, *number, text)?;
-            }
+            SessionEventKind::Message(message) => self.message(message)?,
             SessionEventKind::TurnQueued { turn, member, intent, .. } => {
                 let queued = Queued { turn: *turn, member: member.clone(), intent: *intent };
                 self.called.push(queued.clone());
@@ -224,15 +224,10 @@ impl<W: Write> View<W> {
         Ok(())
     }
 
-    fn message(
-        &mut self,
-        from: &MemberName,
-        to: &[MemberName],
-        number: MessageNumber,
-        text: &str,
-    ) -> io::Result<()> {
+    fn message(&mut self, message: &ShownMessage) -> io::Result<()> {
+        let ShownMessage { from, to, number, text, .. } = message;
         self.called.clear();
-        self.speakers.insert(number, from.clone());
+        self.speakers.insert(*number, from.clone());
         let turn = self.at_work.iter_mut().find(|at_work| at_work.member == *from);
         match turn {
             // What an agent says was shown as it came, or is shown now that it is whole.
