@@ -110,6 +110,13 @@ pub const MOST_ENTRIES: usize = 100_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooManyEntries;
 
+impl TooManyEntries {
+    /// Returns the error of a listing that was refused, if it was refused for its size.
+    pub fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+}
+
 impl fmt::Display for TooManyEntries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the directory has more than {MOST_ENTRIES} entries, the limit of a listing")
