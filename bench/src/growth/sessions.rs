@@ -6,7 +6,7 @@ use convoke_agent::thread::{RequestTexts, ThreadStore as _};
 use convoke_session::conformance::{message, new_session, request};
 use convoke_session::store::{Page, SessionImport as _};
 use convoke_session::transfer::{export, fork, import};
-use convoke_session::{MessageNumber, SessionId, SqliteStore, State, Store as _, ThreadId};
+use convoke_session::{MessageNumber, Millis, SessionId, SqliteStore, State, Store as _, ThreadId};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
@@ -131,6 +131,6 @@ impl Stage {
 
     fn fork(&self, session: SessionId) {
         let copy = SessionId::generate();
-        self.runtime.block_on(fork(&self.store, session, None, copy, 7)).unwrap();
+        self.runtime.block_on(fork(&self.store, session, None, copy, Millis(7))).unwrap();
     }
 }
