@@ -45,6 +45,11 @@ const NESTED: &[&str] = &[
     "GEMINI_CLI",
 ];
 
+/// Returns whether a variable tells a CLI that it runs inside another.
+pub(crate) fn is_nested(name: &str) -> bool {
+    NESTED.contains(&name)
+}
+
 /// What the adapters need of the machine. Nothing else of it is read.
 #[derive(Debug, Clone)]
 pub struct Host {
