@@ -10,14 +10,14 @@ mod delivery;
 mod ending;
 mod faults;
 mod project;
-mod stage;
+mod test_host;
 mod tools;
 
 use delivery::*;
 use ending::*;
 use faults::*;
 use project::*;
-use stage::Cli;
+use test_host::Cli;
 use tools::*;
 
 /// One test of each kind for each CLI.
