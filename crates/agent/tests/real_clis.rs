@@ -17,6 +17,7 @@ use convoke_agent::adapter::{CLAUDE_TAIL, Host, agent};
 use convoke_agent::config::{Definition, Kind, Protocol};
 use convoke_agent::event::EventKind;
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::sandbox::SandboxSettings;
 use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, AgentTurn, TurnResult, Verdict};
@@ -144,6 +145,7 @@ impl Stage {
             env: environment_at(address, &server, home.path()),
             temp_root: home.path().to_owned(),
             state_dir: home.path().join("state"),
+            sandbox: SandboxSettings::default(),
         };
         Some(Self { cli, home, work, server, agent: agent(definition, host) })
     }
@@ -167,6 +169,7 @@ impl Stage {
             env,
             temp_root: home.path().to_owned(),
             state_dir: home.path().join("state"),
+            sandbox: SandboxSettings::default(),
         };
         let work = TempDir::new().unwrap();
         Some(Self { cli, home, work, server, agent: agent(definition, host) })

@@ -11,7 +11,8 @@ use convoke_agent::adapter::{Host, Script, StandIn, Step, agent};
 use convoke_agent::config::{Definition, Kind, Protocol};
 use convoke_agent::event::EventKind;
 use convoke_agent::process::guardian::Guardian;
-use convoke_agent::turn_input::{Limits, TurnInput};
+use convoke_agent::sandbox::SandboxSettings;
+use convoke_agent::turn_input::{Limits, Permissions, TurnInput};
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, TurnResult, Verdict};
 use tempfile::TempDir;
@@ -47,11 +48,13 @@ impl Stage {
             env: std::env::vars_os().collect(),
             temp_root: self.path().to_owned(),
             state_dir: self.path().to_owned(),
+            sandbox: SandboxSettings::default(),
         }
     }
 
     fn turn_input(&self, prompt: &str) -> TurnInput {
         let mut turn_input = TurnInput::new(prompt, self.path());
+        turn_input.permissions = Permissions::Full;
         turn_input.limits = Limits {
             turn: Duration::from_mins(5),
             grace: Duration::from_millis(200),
@@ -312,6 +315,7 @@ async fn a_program_that_is_not_there_is_named() {
         env: Vec::new(),
         temp_root: stage.path().to_owned(),
         state_dir: stage.path().to_owned(),
+        sandbox: SandboxSettings::default(),
     };
     let outcome = agent(definition, host).start(stage.turn_input("")).result().await;
     assert_eq!(reason(&outcome), Some(Reason::Start));
@@ -446,6 +450,7 @@ async fn secrets_of_the_environment_are_not_in_error_messages() {
         env: std::env::vars_os().collect(),
         temp_root: stage.path().to_owned(),
         state_dir: stage.path().to_owned(),
+        sandbox: SandboxSettings::default(),
     };
     let outcome = agent(definition, host).start(stage.turn_input("")).result().await;
     let text = format!("{outcome:?}");
