@@ -6,8 +6,23 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
+/// One test of each kind for each CLI.
+macro_rules! for_each_cli {
+    ($($module:ident: $cli:expr => [$($check:ident),*];)*) => {
+        $(mod $module {
+            use super::*;
+            $(#[tokio::test]
+            async fn $check() {
+                super::$check($cli).await;
+            })*
+        })*
+    };
+}
+
 #[path = "real_clis/faults.rs"]
 mod faults;
+#[path = "real_clis/sandbox.rs"]
+mod sandbox;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -836,19 +851,6 @@ use faults::{
     ends_a_reply_without_an_end_at_its_limits, ends_when_the_server_answers_garbage,
     tells_errors_of_the_server_and_limits_requests, understands_the_end_of_a_reply_of_50_megabytes,
 };
-
-/// One test of each kind for each CLI.
-macro_rules! for_each_cli {
-    ($($module:ident: $cli:expr => [$($check:ident),*];)*) => {
-        $(mod $module {
-            use super::*;
-            $(#[tokio::test]
-            async fn $check() {
-                super::$check($cli).await;
-            })*
-        })*
-    };
-}
 
 for_each_cli! {
     claude_197: Cli::Claude197 => [runs_nothing_that_git_is_told_to, delivers_byte_for_byte, never_reads_a_file_that_is_named,

@@ -277,8 +277,9 @@ impl CliAgent {
         let policy = sandbox.prepare().map_err(|error| {
             start_failure(format!("cannot prepare the sandbox: {error}"))
         })?;
+        let is_plain = self.definition.kind == Kind::Plain;
         if policy.is_some() {
-            call.dialogue = Box::new(Watched::new(call.dialogue, sandbox.permissions));
+            call.dialogue = Box::new(Watched::new(call.dialogue, sandbox.permissions, is_plain));
         }
         drop(sandbox);
         call.diagnostics.splice(..0, partial);

@@ -23,13 +23,19 @@ const SHOWN: usize = 200;
 pub(crate) struct Watched {
     dialogue: Box<dyn Dialogue>,
     permissions: Permissions,
+    /// The program has no events of its own, and what its tools say stands in the error output.
+    has_no_events: bool,
     count: u64,
     first: Option<String>,
 }
 
 impl Watched {
-    pub fn new(dialogue: Box<dyn Dialogue>, permissions: Permissions) -> Self {
-        Self { dialogue, permissions, count: 0, first: None }
+    pub fn new(
+        dialogue: Box<dyn Dialogue>,
+        permissions: Permissions,
+        has_no_events: bool,
+    ) -> Self {
+        Self { dialogue, permissions, has_no_events, count: 0, first: None }
     }
 
     fn note(&mut self, output: &str) {
@@ -99,8 +105,7 @@ impl Dialogue for Watched {
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         let mut result = self.watch(sink, |dialogue, sink| dialogue.finish(ending, sink));
-        // A program without events of its own writes what its tools say to the error output.
-        if self.count == 0 {
+        if self.has_no_events {
             self.note(ending.stderr);
         }
         if let Some(line) = self.first.take() {

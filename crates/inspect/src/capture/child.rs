@@ -8,6 +8,8 @@ use std::time::Duration;
 use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{Definition, Kind};
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::sandbox::{SandboxAdditions, SandboxSettings};
+use convoke_agent::turn_input::Permissions;
 use convoke_agent::{TurnInput, Verdict};
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +51,8 @@ pub(super) async fn run(child: &Child<'_>, guardian: &Guardian) -> Ended {
     let definition = Definition {
         command: Some(child.program.to_owned()),
         args: child.arguments.clone(),
+        // It is the user's own command, and runs as if the user had started it.
+        sandbox: SandboxAdditions { readable: vec!["/".into()], ..SandboxAdditions::default() },
         ..Definition::built_in(Kind::Plain)
     };
     let host = Host {
@@ -56,8 +60,10 @@ pub(super) async fn run(child: &Child<'_>, guardian: &Guardian) -> Ended {
         env: child.environment.clone(),
         temp_root: child.temporary.to_owned(),
         state_dir: child.temporary.to_owned(),
+        sandbox: SandboxSettings::default(),
     };
     let mut turn_input = TurnInput::new(child.stdin.clone(), child.cwd);
+    turn_input.permissions = Permissions::Full;
     turn_input.limits.turn = child.patience;
     turn_input.limits.silence = child.patience;
     turn_input.limits.reply_bytes = OUTPUT_KEPT;
