@@ -12,7 +12,6 @@ pub mod coordinator;
 pub mod diagnostics;
 pub mod diff;
 pub mod event;
-pub mod members;
 pub mod progress;
 pub mod prompt;
 pub mod replay;
@@ -30,10 +29,12 @@ pub use content::{Content, ContentHash, ContentRef};
 pub use coordinator::{
     Controls, Coordinator, CoordinatorError, MemberAgent, PersonMessage, TeamAgents,
 };
-pub use event::{SessionEvent, SessionEventKind, StopReason};
+pub use event::{SessionEvent, SessionEventKind, ShownMessage, StopReason};
 pub use id::{AttemptRef, Head, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId};
-pub use members::TeamMembers;
-pub use session::{NewSession, NumberedMessage, Rehearsal, Session, State, Summary};
+pub use session::{
+    FoundMessage, MemberCost, NewSession, NumberedMessage, Rehearsal, RemovedSession, Session,
+    State, Summary,
+};
 pub use store::sqlite::SqliteStore;
 pub use store::{Commit, Store, StoreError};
 pub use turn::{Attempt, AttemptResult, Turn, TurnState};

@@ -19,7 +19,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use convoke_core::Diagnostic;
+use convoke_core::{AgentType, Diagnostic, Escaping};
 
 pub use self::claude::TAIL as CLAUDE_TAIL;
 pub use self::codex::key_variable as codex_key_variable;
@@ -54,6 +54,11 @@ const OUTSIDE: &[&str] = &["DOCKER_HOST", "SSH_AUTH_SOCK", "GPG_AGENT_INFO"];
 /// The beginning of the variables that lead to the user's session bus.
 const BUS: &str = "DBUS_";
 
+/// Returns whether a variable tells a CLI that it runs inside another.
+pub(crate) fn is_nested(name: &str) -> bool {
+    NESTED.contains(&name)
+}
+
 /// What the adapters need of the machine. Nothing else of it is read.
 #[derive(Debug, Clone)]
 pub struct Host {
@@ -67,6 +72,14 @@ pub struct Host {
     pub state_dir: PathBuf,
     /// What holds for the sandbox of every agent.
     pub sandbox: SandboxSettings,
+}
+
+/// Returns how the prompts of a type of agent are escaped, so that its program acts on nothing in them.
+pub fn escaping(agent_type: &str) -> Escaping {
+    match AgentType::normalize(agent_type) {
+        AgentType::GoogleGemini => gemini::ESCAPING,
+        _ => Escaping::AsWritten,
+    }
 }
 
 /// Creates the agent that a definition describes. An api agent is made by `convoke-model`, which knows

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use convoke_agent::event::{EventKind, Part};
 use convoke_agent::diagnostics::SANDBOX_PARTIAL;
-use convoke_core::Diagnostic;
 use convoke_core::marker::Intent;
-use convoke_session::{MemberName, MessageNumber, SessionEventKind, TurnId, TurnState};
+use convoke_core::{Diagnostic, Severity};
+use convoke_session::{
+    MemberName, MessageNumber, SessionEventKind, ShownMessage, TurnId, TurnState,
+};
 
 use unicode_width::UnicodeWidthChar as _;
 
@@ -18,7 +20,7 @@ use super::tally::Requests;
 use super::text::FlowingText;
 use crate::figures::{count, number, seconds};
 use crate::requests::{retry, tokens};
-use crate::terminal::{Paint, clear_line, printable};
+use crate::terminal::{Paint, clear_line, is_quiet, printable};
 
 /// How a run is laid out on a screen.
 #[derive(Debug, Clone, Copy)]
@@ -108,6 +110,9 @@ impl<W: Write> View<W> {
 
     /// Shows something that the user should know.
     pub(super) fn diagnostic(&mut self, diagnostic: &Diagnostic) -> io::Result<()> {
+        if is_quiet() && diagnostic.code.severity() == Severity::Note {
+            return Ok(());
+        }
         // The same of every turn: once is enough.
         if diagnostic.code == SANDBOX_PARTIAL && !self.partial.insert(diagnostic.message.clone()) {
             return Ok(());
@@ -121,9 +126,7 @@ impl<W: Write> View<W> {
     /// Shows an event.
     pub(super) fn show(&mut self, event: &SessionEventKind) -> io::Result<()> {
         match event {
-            SessionEventKind::Message { from, to, number, text, .. } => {
-                self.message(from, to, *number, text)?;
-            }
+            SessionEventKind::Message(message) => self.message(message)?,
             SessionEventKind::TurnQueued { turn, member, intent, .. } => {
                 let queued = Queued { turn: *turn, member: member.clone(), intent: *intent };
                 self.called.push(queued.clone());
@@ -232,15 +235,10 @@ impl<W: Write> View<W> {
         Ok(())
     }
 
-    fn message(
-        &mut self,
-        from: &MemberName,
-        to: &[MemberName],
-        number: MessageNumber,
-        text: &str,
-    ) -> io::Result<()> {
+    fn message(&mut self, message: &ShownMessage) -> io::Result<()> {
+        let ShownMessage { from, to, number, text, .. } = message;
         self.called.clear();
-        self.speakers.insert(number, from.clone());
+        self.speakers.insert(*number, from.clone());
         let turn = self.at_work.iter_mut().find(|at_work| at_work.member == *from);
         match turn {
             // What an agent says was shown as it came, or is shown now that it is whole.

@@ -3,12 +3,12 @@
 use convoke_core::ConversationMessage;
 use convoke_core::name::NameKey;
 use sqlx::QueryBuilder;
-use sqlx::sqlite::{SqliteConnection, SqlitePool};
+use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteQueryResult};
 
 use super::packed::pack;
 use super::{sql, threads};
 use crate::content::Content;
-use crate::id::{Head, SessionId};
+use crate::id::{Head, Millis, SessionId};
 use crate::progress::Progress;
 use crate::session::{NewSession, NumberedMessage, Rehearsal, State};
 use crate::store::failpoint::Failpoint;
@@ -32,7 +32,7 @@ pub(super) async fn create(
          ON CONFLICT DO NOTHING",
     )
     .bind(id.to_string())
-    .bind(session.created_at)
+    .bind(session.created_at.0)
     .bind(session.name)
     .bind(session.directory)
     .bind(session.team)
@@ -62,7 +62,7 @@ pub(super) async fn commit(
         "UPDATE session SET head = head + 1, updated_at = $1, state = $2, messages = $3, turns = $4 \
          WHERE id = $5 AND head = $6",
     )
-    .bind(at)
+    .bind(at.0)
     .bind(json(&state)?)
     .bind(sql(state.last_message.0))
     .bind(sql(state.last_turn.0))
@@ -204,7 +204,9 @@ pub(super) async fn write_turns(
         row.push_bind(sql(turn.answers.0)).push_bind(format!("{:?}", turn.intent));
         row.push_bind(turn.asker.as_str()).push_bind(turn.state.as_str());
         row.push_bind(turn.reply.map(|number| sql(number.0))).push_bind(turn.problem.as_deref());
-        row.push_bind(i64::from(turn.attempts)).push_bind(turn.queued_at).push_bind(turn.ended_at);
+        row.push_bind(i64::from(turn.attempts))
+            .push_bind(turn.queued_at.0)
+            .push_bind(turn.ended_at.map(|at| at.0));
     });
     write.push(
         " ON CONFLICT (session, number) DO UPDATE SET state = excluded.state, reply = excluded.reply, \
@@ -267,6 +269,31 @@ async fn write_progress(
     .execute(connection)
     .await?;
     Ok(written.rows_affected() == 1)
+}
+
+pub(super) async fn set_removed(
+    pool: &SqlitePool,
+    session: SessionId,
+    at: Option<Millis>,
+) -> Result<(), StoreError> {
+    let update = sqlx::query("UPDATE session SET removed_at = $1 WHERE id = $2");
+    changed(session, &update.bind(at.map(|at| at.0)).bind(session.to_string()).execute(pool).await?)
+}
+
+pub(super) async fn rename(
+    pool: &SqlitePool,
+    session: SessionId,
+    name: &str,
+) -> Result<(), StoreError> {
+    let update = sqlx::query("UPDATE session SET name = $1 WHERE id = $2");
+    changed(session, &update.bind(name).bind(session.to_string()).execute(pool).await?)
+}
+
+fn changed(session: SessionId, result: &SqliteQueryResult) -> Result<(), StoreError> {
+    match result.rows_affected() {
+        0 => Err(StoreError::NoSession(session)),
+        _ => Ok(()),
+    }
 }
 
 pub(super) async fn remove(pool: &SqlitePool, session: SessionId) -> Result<(), StoreError> {
