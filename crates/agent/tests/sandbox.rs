@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::fmt::Write as _;
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -106,7 +107,7 @@ impl Stage {
         std::os::unix::fs::symlink(home.join(".ssh"), home.join("link")).unwrap();
         let closed = home.join("closed");
         std::fs::create_dir(&closed).unwrap();
-        std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o0)).unwrap();
         write(&stage.work().join("project.txt"), "text");
         for (name, text) in [("file", "text"), ("removed", "text"), ("net.pl", NET)] {
             write(&stage.outside().join(name), text);
@@ -226,7 +227,7 @@ fn table(turn: impl Fn(&Stage, &str) -> Command, prepare: impl Fn(&Stage)) -> St
             }
         };
         let [read_only, edit, network, full] = columns.each_ref().map(cell);
-        table += &format!("{name:32} {read_only:9} {edit:4} {network:7} {full}\n");
+        let _ = writeln!(table, "{name:32} {read_only:9} {edit:4} {network:7} {full}");
     }
     table
 }

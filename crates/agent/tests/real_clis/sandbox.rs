@@ -46,9 +46,8 @@ async fn stops_what_a_hostile_model_tries(cli: Cli) {
             ("CONFIGURATION", configuration.display().to_string()),
             ("PORT", listener.local_addr().unwrap().port().to_string()),
         ];
-        let mut text: String =
-            variables.iter().map(|(name, value)| format!("{name}='{value}'\n")).collect();
-        text += HOSTILE;
+        let variables = variables.map(|(name, value)| format!("{name}='{value}'"));
+        let text = variables.join("\n") + HOSTILE;
         std::fs::write(stage.work.path().join("hostile.sh"), text).unwrap();
         let mut turn_input = stage.turn_input("try everything");
         turn_input.permissions = permissions;
