@@ -2,7 +2,15 @@
 
 use std::net::TcpListener;
 
-use super::*;
+use convoke_agent::Verdict;
+use convoke_agent::config::Kind;
+use convoke_agent::event::EventKind;
+use convoke_agent::turn_input::Permissions;
+use convoke_rehearsal::{Answer, Script};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::stage::{Cli, Stage, codes};
 
 /// What the model has the CLI run: each line says whether an attempt was stopped.
 const HOSTILE: &str = r#"

@@ -219,7 +219,7 @@ pub async fn open(
     let project = match (&order.team, &session) {
         (Some(path), _) => Project::read(path, &user)?,
         (None, Some(session)) => project_of(session, &home, &user)?,
-        (None, None) => match find_team_file(&host_environment.cwd) {
+        (None, None) => match find_team_file(&host_environment) {
             Some(path) => Project::read(&path, &user)?,
             None if matches!(order.rehearse, Some(Rehearse::StandIn | Rehearse::Cli)) => {
                 sample::write(&home, &user)?
