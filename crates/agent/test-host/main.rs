@@ -47,7 +47,10 @@ fn play_convoke() -> Option<TurnResult> {
         temp_root: std::env::var_os("TMPDIR").map_or_else(|| dir.clone(), PathBuf::from),
         state_dir: dir.clone(),
         sandbox: SandboxSettings {
-            private: std::env::var_os("CONVOKE_TEST_PRIVATE").map(PathBuf::from).into_iter().collect(),
+            private: std::env::var_os("CONVOKE_TEST_PRIVATE")
+                .map(PathBuf::from)
+                .into_iter()
+                .collect(),
             route: port.map_or(Route::Direct, |port| Route::Through { port }),
             required: setting::<bool>("REQUIRED").is_some(),
             newest_abi: setting("ABI"),

@@ -36,7 +36,10 @@ const ATTEMPTS: &[(&str, &str)] = &[
     ("write to /dev/null", "echo x >/dev/null"),
     ("empty a file outside", "perl -e 'truncate($ARGV[0], 0) or exit 1' $OUTSIDE/file"),
     ("remove a file outside", "rm $OUTSIDE/removed"),
-    ("rename a file out", "echo x >$TMPDIR/r && perl -e 'rename(shift, shift) or exit 1' $TMPDIR/r $OUTSIDE/r"),
+    (
+        "rename a file out",
+        "echo x >$TMPDIR/r && perl -e 'rename(shift, shift) or exit 1' $TMPDIR/r $OUTSIDE/r",
+    ),
     ("link a file out", "echo x >$TMPDIR/l && ln $TMPDIR/l $OUTSIDE/l"),
     ("chmod a file outside", "chmod 600 $OUTSIDE/file"),
     ("read a project file", "cat project.txt"),
@@ -219,12 +222,13 @@ fn table(turn: impl Fn(&Stage, &str) -> Command, prepare: impl Fn(&Stage)) -> St
     });
     let mut table = format!("{:32} read-only edit network full\n", "");
     for (name, _) in ATTEMPTS {
-        let cell = |text: &String| {
-            match text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")) {
-                Some("open") => "open",
-                Some("stopped") => "-",
-                _ => panic!("{name} was not tried: {text}"),
-            }
+        let cell = |text: &String| match text
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+        {
+            Some("open") => "open",
+            Some("stopped") => "-",
+            _ => panic!("{name} was not tried: {text}"),
         };
         let [read_only, edit, network, full] = columns.each_ref().map(cell);
         let _ = writeln!(table, "{name:32} {read_only:9} {edit:4} {network:7} {full}");
@@ -318,9 +322,21 @@ fn without_a_relay_the_ports_of_models_and_udp_are_open_and_named() {
 fn an_older_landlock_names_what_it_leaves_open() {
     const ALWAYS: &str = "chmod, chown and file times; Unix sockets";
     for (abi, open, gaps) in [
-        (1, &["empty a file outside", "connect to another port", "signal Convoke"][..], "files can be emptied with truncate; TCP connections; commands to devices; signals to other processes; "),
-        (2, &["empty a file outside", "connect to another port", "signal Convoke"], "files can be emptied with truncate; TCP connections; commands to devices; signals to other processes; "),
-        (3, &["connect to another port", "signal Convoke"], "TCP connections; commands to devices; signals to other processes; "),
+        (
+            1,
+            &["empty a file outside", "connect to another port", "signal Convoke"][..],
+            "files can be emptied with truncate; TCP connections; commands to devices; signals to other processes; ",
+        ),
+        (
+            2,
+            &["empty a file outside", "connect to another port", "signal Convoke"],
+            "files can be emptied with truncate; TCP connections; commands to devices; signals to other processes; ",
+        ),
+        (
+            3,
+            &["connect to another port", "signal Convoke"],
+            "TCP connections; commands to devices; signals to other processes; ",
+        ),
         (4, &["signal Convoke"], "commands to devices; signals to other processes; "),
         (5, &["signal Convoke"], "signals to other processes; "),
         (6, &[], ""),
@@ -329,7 +345,8 @@ fn an_older_landlock_names_what_it_leaves_open() {
         let mut turn = stage.turn("read-only", &all_attempts());
         turn.env("CONVOKE_TEST_ABI", abi.to_string());
         let text = shown(turn);
-        let named = format!("Landlock (version {abi}) enforces `read-only`; not enforced: {gaps}{ALWAYS}");
+        let named =
+            format!("Landlock (version {abi}) enforces `read-only`; not enforced: {gaps}{ALWAYS}");
         assert!(text.contains(&named), "{abi}: {text}");
         for name in ["empty a file outside", "connect to another port", "signal Convoke"] {
             let is_open = text.contains(&format!("{name}: open"));

@@ -81,7 +81,10 @@ fn read_team(
     };
     let (members, is_there) = read_members(&mut top, problems);
     let count = problems.len();
-    top.finish(|key| in_another_table(key, &["name", "task", "briefing", "require-sandbox"]), problems);
+    top.finish(
+        |key| in_another_table(key, &["name", "task", "briefing", "require-sandbox"]),
+        problems,
+    );
     let is_misspelt = problems[count..].iter().any(|problem| problem.fix.contains("[[member]]"));
     if !is_there && !is_misspelt {
         problems.push(Problem {

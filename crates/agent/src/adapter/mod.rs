@@ -22,8 +22,8 @@ use std::sync::Arc;
 use convoke_core::{AgentType, Diagnostic, Escaping};
 
 pub use self::claude::TAIL as CLAUDE_TAIL;
-pub use self::codex::key_variable as codex_key_variable;
 pub(crate) use self::codex::SQLITE_DIRECTORY as CODEX_SQLITE_DIRECTORY;
+pub use self::codex::key_variable as codex_key_variable;
 pub(crate) use self::gemini::without_comments;
 pub use self::stand_in::{Script, StandIn, Step};
 use convoke_redact::Redactor;
@@ -279,17 +279,16 @@ impl CliAgent {
             let root = self.host.temp_root.display();
             start_failure(format!("cannot make a directory in `{root}`: {error}"))
         })?;
-        let mut context =
-            Context::new(turn_input, &self.definition, &self.host, private.path());
+        let mut context = Context::new(turn_input, &self.definition, &self.host, private.path());
         let program = program::find(&context)?;
         // A CLI that is run as any other program has its state too.
         context.vendor = context.vendor.or_else(|| Vendor::of(&program));
         let mut call = prepare(&context)?;
         let sandbox = context.sandbox(&call);
         let partial = sandbox.report().map_err(start_failure)?;
-        let policy = sandbox.prepare().map_err(|error| {
-            start_failure(format!("cannot prepare the sandbox: {error}"))
-        })?;
+        let policy = sandbox
+            .prepare()
+            .map_err(|error| start_failure(format!("cannot prepare the sandbox: {error}")))?;
         let is_plain = self.definition.kind == Kind::Plain;
         if policy.is_some() {
             call.dialogue = Box::new(Watched::new(call.dialogue, sandbox.permissions, is_plain));

@@ -114,8 +114,7 @@ fn a_program_decides_itself_only_where_the_kernel_does_not() {
             (Kind::Gemini, "--approval-mode", "yolo"),
             (Kind::Codex, "-s", "danger-full-access"),
         ] {
-            let definition =
-                Definition { protocol: Protocol::Exec, ..Definition::built_in(kind) };
+            let definition = Definition { protocol: Protocol::Exec, ..Definition::built_in(kind) };
             let modes = PERMISSIONS.map(|permissions| {
                 let (args, _) =
                     prepare_with(&definition, permissions, Trust::Untrusted, newest_abi);
@@ -125,8 +124,7 @@ fn a_program_decides_itself_only_where_the_kernel_does_not() {
             assert_eq!(modes, wide, "{kind:?}");
         }
         let claude = Definition::built_in(Kind::Claude);
-        let (args, _) =
-            prepare_with(&claude, Permissions::Edit, Trust::Untrusted, newest_abi);
+        let (args, _) = prepare_with(&claude, Permissions::Edit, Trust::Untrusted, newest_abi);
         let own = format!("{{\"sandbox\":{{\"enabled\":{}}}}}", newest_abi.is_some());
         assert!(args.contains(&own), "{args:?}");
     }

@@ -181,7 +181,8 @@ impl Sandbox<'_> {
             ));
         }
         let gaps = self.enforcer.gaps(self.permissions, self.settings.route);
-        let list = |gaps: &[Gap]| gaps.iter().map(|gap| gap.as_str()).collect::<Vec<_>>().join("; ");
+        let list =
+            |gaps: &[Gap]| gaps.iter().map(|gap| gap.as_str()).collect::<Vec<_>>().join("; ");
         let open: Vec<Gap> = gaps.iter().copied().filter(|gap| !gap.is_everywhere()).collect();
         if self.settings.required && !open.is_empty() {
             return Err(format!(
@@ -190,11 +191,8 @@ impl Sandbox<'_> {
                 list(&open)
             ));
         }
-        let message = format!(
-            "{} enforces `{permissions}`; not enforced: {}",
-            self.enforcer,
-            list(&gaps)
-        );
+        let message =
+            format!("{} enforces `{permissions}`; not enforced: {}", self.enforcer, list(&gaps));
         Ok((!gaps.is_empty()).then(|| Diagnostic::new(diagnostics::SANDBOX_PARTIAL, message)))
     }
 

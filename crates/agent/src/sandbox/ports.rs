@@ -3,15 +3,22 @@
 use std::collections::BTreeSet;
 
 /// The schemes of addresses, with their usual ports.
-const SCHEMES: &[(&str, u16)] =
-    &[("http://", 80), ("https://", 443), ("ws://", 80), ("wss://", 443), ("socks5://", 1080), ("socks5h://", 1080)];
+const SCHEMES: &[(&str, u16)] = &[
+    ("http://", 80),
+    ("https://", 443),
+    ("ws://", 80),
+    ("wss://", 443),
+    ("socks5://", 1080),
+    ("socks5h://", 1080),
+];
 
 /// Adds the port of every address in a text.
 pub(super) fn add_ports(text: &str, ports: &mut BTreeSet<u16>) {
     for (scheme, usual) in SCHEMES {
         for (at, _) in text.match_indices(scheme) {
             let rest = &text[at + scheme.len()..];
-            let end = rest.find(['/', '?', '#', '"', '\'', ' ', '\n', ',', '}']).unwrap_or(rest.len());
+            let end =
+                rest.find(['/', '?', '#', '"', '\'', ' ', '\n', ',', '}']).unwrap_or(rest.len());
             let host = rest[..end].rsplit('@').next().unwrap_or_default();
             // The colons of an IPv6 address stand in brackets.
             let after = host.rsplit(']').next().unwrap_or_default();

@@ -30,11 +30,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    pub fn new(
-        dialogue: Box<dyn Dialogue>,
-        permissions: Permissions,
-        has_no_events: bool,
-    ) -> Self {
+    pub fn new(dialogue: Box<dyn Dialogue>, permissions: Permissions, has_no_events: bool) -> Self {
         Self { dialogue, permissions, has_no_events, count: 0, first: None }
     }
 

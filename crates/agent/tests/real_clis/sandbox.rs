@@ -69,7 +69,10 @@ async fn stops_what_a_hostile_model_tries(cli: Cli) {
         let outcome = turn.result().await;
         assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
         for name in ["outside", "home", "ssh", "others", "hook", "skill", "port"] {
-            assert!(output.contains(&format!("{name}=stopped")), "{permissions:?} {name}: {output}");
+            assert!(
+                output.contains(&format!("{name}=stopped")),
+                "{permissions:?} {name}: {output}"
+            );
         }
         assert!(output.contains(&format!("inside={inside}")), "{permissions:?}: {output}");
         assert_eq!(stage.work.path().join("inside").exists(), inside == "open");
@@ -89,7 +92,10 @@ async fn writes_no_file_that_it_may_only_read(cli: Cli) {
     let (tool, input) = match cli.kind() {
         Kind::Claude => ("Write", json!({"file_path": path, "content": "x"})),
         Kind::Gemini => ("write_file", json!({"file_path": path, "content": "x"})),
-        _ => ("apply_patch", json!(format!("*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch\n"))),
+        _ => (
+            "apply_patch",
+            json!(format!("*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch\n")),
+        ),
     };
     let script = Script::new([Answer::call(tool, input), Answer::say("Done.")]);
     let Some(stage) = Stage::new(cli, script).await else {

@@ -33,7 +33,8 @@ pub(super) fn examine(
     let level = if gaps.iter().all(is_usual) { Level::Note } else { Level::Warning };
     let code = convoke_agent::diagnostics::SANDBOX_PARTIAL;
     findings.push(
-        Finding::new(level, code, message).with_fix("See `docs/permissions.md` for what each permission means."),
+        Finding::new(level, code, message)
+            .with_fix("See `docs/permissions.md` for what each permission means."),
     );
     SandboxReport { enforcer: enforcer.to_string(), gaps }
 }

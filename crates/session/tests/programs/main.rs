@@ -13,9 +13,9 @@ use std::time::Duration;
 use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{Definition, Kind};
 use convoke_agent::event::EventKind;
+use convoke_agent::process::guardian::{Guardian, run_if_asked};
 use convoke_agent::sandbox::SandboxSettings;
 use convoke_agent::turn_input::Permissions;
-use convoke_agent::process::guardian::{Guardian, run_if_asked};
 use convoke_session::conformance::new_session;
 use convoke_session::{
     Coordinator, MemberAgent, MessageNumber, PersonMessage, SessionEvent, SessionEventKind,

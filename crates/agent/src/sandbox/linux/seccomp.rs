@@ -46,8 +46,7 @@ fn sockets(udp: bool) -> Result<Rules, BackendError> {
                 kind if kind == word(libc::SOCK_DGRAM) && udp => &[0, libc::IPPROTO_UDP],
                 _ => &[],
             };
-            let others =
-                protocols.iter().map(|it| argument(2, SeccompCmpOp::Ne, word(*it)));
+            let others = protocols.iter().map(|it| argument(2, SeccompCmpOp::Ne, word(*it)));
             socket.push(rule([of_family(), of_type(kind)].into_iter().chain(others))?);
         }
     }

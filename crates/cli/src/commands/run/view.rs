@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use convoke_agent::event::{EventKind, Part};
 use convoke_agent::diagnostics::SANDBOX_PARTIAL;
+use convoke_agent::event::{EventKind, Part};
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, Severity};
 use convoke_session::{
