@@ -280,18 +280,14 @@ fn our_settings_of_gemini_stand_above_those_of_a_project() {
             env: vec![("GEMINI_CLI_SYSTEM_SETTINGS_PATH".into(), machines.clone().into())],
             temp_root: dir.path().to_owned(),
             state_dir: dir.path().join("state"),
+            sandbox: SandboxSettings::default(),
         };
         let private_dir = dir.path().join(private);
         std::fs::create_dir(&private_dir).unwrap();
         let (definition, mut turn_input) =
             (Definition::built_in(Kind::Gemini), TurnInput::new("hello", dir.path()));
         turn_input.trust = Trust::Trusted;
-        gemini::call(&Context {
-            turn_input: &turn_input,
-            definition: &definition,
-            host: &host,
-            private_dir: &private_dir,
-        })
+gemini::call(&Context::new(&turn_input, &definition, &host, &private_dir))
         .unwrap()
     };
     let path = "GEMINI_CLI_SYSTEM_SETTINGS_PATH";
