@@ -287,8 +287,7 @@ fn our_settings_of_gemini_stand_above_those_of_a_project() {
         let (definition, mut turn_input) =
             (Definition::built_in(Kind::Gemini), TurnInput::new("hello", dir.path()));
         turn_input.trust = Trust::Trusted;
-gemini::call(&Context::new(&turn_input, &definition, &host, &private_dir))
-        .unwrap()
+        gemini::call(&Context::new(&turn_input, &definition, &host, &private_dir)).unwrap()
     };
     let path = "GEMINI_CLI_SYSTEM_SETTINGS_PATH";
     for (number, text) in ["", r#"{"tools": {"allowed": ["x"]} /* ours */}"#].iter().enumerate() {
