@@ -5,6 +5,7 @@ use std::time::Duration;
 use convoke_agent::adapter::{Host, Script, StandIn, agent};
 use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::sandbox::SandboxSettings;
 use convoke_agent::{Agent as _, Verdict};
 
 use crate::test_host::{HOST, TestHost, codes};
@@ -111,6 +112,7 @@ async fn secrets_of_the_environment_are_not_in_error_messages() {
         env: std::env::vars_os().collect(),
         temp_root: test.path().to_owned(),
         state_dir: test.path().to_owned(),
+        sandbox: SandboxSettings::default(),
     };
     let outcome = agent(definition, host).start(test.turn_input("")).result().await;
     let text = format!("{outcome:?}");
