@@ -8,12 +8,13 @@ use convoke_redact::Redactor;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::diagnostics;
 use crate::event::{Event, EventKind};
 use crate::redaction::redact_verdict;
 use crate::thread::ThreadAppend;
 use crate::turn_input::{ResumeHandle, TurnInput};
 use crate::usage::Usage;
-use crate::verdict::{Failure, Reason, Verdict};
+use crate::verdict::{Failure, FailureReason, Verdict};
 
 /// The number of events that wait for a slow reader; the agent's side then waits too.
 const EVENT_QUEUE: usize = 256;
@@ -100,7 +101,8 @@ impl AgentTurn {
     /// Waits for the end of the turn and returns its result. Discards events that were not read.
     pub async fn result(mut self) -> TurnResult {
         while self.events.recv().await.is_some() {}
-        let lost = || Failure::new(Reason::Incomplete, "the turn was dropped by its runtime");
+        let lost =
+            || Failure::new(FailureReason::Incomplete, "the turn was dropped by its runtime");
         self.result.await.unwrap_or_else(|_| TurnResult::failed(lost()))
     }
 
@@ -171,7 +173,14 @@ impl TurnSide {
     }
 
     /// Ends the turn: sends its last event, then its result, without secrets in the failure's message.
+    /// A reply without text is reported.
     pub async fn finish(self, mut result: TurnResult) {
+        if result.verdict == Verdict::Done && result.reply.trim().is_empty() {
+            let message = "the agent ended its turn without a reply";
+            let empty = Diagnostic::new(diagnostics::AGENT_REPLY_EMPTY, message);
+            self.warn(empty.clone()).await;
+            result.diagnostics.push(empty);
+        }
         redact_verdict(&mut result.verdict, &self.redactor);
         let verdict = result.verdict.clone();
         self.send(Event::own(EventKind::Finished { verdict })).await;

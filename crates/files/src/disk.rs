@@ -5,7 +5,8 @@ use std::fs::{self, File, FileType};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::{Files, Head, Kind};
+use super::limit::collect_entries;
+use super::{EntryKind, Files, Head};
 
 /// The file system of this machine.
 ///
@@ -14,11 +15,11 @@ use super::{Files, Head, Kind};
 pub struct Disk;
 
 impl Files for Disk {
-    fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
+    fn entry_kind(&self, path: &Path) -> io::Result<EntryKind> {
         fs::symlink_metadata(path).map(|found| kind_of(found.file_type()))
     }
 
-    fn kind(&self, path: &Path) -> io::Result<Kind> {
+    fn kind(&self, path: &Path) -> io::Result<EntryKind> {
         fs::metadata(path).map(|found| kind_of(found.file_type()))
     }
 
@@ -46,14 +47,14 @@ impl Files for Disk {
     }
 
     fn listing(&self, directory: &Path) -> io::Result<Vec<OsString>> {
-        fs::read_dir(directory)?.map(|entry| entry.map(|found| found.file_name())).collect()
+        collect_entries(fs::read_dir(directory)?.map(|entry| entry.map(|found| found.file_name())))
     }
 
-    fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {
+    fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, EntryKind)>> {
         // The system tells the kind with the name, so that no entry needs to be asked about.
-        let mut entries = fs::read_dir(directory)?
-            .map(|entry| entry.and_then(|it| Ok((it.file_name(), kind_of(it.file_type()?)))))
-            .collect::<io::Result<Vec<_>>>()?;
+        let found = fs::read_dir(directory)?
+            .map(|entry| entry.and_then(|it| Ok((it.file_name(), kind_of(it.file_type()?)))));
+        let mut entries = collect_entries(found)?;
         entries.sort_by(|(left, _), (right, _)| left.cmp(right));
         Ok(entries)
     }
@@ -63,15 +64,15 @@ impl Files for Disk {
     }
 }
 
-fn kind_of(found: FileType) -> Kind {
+fn kind_of(found: FileType) -> EntryKind {
     if found.is_symlink() {
-        Kind::Symlink
+        EntryKind::Symlink
     } else if found.is_dir() {
-        Kind::Directory
+        EntryKind::Directory
     } else if found.is_file() {
-        Kind::File
+        EntryKind::File
     } else {
-        Kind::Special
+        EntryKind::Special
     }
 }
 

@@ -26,7 +26,7 @@ fn project(script: &str) -> TestContext {
     let config = project.home().join("config");
     fs::create_dir_all(&config).unwrap();
     let agent = format!(
-        "[agent.mine]\nkind = \"plain\"\ncommand = \"/bin/sh\"\nargs = [\"-c\", '''{script}''']\n"
+        "[agent.mine]\nkind = \"plain\"\ncommand = \"/bin/sh\"\npermissions = \"edit\"\nargs = [\"-c\", '''{script}''']\n"
     );
     fs::write(config.join("agents.toml"), agent).unwrap();
     project

@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use convoke_files::{FileKind, Files, Kind};
+use convoke_files::limit::TooManyEntries;
+use convoke_files::{EntryKind, FileKind, Files};
 use serde::Deserialize;
 
 use super::{Found, FoundSkill, RejectedSkill, SYSTEM_FOLDER, Scope, front_matter};
@@ -50,6 +51,8 @@ impl Search<'_> {
         };
         let of_codex = self.codex_home.join("skills");
         let mut roots = below(".codex/skills");
+        // Codex's own directory in a project is the user's.
+        roots.retain(|(root, _)| *root != of_codex);
         roots.reverse();
         roots.push((of_codex.clone(), Scope::User));
         roots.extend(self.home.map(|home| (home.join(".agents/skills"), Scope::User)));
@@ -102,7 +105,7 @@ impl Finder<'_> {
     /// Searches the folders below a root, the nearest first.
     fn search(&mut self, root: &Path, scope: Scope, found: &mut Found) {
         // Most roots are not there, and resolving links looks at every directory above.
-        if !matches!(self.files.kind(root), Ok(Kind::Directory)) {
+        if !matches!(self.files.kind(root), Ok(EntryKind::Directory)) {
             return;
         }
         let Ok(real) = self.files.canonicalize(root) else {
@@ -111,20 +114,26 @@ impl Finder<'_> {
         let mut visited = BTreeSet::from([real.clone()]);
         let mut queue = VecDeque::from([Folder { path: root.to_owned(), real, depth: 0 }]);
         while let Some(folder) = queue.pop_front() {
-            let entries = self.files.entries(&folder.real).unwrap_or_default();
+            let entries = self.files.entries(&folder.real).unwrap_or_else(|error| {
+                if TooManyEntries::of(&error).is_some() {
+                    let (path, reason) = (folder.path.clone(), error.to_string());
+                    found.rejected.push(RejectedSkill { path, scope, reason });
+                }
+                Vec::new()
+            });
             for (name, kind) in &entries {
                 if name.as_encoded_bytes().starts_with(b".") {
                     continue;
                 }
                 let real = folder.real.join(name);
-                let is_link = *kind == Kind::Symlink;
+                let is_link = *kind == EntryKind::Symlink;
                 let leads_to = match kind {
-                    Kind::Symlink if scope == Scope::System => continue,
-                    Kind::Symlink => self.files.kind(&real).ok(),
+                    EntryKind::Symlink if scope == Scope::System => continue,
+                    EntryKind::Symlink => self.files.kind(&real).ok(),
                     kind => Some(*kind),
                 };
                 match leads_to {
-                    Some(Kind::Directory) if folder.depth < MAX_DEPTH => {
+                    Some(EntryKind::Directory) if folder.depth < MAX_DEPTH => {
                         let real =
                             if is_link { self.files.canonicalize(&real).ok() } else { Some(real) };
                         let Some(real) = real else { continue };
@@ -137,7 +146,7 @@ impl Finder<'_> {
                             queue.push_back(Folder { path, real, depth: folder.depth + 1 });
                         }
                     }
-                    Some(Kind::File) if name == FILE_NAME && !is_link => {
+                    Some(EntryKind::File) if name == FILE_NAME && !is_link => {
                         self.take(&folder, &entries, root, scope, found);
                     }
                     _ => {}
@@ -150,7 +159,7 @@ impl Finder<'_> {
     fn take(
         &mut self,
         folder: &Folder,
-        entries: &[(OsString, Kind)],
+        entries: &[(OsString, EntryKind)],
         root: &Path,
         scope: Scope,
         found: &mut Found,
