@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 
 use convoke_core::Diagnostic;
+use convoke_team::ChangesInContext;
 use serde::Serialize;
 
 use crate::id::{AttemptRef, MemberName, SessionId, TurnId};
@@ -21,6 +22,9 @@ pub trait ChangeRecorder: Send + Sync {
     /// Records the state before a turn.
     fn begin(&self, turn: TurnDirectory) -> RecorderFuture<RecordingBegun>;
 
+    /// Returns what others changed since a member's last turn, as a text for its prompt.
+    fn teammate_changes(&self, request: TeammateChanges) -> RecorderFuture<Option<String>>;
+
     /// Takes back what a turn changed, or shows what that would do. Returns a text for the person.
     fn undo(&self, request: UndoRequest) -> RecorderFuture<Result<String, String>>;
 }
@@ -29,6 +33,17 @@ pub trait ChangeRecorder: Send + Sync {
 pub trait Recording: Send + Sync {
     /// Records the state after the turn.
     fn finish(self: Box<Self>) -> RecorderFuture<RecordingEnded>;
+}
+
+/// A request for what others changed since a member's last turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TeammateChanges {
+    /// The session.
+    pub session: SessionId,
+    /// The member.
+    pub member: MemberName,
+    /// The form of the text.
+    pub form: ChangesInContext,
 }
 
 /// A person's wish to take back what a turn changed.

@@ -6,14 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use convoke_changes::{
-    Begun, Change, Changes, ChangesError, Host, Record, RunningTurn, TurnKey, UndoPlan, diagnostics,
+    Author, Begun, Change, Changes, ChangesError, Host, Record, RunningTurn, TurnKey, UndoPlan,
+    diagnostics,
 };
 use convoke_core::{Code, Diagnostic};
 use convoke_inspect::HostEnvironment;
 use convoke_session::file_changes::{
     ChangeCounts, ChangeRecorder, RecorderFuture, Recording, RecordingBegun, RecordingEnded,
-    TurnDirectory, UndoRequest,
+    TeammateChanges, TurnDirectory, UndoRequest,
 };
+
+use convoke_team::ChangesInContext;
 
 use super::home::Home;
 
@@ -51,6 +54,14 @@ impl ChangeRecorder for Recorder {
         Box::pin(async move {
             let work = move || begin(&changes, &turn, &told);
             tokio::task::spawn_blocking(work).await.unwrap_or_default()
+        })
+    }
+
+    fn teammate_changes(&self, request: TeammateChanges) -> RecorderFuture<Option<String>> {
+        let changes = self.changes.clone();
+        Box::pin(async move {
+            let work = move || teammate_changes(&changes, &request).ok().flatten();
+            tokio::task::spawn_blocking(work).await.ok().flatten()
         })
     }
 
@@ -149,6 +160,38 @@ pub fn counts(changes: &Changes, record: &Record) -> ChangeCounts {
         counts.removed += lines.removed;
     }
     counts
+}
+
+/// Returns what others changed since a member's last turn: its own text for each record.
+fn teammate_changes(
+    changes: &Changes,
+    request: &TeammateChanges,
+) -> Result<Option<String>, ChangesError> {
+    let records = changes.records(&request.session.to_string())?;
+    let is_own = |record: &Record| {
+        record.by == Author::Agent && record.turn.member == request.member.as_str()
+    };
+    let since = records.iter().rposition(is_own).map_or(0, |at| at + 1);
+    let mut text = String::new();
+    for record in records[since..].iter().filter(|record| !record.changes.is_empty()) {
+        let who = match (record.by, record.undoes) {
+            (_, Some(_)) => format!("an undo of turn {}", record.turn.turn),
+            (Author::Agent, None) => format!("{} (turn {})", record.turn.member, record.turn.turn),
+            (Author::Person, None) => "a person".to_owned(),
+        };
+        let _ = writeln!(text, "files changed by {who}:");
+        if request.form == ChangesInContext::Diff {
+            for diff in changes.diffs(&record.directory, &record.changes)? {
+                text.push_str(&diff.text);
+            }
+        } else {
+            for line in change_lines(changes, &record.directory, &record.changes)? {
+                let _ = writeln!(text, "{line}");
+            }
+        }
+    }
+    let text = text.trim_end();
+    Ok((!text.is_empty()).then(|| text.to_owned()))
 }
 
 /// Shows what an undo would do, or does it.

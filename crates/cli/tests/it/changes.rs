@@ -164,3 +164,32 @@ fn purged_sessions_leave_no_recorded_contents() {
     project.run(&["sessions", "rm", &id, "--purge", "--yes"]);
     assert_eq!(fs::read_dir(&stores).unwrap().count(), 0);
 }
+
+#[test]
+fn a_teammate_is_told_what_changed_since_its_last_turn() {
+    let team = |changes: &str| {
+        format!(
+            "[context]\nchanges = \"{changes}\"\n{TEAM}\n[[member]]\nname = \"sam\"\nagent = \"mine\"\n"
+        )
+    };
+    for (form, expected) in [
+        ("stat", "files changed by max (turn 1):\ndeleted  gone  +0 −1"),
+        ("diff", "+++ /dev/null\n@@ -1 +0,0 @@\n-gone"),
+    ] {
+        let project = project(EDITS).file("convoke.toml", team(form));
+        project.run(&["run", "Go [NEXT: max, sam]"]);
+        let first = project.run(&["sessions", "show", "last", "--turn", "1", "--prompt"]);
+        assert!(!first.contains("files changed"), "{first}");
+        let second = project.run(&["sessions", "show", "last", "--turn", "2", "--prompt"]);
+        assert!(
+            second.contains("files changed by max (turn 1)") && second.contains(expected),
+            "{second}"
+        );
+        let explained = project.run(&["sessions", "show", "last", "--turn", "2", "--explain"]);
+        assert!(explained.contains("context.changes"), "{explained}");
+        let replay = project.run(&["sessions", "replay", "--verify", "last"]);
+        assert!(replay.contains("exit code: 0"), "{replay}");
+    }
+    let wrong = project("true").file("convoke.toml", team("all")).run(&["check"]);
+    assert!(wrong.contains("convoke.toml:2:"), "{wrong}");
+}
