@@ -34,6 +34,7 @@ pub mod adapter;
 pub mod config;
 pub mod diagnostics;
 pub mod endpoint;
+pub mod env_file;
 pub mod event;
 pub mod id;
 pub mod process;

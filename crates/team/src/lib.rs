@@ -54,6 +54,8 @@ pub struct Limits {
     pub turns: u64,
     /// The most time for a turn.
     pub turn_timeout: Duration,
+    /// The most time for shells that an agent left running in the background when it answered.
+    pub background_timeout: Duration,
     /// The most queued turns.
     pub queue: u64,
     /// Whether turns that do not depend on each other may run at the same time.

@@ -48,6 +48,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         ("GEMINI_TELEMETRY_ENABLED".into(), "false".into()),
         ("GEMINI_CLI_HOME".into(), home.into()),
     ];
+    env.extend(home::settings_above_projects(context)?);
     let mut diagnostics = withheld.diagnostics;
     env.extend(withheld.variables);
     if let Some(system) = &turn_input.system {

@@ -1,5 +1,7 @@
 //! What every call of every CLI has in common, whatever the delivery.
 
+use convoke_files::{Disk, FileKind, Files as _};
+
 use super::*;
 use crate::config::Protocol;
 use crate::turn_input::Trust;
@@ -255,6 +257,52 @@ fn gemini_takes_no_variable_of_a_project_that_is_not_trusted() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join(".env"), "# DATABASE=here\n\n").unwrap();
     assert!(untrusted_gemini(dir.path(), &[]).unwrap().diagnostics.is_empty());
+}
+
+/// The settings of a trusted project count more than the user's, and less than the machine's.
+#[test]
+fn our_settings_of_gemini_stand_above_those_of_a_project() {
+    let dir = tempfile::tempdir().unwrap();
+    let machines = dir.path().join("machine/settings.json");
+    std::fs::create_dir(dir.path().join("machine")).unwrap();
+    let call = |private: &str| {
+        let host = Host {
+            guardian: Guardian::from_program("/none"),
+            env: vec![("GEMINI_CLI_SYSTEM_SETTINGS_PATH".into(), machines.clone().into())],
+            temp_root: dir.path().to_owned(),
+            state_dir: dir.path().join("state"),
+        };
+        let private_dir = dir.path().join(private);
+        std::fs::create_dir(&private_dir).unwrap();
+        let (definition, mut turn_input) =
+            (Definition::built_in(Kind::Gemini), TurnInput::new("hello", dir.path()));
+        turn_input.trust = Trust::Trusted;
+        gemini::call(&Context {
+            turn_input: &turn_input,
+            definition: &definition,
+            host: &host,
+            private_dir: &private_dir,
+        })
+        .unwrap()
+    };
+    let path = "GEMINI_CLI_SYSTEM_SETTINGS_PATH";
+    for (number, text) in ["", r#"{"tools": {"allowed": ["x"]} /* ours */}"#].iter().enumerate() {
+        if !text.is_empty() {
+            std::fs::write(&machines, text).unwrap();
+        }
+        let call = call(&format!("turn{number}"));
+        let settings = Disk.read_text(Path::new(value_of(&call, path).unwrap()), FileKind::State);
+        let settings: serde_json::Value = serde_json::from_str(&settings.unwrap()).unwrap();
+        assert_eq!(settings["general"]["maxAttempts"], 4);
+        let search = &settings["context"]["fileFiltering"]["enableRecursiveFileSearch"];
+        assert_eq!(*search, serde_json::json!(false));
+        assert_eq!(settings["tools"]["allowed"][0].as_str(), (!text.is_empty()).then_some("x"));
+        let defaults = Path::new(value_of(&call, "GEMINI_CLI_SYSTEM_DEFAULTS_PATH").unwrap());
+        assert_eq!(defaults, dir.path().join("machine/system-defaults.json"));
+    }
+    // The program reports what is wrong with them.
+    std::fs::write(&machines, "{").unwrap();
+    assert_eq!(value_of(&call("broken"), path), None);
 }
 
 #[test]

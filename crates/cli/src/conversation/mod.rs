@@ -17,6 +17,7 @@ pub mod trust;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCompleter;
 use convoke_agent::config::Kind;
 use convoke_agent::id::{ThreadId, now};
 use convoke_agent::turn_input::Trust;
@@ -36,6 +37,7 @@ use self::project::{Origin, Project, TEAM_FILE, UserConfiguration, find_team_fil
 use self::rehearsal_servers::RehearsalServers;
 use self::resolved_team::{AgentResolver, ResolvedTeam};
 use self::team_redaction::without_secrets;
+use crate::commands::completions;
 use crate::outcome::UsageError;
 
 /// The options that choose a conversation and its agents.
@@ -45,7 +47,7 @@ pub struct ConversationOptions {
     #[arg(long, value_name = "FILE")]
     pub team: Option<PathBuf>,
     /// The session to go on with, by its id or either end of it
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = ArgValueCompleter::new(completions::sessions))]
     pub session: Option<String>,
     /// Needs no account: a built-in stand-in answers, or with `=cli` the installed programs do, in
     /// private homes and with a model server on this machine. A session that began as a rehearsal stays
@@ -217,7 +219,7 @@ pub async fn open(
     let project = match (&order.team, &session) {
         (Some(path), _) => Project::read(path, &user)?,
         (None, Some(session)) => project_of(session, &home, &user)?,
-        (None, None) => match find_team_file(&host_environment.cwd) {
+        (None, None) => match find_team_file(&host_environment) {
             Some(path) => Project::read(&path, &user)?,
             None if matches!(order.rehearse, Some(Rehearse::StandIn | Rehearse::Cli)) => {
                 sample::write(&home, &user)?

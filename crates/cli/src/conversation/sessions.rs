@@ -37,7 +37,7 @@ impl Here {
     /// Finds the real path of the working directory.
     pub fn find(host_environment: &HostEnvironment) -> Self {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let sample = match find_team_file(&host_environment.cwd) {
+        let sample = match find_team_file(host_environment) {
             Some(_) => None,
             None => Some(real(&sample::directory(&Home::of(host_environment)))),
         };

@@ -19,6 +19,7 @@ mod doctor;
 mod init;
 mod mask;
 mod model;
+mod output;
 mod prompt;
 mod remembered;
 mod request;

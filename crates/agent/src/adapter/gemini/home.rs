@@ -3,6 +3,7 @@
 //! It holds the user's settings with ours on top, links to the rest of the user's (the sign-in, memory,
 //! extensions), and sessions of its own. The user's files are never written.
 
+use std::ffi::OsString;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -12,6 +13,7 @@ use convoke_files::{Disk, FileKind, Files};
 use serde_json::{Value, json};
 
 use crate::adapter::{Context, write_private};
+use crate::verdict::Failure;
 
 /// What belongs to one home alone.
 const OWN: &[&str] = &["settings.json", "tmp", "history", "projects.json"];
@@ -37,6 +39,42 @@ pub(super) fn prepare(context: &Context<'_>) -> io::Result<PathBuf> {
     replace(&ours.join("settings.json"), settings.to_string().as_bytes())?;
     Ok(home)
 }
+
+/// Returns the variables that put our settings above a project's: those of the machine, which the program
+/// asks last, with ours on top.
+///
+/// Settings of the machine that cannot be read stay where they are, and the program reports them.
+pub(super) fn settings_above_projects(
+    context: &Context<'_>,
+) -> Result<Vec<(OsString, OsString)>, Failure> {
+    let variable = |name| context.variable(name).map(PathBuf::from);
+    let machines = variable(SYSTEM_SETTINGS)
+        .unwrap_or_else(|| Path::new(MACHINE_CONFIGURATION).join("settings.json"));
+    let settings = match Disk.read_text(&machines, FileKind::Configuration) {
+        Ok(text) => match serde_json::from_str(&without_comments(&text)) {
+            Ok(settings) => settings,
+            Err(_) => return Ok(Vec::new()),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Value::Null,
+        Err(_) => return Ok(Vec::new()),
+    };
+    let settings = with_ours(settings, context.turn_input.limits.retries + 1);
+    let ours = context.write_private("settings.json", &settings.to_string())?;
+    // Without it, the program looks for the defaults beside the settings.
+    let defaults = variable(SYSTEM_DEFAULTS)
+        .unwrap_or_else(|| machines.with_file_name("system-defaults.json"));
+    Ok(vec![(SYSTEM_SETTINGS.into(), ours.into()), (SYSTEM_DEFAULTS.into(), defaults.into())])
+}
+
+const SYSTEM_SETTINGS: &str = "GEMINI_CLI_SYSTEM_SETTINGS_PATH";
+const SYSTEM_DEFAULTS: &str = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH";
+
+/// Where the program looks for settings of the machine.
+const MACHINE_CONFIGURATION: &str = if cfg!(target_os = "macos") {
+    "/Library/Application Support/GeminiCli"
+} else {
+    "/etc/gemini-cli"
+};
 
 fn users_home(context: &Context<'_>) -> Option<PathBuf> {
     let home = context.variable("GEMINI_CLI_HOME");

@@ -5,9 +5,11 @@ mod lines;
 use std::io::{IsTerminal, Write as _, stdin};
 
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 use convoke_chat::Setup;
 use convoke_session::{MessageNumber, Store as _};
 
+use crate::commands::completions;
 use crate::commands::run::{Arguments as RunArguments, addressees};
 use crate::commands::sessions::short;
 use crate::conversation::project::Origin;
@@ -31,7 +33,7 @@ pub struct Arguments {
     #[command(flatten)]
     order: ConversationOptions,
     /// Who is called when your text calls nobody; by default the first agent of the team
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     to: Vec<String>,
     /// Read lines, and write one event a line, as JSON
     #[arg(long)]

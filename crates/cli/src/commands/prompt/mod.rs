@@ -9,10 +9,12 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::{ArgGroup, Args};
+use clap_complete::ArgValueCompleter;
 use convoke_agent::adapter::escaping;
 use convoke_core::{AgentContext, AssemblerOutput, ContextManager, ContextOptions, Hooks};
 
 use self::output::Shown;
+use crate::commands::completions;
 use crate::conversation::home::Home;
 use crate::conversation::project::{Project, TEAM_FILE, UserConfiguration, find_team_file};
 use crate::diagnostics::Deny;
@@ -26,13 +28,18 @@ use crate::outcome::{Outcome, UsageError};
 #[command(group = ArgGroup::new("account").args(["explain", "json"]).multiple(true))]
 pub struct Arguments {
     /// The member that the prompt is for
-    #[arg(long = "for", value_name = "NAME")]
+    #[arg(long = "for", value_name = "NAME", add = ArgValueCompleter::new(completions::members))]
     member: String,
     /// The team file; by default convoke.toml here, or above as far as the repository goes
     #[arg(long, value_name = "FILE")]
     team: Option<PathBuf>,
     /// The conversation, as a stored session: its id, either end of it, or `last`
-    #[arg(long, value_name = "ID", conflicts_with_all = ["snapshot", "messages", "in_reply_to"])]
+    #[arg(
+        long,
+        value_name = "ID",
+        conflicts_with_all = ["snapshot", "messages", "in_reply_to"],
+        add = ArgValueCompleter::new(completions::sessions)
+    )]
     session: Option<String>,
     /// The conversation, as a snapshot
     #[arg(long, value_name = "FILE", conflicts_with = "messages")]
@@ -118,7 +125,7 @@ fn assemble(arguments: &Arguments) -> anyhow::Result<AssemblerOutput<'static>> {
 fn read_project(arguments: &Arguments) -> anyhow::Result<(Project, UserConfiguration)> {
     let host_environment = host_environment::of_process()?;
     let user = UserConfiguration::load(&Home::of(&host_environment))?;
-    let found = || find_team_file(&host_environment.cwd).unwrap_or_else(|| TEAM_FILE.into());
+    let found = || find_team_file(&host_environment).unwrap_or_else(|| TEAM_FILE.into());
     let path = arguments.team.clone().unwrap_or_else(found);
     Ok((Project::read(&path, &user)?, user))
 }

@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use convoke_agent::event::{EventKind, Part};
-use convoke_core::Diagnostic;
 use convoke_core::marker::Intent;
+use convoke_core::{Diagnostic, Severity};
 use convoke_session::{
     MemberName, MessageNumber, SessionEventKind, ShownMessage, TurnId, TurnState,
 };
@@ -19,7 +19,7 @@ use super::tally::Requests;
 use super::text::FlowingText;
 use crate::figures::{count, number, seconds};
 use crate::requests::{retry, tokens};
-use crate::terminal::{Paint, clear_line, printable};
+use crate::terminal::{Paint, clear_line, is_quiet, printable};
 
 /// How a run is laid out on a screen.
 #[derive(Debug, Clone, Copy)]
@@ -106,6 +106,9 @@ impl<W: Write> View<W> {
 
     /// Shows something that the user should know.
     pub(super) fn diagnostic(&mut self, diagnostic: &Diagnostic) -> io::Result<()> {
+        if is_quiet() && diagnostic.code.severity() == Severity::Note {
+            return Ok(());
+        }
         let paint = self.layout.paint;
         let code = paint.warning(&format!("! {}", diagnostic.code));
         let message = printable(&diagnostic.message);
