@@ -25,7 +25,7 @@ use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files as _};
 use convoke_inspect::HostEnvironment;
 use convoke_model::ModelAgent;
-use convoke_session::coordinator::Observer;
+use convoke_session::event_queue::Observer;
 use convoke_session::{
     Coordinator, MemberName, MessageNumber, NewSession, Rehearsal, Session, SessionId, SqliteStore,
     Store as _,
@@ -207,7 +207,7 @@ impl Conversation {
 pub async fn open(
     order: &ConversationOptions,
     host_environment: &HostEnvironment,
-    observer: Observer,
+    observer: Box<dyn Observer>,
 ) -> anyhow::Result<Conversation> {
     let home = Home::of(host_environment);
     let store = SqliteStore::open(&home.data).await?;

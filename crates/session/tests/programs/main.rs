@@ -23,7 +23,7 @@ use convoke_team::Team;
 use tokio::sync::Notify;
 
 /// Whoever looks at what happens.
-type Observer = Box<dyn FnMut(SessionEvent) + Send>;
+type Observer = Box<dyn convoke_session::event_queue::Observer>;
 
 const TEAM: &str =
     "[limits]\nturn-timeout = \"10m\"\n\n[[member]]\nname = \"sh\"\nagent = \"plain\"\n";
@@ -81,7 +81,7 @@ async fn talk(
 
 /// Looks at nothing.
 fn nobody() -> Observer {
-    Box::new(|_| {})
+    Box::new(|_: SessionEvent| {})
 }
 
 async fn what_is_not_utf8_is_replaced_and_said() {
