@@ -42,22 +42,21 @@ pub async fn trial(
     let private = PrivateDir::create(&host.temp_root)
         .map_err(|error| start_failure(format!("cannot make a private directory: {error}")))?;
     let agent = CliAgent { definition: definition.into(), host: host.into() };
-    let context = Context {
-        turn_input: &turn_input,
-        definition: &agent.definition,
-        host: &agent.host,
-        private_dir: private.path(),
-    };
+    let context = Context::new(&turn_input, &agent.definition, &agent.host, private.path());
     let program = program::find(&context)?;
     let mut call = prepare(&context)?;
+    let policy = context.sandbox(&call).prepare();
+    let policy =
+        policy.map_err(|error| start_failure(format!("cannot prepare the sandbox: {error}")))?;
     let args = left(std::mem::take(&mut call.args), without);
     let arguments = args.iter().map(|it| it.to_string_lossy().into_owned()).collect();
     let launch = Launch {
         program,
         args,
-        env: agent.environment(&call.env, &turn_input, private.path()),
+        env: agent.environment(&context, &call.env),
         cwd: turn_input.cwd.clone(),
         private_dir: private.path().to_owned(),
+        policy,
     };
     let mut witness =
         Witness { dialogue: call.dialogue, events: BTreeSet::new(), unknown: BTreeSet::new() };

@@ -8,6 +8,7 @@ use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{Definition, Kind, Protocol};
 use convoke_agent::event::EventKind;
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::sandbox::SandboxSettings;
 use convoke_agent::turn_input::TurnInput;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, AgentTurn, TurnResult, Verdict};
@@ -133,6 +134,7 @@ impl Stage {
             env: environment_at(address, &server, home.path()),
             temp_root: home.path().to_owned(),
             state_dir: home.path().join("state"),
+            sandbox: SandboxSettings::default(),
         };
         Some(Self { cli, home, work, server, agent: agent(definition, host) })
     }
@@ -156,6 +158,7 @@ impl Stage {
             env,
             temp_root: home.path().to_owned(),
             state_dir: home.path().join("state"),
+            sandbox: SandboxSettings::default(),
         };
         let work = TempDir::new().unwrap();
         Some(Self { cli, home, work, server, agent: agent(definition, host) })

@@ -5,6 +5,7 @@ use std::time::Duration;
 use convoke_agent::adapter::{Host, Script, StandIn, agent};
 use convoke_agent::config::{Definition, Kind};
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::sandbox::SandboxSettings;
 use convoke_agent::{Agent as _, Verdict};
 
 use crate::stage::{HOST, Stage, codes};
@@ -111,6 +112,7 @@ async fn secrets_of_the_environment_are_not_in_error_messages() {
         env: std::env::vars_os().collect(),
         temp_root: stage.path().to_owned(),
         state_dir: stage.path().to_owned(),
+        sandbox: SandboxSettings::default(),
     };
     let outcome = agent(definition, host).start(stage.turn_input("")).result().await;
     let text = format!("{outcome:?}");

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{Definition, Kind};
 use convoke_agent::process::guardian::Guardian;
-use convoke_agent::turn_input::{Limits, TurnInput};
+use convoke_agent::sandbox::SandboxSettings;
+use convoke_agent::turn_input::{Limits, Permissions, TurnInput};
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, TurnResult, Verdict};
 use tempfile::TempDir;
@@ -42,11 +43,13 @@ impl Stage {
             env: std::env::vars_os().collect(),
             temp_root: self.path().to_owned(),
             state_dir: self.path().to_owned(),
+            sandbox: SandboxSettings::default(),
         }
     }
 
     pub fn turn_input(&self, prompt: &str) -> TurnInput {
         let mut turn_input = TurnInput::new(prompt, self.path());
+        turn_input.permissions = Permissions::Full;
         turn_input.limits = Limits {
             turn: Duration::from_mins(5),
             grace: Duration::from_millis(200),

@@ -6,6 +6,7 @@ use convoke_agent::Verdict;
 use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{Definition, Kind};
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::sandbox::SandboxSettings;
 use convoke_agent::verdict::Reason;
 
 use crate::stage::{HOST, Stage, reason};
@@ -37,6 +38,7 @@ async fn a_program_that_is_not_there_is_named() {
         env: Vec::new(),
         temp_root: stage.path().to_owned(),
         state_dir: stage.path().to_owned(),
+        sandbox: SandboxSettings::default(),
     };
     let outcome = agent(definition, host).start(stage.turn_input("")).result().await;
     assert_eq!(reason(&outcome), Some(Reason::Start));

@@ -147,6 +147,7 @@ fn show(report: &Report, host_environment: &HostEnvironment, depth: Depth, paint
     if report.network.proxies.is_empty() {
         text += &page.line("proxy", "none is set; the agents reach their hosts directly");
     }
+    text += &page.line("sandbox", &report.sandbox.enforcer);
     for finding in &report.findings {
         text += &page.finding(finding);
     }

@@ -14,6 +14,7 @@ mod finding;
 mod instructions;
 mod machine;
 mod network;
+mod sandbox;
 mod sign_in;
 mod trial;
 
@@ -21,6 +22,7 @@ pub use finding::{Finding, Level};
 pub use instructions::{InstructionFile, Instructions};
 pub use machine::Limit;
 pub use network::{Network, Proxy, Redirect};
+pub use sandbox::SandboxReport;
 pub use sign_in::{Evidence, SignInReport};
 pub use trial::try_turn;
 
@@ -45,6 +47,8 @@ pub struct Report {
     pub limits: Vec<Limit>,
     /// The way to the network.
     pub network: Network,
+    /// What enforces the permissions of agents.
+    pub sandbox: SandboxReport,
     /// What there is to say of the machine.
     pub findings: Vec<Finding>,
 }
@@ -105,7 +109,8 @@ pub fn examine(vendors: &[Vendor], host_environment: &HostEnvironment, depth: De
     let mut findings = Vec::new();
     let limits = machine::limits(host_environment, &mut findings);
     let network = network::examine(host_environment, &mut findings);
-    let mut report = Report { version: 1, agents, limits, network, findings };
+    let sandbox = sandbox::examine(host_environment, &mut findings);
+    let mut report = Report { version: 1, agents, limits, network, sandbox, findings };
     report.note_if_no_agent_is_usable();
     report
 }

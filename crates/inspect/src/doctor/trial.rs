@@ -11,6 +11,7 @@ use convoke_agent::config::{Definition, Kind};
 use convoke_agent::endpoint::{self, ModelServer};
 use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_agent::{TurnInput, Vendor, Verdict};
 use convoke_rehearsal::{Answer, Script, start};
 
@@ -114,6 +115,10 @@ async fn once(
         env: kept.chain(own).collect(),
         temp_root: home.path().join("tmp"),
         state_dir: home.path().join("state"),
+        sandbox: SandboxSettings {
+            route: Route::Through { port: server.port() },
+            ..SandboxSettings::default()
+        },
     };
     let mut turn_input = TurnInput::new("Say something.", &work);
     turn_input.limits.turn = PATIENCE;

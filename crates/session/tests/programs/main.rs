@@ -14,6 +14,8 @@ use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{Definition, Kind};
 use convoke_agent::event::EventKind;
 use convoke_agent::process::guardian::{Guardian, run_if_asked};
+use convoke_agent::sandbox::SandboxSettings;
+use convoke_agent::turn_input::Permissions;
 use convoke_session::conformance::new_session;
 use convoke_session::{
     Coordinator, MemberAgent, MessageNumber, PersonMessage, SessionEvent, SessionEventKind,
@@ -65,8 +67,10 @@ async fn talk(
         env: std::env::vars_os().collect(),
         temp_root: directory.to_owned(),
         state_dir: directory.to_owned(),
+        sandbox: SandboxSettings::default(),
     };
-    let member_agent = MemberAgent::new(Arc::from(agent(definition, host)), directory);
+    let mut member_agent = MemberAgent::new(Arc::from(agent(definition, host)), directory);
+    member_agent.permissions = Permissions::Full;
     let seats = HashMap::from([("sh".into(), member_agent)]);
     let team_agents = TeamAgents::new(Team::parse(TEAM).unwrap(), seats);
     let store = SqliteStore::open(&directory.join("data")).await.unwrap();

@@ -1,11 +1,12 @@
 //! What a person sees of a run: who speaks to whom, the reply as it comes, and a live line for the
 //! agent at work.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
+use convoke_agent::diagnostics::SANDBOX_PARTIAL;
 use convoke_agent::event::{EventKind, Part};
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, Severity};
@@ -43,6 +44,8 @@ pub(super) struct View<W> {
     speakers: HashMap<MessageNumber, MemberName>,
     /// Whose requests we send ourselves: what they are sent is more than their prompts.
     models: Vec<MemberName>,
+    /// What was said of sandboxes.
+    partial: HashSet<String>,
 }
 
 /// An agent at work.
@@ -80,6 +83,7 @@ impl<W: Write> View<W> {
             called: Vec::new(),
             speakers: HashMap::new(),
             models: Vec::new(),
+            partial: HashSet::new(),
         }
     }
 
@@ -107,6 +111,10 @@ impl<W: Write> View<W> {
     /// Shows something that the user should know.
     pub(super) fn diagnostic(&mut self, diagnostic: &Diagnostic) -> io::Result<()> {
         if is_quiet() && diagnostic.code.severity() == Severity::Note {
+            return Ok(());
+        }
+        // The same of every turn: once is enough.
+        if diagnostic.code == SANDBOX_PARTIAL && !self.partial.insert(diagnostic.message.clone()) {
             return Ok(());
         }
         let paint = self.layout.paint;
