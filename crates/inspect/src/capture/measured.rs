@@ -92,7 +92,7 @@ pub async fn measure(
         Purpose::FindFiles => Conditions { commands: Commands::Withheld, as_vendors: false },
     };
     let program = std::iter::once(program.into_os_string());
-    let order = CaptureOptions {
+    let options = CaptureOptions {
         command: program.chain(options.arguments).collect(),
         vendor: Some(vendor),
         stdin: options.prompt,
@@ -104,7 +104,7 @@ pub async fn measure(
         start: Start::Measured(conditions),
         guardian: options.guardian,
     };
-    let mut captured = capture(order, host_environment).await?;
+    let mut captured = capture(options, host_environment).await?;
     captured.as_users(vendor, &user, host_environment);
     captured.measured(notes)
 }
