@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use convoke_agent::adapter::{Host, Trial, trial};
-use convoke_agent::config::{Definition, Kind};
+use convoke_agent::config::{Definition, AgentKind};
 use convoke_agent::endpoint::{self, ModelServer};
 use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
@@ -104,9 +104,9 @@ async fn once(
     let work = home.path().join("work");
     std::fs::create_dir(&work).map_err(|error| error.to_string())?;
     let kind = match vendor {
-        Vendor::Claude => Kind::Claude,
-        Vendor::Codex => Kind::Codex,
-        Vendor::Gemini => Kind::Gemini,
+        Vendor::Claude => AgentKind::Claude,
+        Vendor::Codex => AgentKind::Codex,
+        Vendor::Gemini => AgentKind::Gemini,
     };
     let command = program.to_str().ok_or("its path is not UTF-8")?.to_owned();
     let definition = Definition { command: Some(command), ..Definition::built_in(kind) };

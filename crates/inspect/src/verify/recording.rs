@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use convoke_files::{Files, Head, Kind};
+use convoke_files::{Files, Head, EntryKind};
 use sha2::{Digest, Sha256};
 
 /// Files of which every one that is read is noted with a hash of its content.
@@ -27,11 +27,11 @@ impl<'a> Recording<'a> {
 }
 
 impl Files for Recording<'_> {
-    fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
+    fn entry_kind(&self, path: &Path) -> io::Result<EntryKind> {
         self.files.entry_kind(path)
     }
 
-    fn kind(&self, path: &Path) -> io::Result<Kind> {
+    fn kind(&self, path: &Path) -> io::Result<EntryKind> {
         self.files.kind(path)
     }
 
@@ -53,7 +53,7 @@ impl Files for Recording<'_> {
         self.files.canonicalize(path)
     }
 
-    fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {
+    fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, EntryKind)>> {
         self.files.entries(directory)
     }
 
