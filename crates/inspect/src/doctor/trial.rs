@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use convoke_agent::adapter::{Host, Trial, trial};
-use convoke_agent::config::{Definition, AgentKind};
+use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::endpoint::{self, ModelServer};
 use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;

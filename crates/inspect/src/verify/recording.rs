@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use convoke_files::{Files, Head, EntryKind};
+use convoke_files::{EntryKind, Files, Head};
 use sha2::{Digest, Sha256};
 
 /// Files of which every one that is read is noted with a hash of its content.
