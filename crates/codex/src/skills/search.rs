@@ -51,6 +51,8 @@ impl Search<'_> {
         };
         let of_codex = self.codex_home.join("skills");
         let mut roots = below(".codex/skills");
+        // Codex's own directory in a project is the user's.
+        roots.retain(|(root, _)| *root != of_codex);
         roots.reverse();
         roots.push((of_codex.clone(), Scope::User));
         roots.extend(self.home.map(|home| (home.join(".agents/skills"), Scope::User)));
