@@ -39,7 +39,7 @@ pub(super) async fn what_to_say(
         }
         None if conversation.project.origin == Origin::Sample => sample::QUESTION.to_owned(),
         None if conversation.project.team.task.is_some() => BEGIN.to_owned(),
-        None if conversation.players.rehearsal().is_some() => HELLO.to_owned(),
+        None if conversation.backend.rehearsal().is_some() => HELLO.to_owned(),
         None => {
             let file = &conversation.project.file;
             return Err(UsageError(format!(
