@@ -21,7 +21,7 @@ use crate::session::NumberedMessage;
 use crate::store::{Reader, Store, StoreError, Window};
 
 /// The version of the records that are written.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// All that a prompt is assembled from. Messages are named by their place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -187,6 +187,8 @@ impl PromptRecord {
 
 #[cfg(test)]
 mod tests {
+    use convoke_core::Trimming;
+
     use super::*;
 
     fn record(version: u32) -> serde_json::Value {
@@ -200,13 +202,17 @@ mod tests {
     }
 
     #[test]
-    fn records_of_earlier_versions_escape_nothing() {
+    fn records_of_earlier_versions_escape_nothing_and_trim_both_ends() {
         let mut earlier = record(1);
-        earlier["options"].as_object_mut().unwrap().remove("escaping");
+        let options = earlier["options"].as_object_mut().unwrap();
+        options.remove("escaping");
+        options.remove("trimming");
         let earlier = PromptRecord::from_record(&earlier.to_string()).unwrap();
         assert_eq!(earlier.options.escaping, Escaping::AsWritten);
+        assert_eq!(earlier.options.trimming, Trimming::BothEnds);
         let current = PromptRecord::from_record(&record(VERSION).to_string()).unwrap();
         assert_eq!(current.options.escaping, Escaping::AtSigns);
+        assert_eq!(current.options.trimming, Trimming::End);
     }
 
     #[test]
