@@ -9,8 +9,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use convoke_agent::adapter::{Host, agent};
-use convoke_agent::config::{Definition, Kind};
+use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::sandbox::SandboxSettings;
 use convoke_agent::turn_input::TurnInput;
 
 const ROUNDS: usize = 40;
@@ -52,13 +53,14 @@ async fn run_by_us(script: &str) -> Duration {
     let definition = Definition {
         command: Some("/bin/sh".to_owned()),
         args: vec!["-c".to_owned(), script.to_owned()],
-        ..Definition::built_in(Kind::Plain)
+        ..Definition::built_in(AgentKind::Plain)
     };
     let host = Host {
         guardian: Guardian::from_program(env!("CARGO_BIN_EXE_convoke-test-host")),
         env: std::env::vars_os().collect(),
         temp_root: dir.path().to_owned(),
         state_dir: dir.path().to_owned(),
+        sandbox: SandboxSettings::default(),
     };
     let agent = agent(definition, host);
     let begin = Instant::now();

@@ -11,12 +11,13 @@ pub use convoke_team::{ApiDeveloperRole, ApiTools, ApiWire};
 use serde::Deserialize;
 
 pub use self::unused::Unused;
+use crate::sandbox::SandboxAdditions;
 use crate::turn_input::Permissions;
 
 /// A kind of agent: the program or protocol that it uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum AgentKind {
     /// Claude Code.
     Claude,
     /// Codex.
@@ -31,7 +32,7 @@ pub enum Kind {
     StandIn,
 }
 
-impl Kind {
+impl AgentKind {
     /// Every kind that works without a file.
     pub const ALL: [Self; 6] =
         [Self::Claude, Self::Codex, Self::Gemini, Self::Plain, Self::Api, Self::StandIn];
@@ -53,7 +54,7 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Definition {
     /// The kind of agent.
-    pub kind: Kind,
+    pub kind: AgentKind,
     /// The program; the usual one when there is none.
     pub command: Option<String>,
     /// The user's arguments, beside ours.
@@ -70,6 +71,8 @@ pub struct Definition {
     pub replies: Vec<String>,
     /// The endpoint and tools of an api agent.
     pub api: Api,
+    /// What the user adds to its sandbox.
+    pub sandbox: SandboxAdditions,
 }
 
 /// The endpoint of a model, and the tools that the model is offered.
@@ -102,7 +105,7 @@ pub enum Protocol {
 
 impl Definition {
     /// Creates the built-in agent of a kind.
-    pub fn built_in(kind: Kind) -> Self {
+    pub fn built_in(kind: AgentKind) -> Self {
         Self {
             kind,
             command: None,
@@ -113,6 +116,7 @@ impl Definition {
             protocol: Protocol::default(),
             replies: Vec::new(),
             api: Api::default(),
+            sandbox: SandboxAdditions::default(),
         }
     }
 
@@ -131,7 +135,8 @@ pub struct Catalog {
 impl Catalog {
     /// Creates the catalog of the built-in agents.
     pub fn built_in() -> Self {
-        let agents = Kind::ALL.map(|kind| (kind.name().to_owned(), Definition::built_in(kind)));
+        let agents =
+            AgentKind::ALL.map(|kind| (kind.name().to_owned(), Definition::built_in(kind)));
         Self { agents: agents.into() }
     }
 
@@ -184,6 +189,11 @@ impl Catalog {
                 context_window: entry.context_window.or(base.api.context_window),
                 tools: entry.tools.unwrap_or(base.api.tools),
             },
+            sandbox: SandboxAdditions {
+                readable: entry.readable.unwrap_or(base.sandbox.readable),
+                writable: entry.writable.unwrap_or(base.sandbox.writable),
+                ports: entry.ports.unwrap_or(base.sandbox.ports),
+            },
         };
         self.agents.insert(name, changed);
         Ok(())
@@ -193,6 +203,11 @@ impl Catalog {
 /// Tells whether a program would parse a value as an option.
 pub(crate) fn is_option(value: &str) -> bool {
     value.starts_with('-')
+}
+
+/// Tells whether a path means the same in every working directory.
+fn is_anchored(path: &Path) -> bool {
+    path.is_absolute() || path.starts_with("~")
 }
 
 /// An error in a file of agents.
@@ -238,7 +253,7 @@ struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Entry {
-    kind: Option<Kind>,
+    kind: Option<AgentKind>,
     command: Option<String>,
     args: Option<Vec<String>>,
     env: Option<BTreeMap<String, String>>,
@@ -252,6 +267,9 @@ struct Entry {
     key_env: Option<String>,
     context_window: Option<u64>,
     tools: Option<ApiTools>,
+    readable: Option<Vec<PathBuf>>,
+    writable: Option<Vec<PathBuf>>,
+    ports: Option<Vec<u16>>,
 }
 
 impl Entry {
@@ -272,6 +290,9 @@ impl Entry {
             key_env,
             context_window,
             tools,
+            readable,
+            writable,
+            ports,
         } = self;
         let settings = [
             ("command", command.is_some()),
@@ -287,12 +308,15 @@ impl Entry {
             ("key-env", key_env.is_some()),
             ("context-window", context_window.is_some()),
             ("tools", tools.is_some()),
+            ("readable", readable.is_some()),
+            ("writable", writable.is_some()),
+            ("ports", ports.is_some()),
         ];
         settings.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect()
     }
 
     /// Returns what is wrong with settings that have the right form. A key is not repeated.
-    fn problem(&self, name: &str, kind: Kind) -> Option<String> {
+    fn problem(&self, name: &str, kind: AgentKind) -> Option<String> {
         let unused = self.settings().into_iter().find_map(|it| Some((it, kind.unused(it)?)));
         if let Some((setting, Unused { problem, fix })) = unused {
             return Some(format!("`agent.{name}.{setting}` {problem}; {fix}"));
@@ -307,6 +331,16 @@ impl Entry {
             return Some(format!(
                 "`agent.{name}.key-env` must be the name of a variable, not the key itself"
             ));
+        }
+        let paths = [("readable", &self.readable), ("writable", &self.writable)];
+        for (setting, paths) in paths {
+            let wrong = paths.iter().flatten().find(|path| !is_anchored(path));
+            if let Some(path) = wrong {
+                let path = path.display();
+                return Some(format!(
+                    "`agent.{name}.{setting}` must hold paths that begin with `/` or `~/`, not `{path}`"
+                ));
+            }
         }
         if self.context_window == Some(0) {
             return Some(format!(
@@ -344,7 +378,7 @@ mod tests {
         let mut catalog = Catalog::built_in();
         catalog.add_user_file(Path::new("agents.toml"), FILE).unwrap();
         assert_eq!(catalog.get("claude").unwrap().model.as_deref(), Some("opus"));
-        assert_eq!(catalog.get("claude").unwrap().kind, Kind::Claude);
+        assert_eq!(catalog.get("claude").unwrap().kind, AgentKind::Claude);
         assert_eq!(catalog.get("reviewer").unwrap().program(), "/opt/review");
     }
 
@@ -364,7 +398,8 @@ mod tests {
     fn a_setting_that_the_kind_does_not_use_is_refused() {
         for (text, words) in [
             ("[agent.claude]\nbase-url = \"http://h\"\n", "ANTHROPIC_BASE_URL"),
-            ("[agent.plain]\npermissions = \"read-only\"\n", "nothing would enforce it"),
+            ("[agent.stand-in]\npermissions = \"read-only\"\n", "runs no program"),
+            ("[agent.claude]\nreadable = [\"keys\"]\n", "begin with `/` or `~/`, not `keys`"),
             ("[agent.api]\ncommand = \"x\"\n", "runs no program"),
             ("[agent.gemini]\nprotocol = \"exec\"\n", "one protocol"),
         ] {

@@ -77,11 +77,15 @@ fn read_team(
         briefing: read_briefing(&mut top),
         context: read_context(&mut top, problems),
         limits: read_limits(&mut top, problems),
+        require_sandbox: top.boolean("require-sandbox").unwrap_or(false),
         members: Vec::new(),
     };
     let (members, is_there) = read_members(&mut top, problems);
     let count = problems.len();
-    top.finish(|key| in_another_table(key, &["name", "task", "briefing"]), problems);
+    top.finish(
+        |key| in_another_table(key, &["name", "task", "briefing", "require-sandbox"]),
+        problems,
+    );
     let is_misspelt = problems[count..].iter().any(|problem| problem.fix.contains("[[member]]"));
     if !is_there && !is_misspelt {
         problems.push(Problem {

@@ -43,6 +43,8 @@ pub struct Team {
     pub context: ContextOptions,
     /// The limits of the conversation.
     pub limits: Limits,
+    /// Whether a turn is refused where the system enforces less of its permissions than it could.
+    pub require_sandbox: bool,
     /// The people and agents.
     pub members: Vec<Member>,
 }

@@ -4,6 +4,7 @@ use convoke_files::{Disk, FileKind, Files as _};
 
 use super::*;
 use crate::config::Protocol;
+use crate::sandbox::SandboxSettings;
 use crate::turn_input::Trust;
 use crate::verdict::{Ending, Exit};
 
@@ -16,24 +17,34 @@ fn prepare(
     permissions: Permissions,
     trust: Trust,
 ) -> (Vec<String>, String) {
+    prepare_with(definition, permissions, trust, None)
+}
+
+/// Prepares a call on a machine whose Landlock is at most this one.
+fn prepare_with(
+    definition: &Definition,
+    permissions: Permissions,
+    trust: Trust,
+    newest_abi: Option<u8>,
+) -> (Vec<String>, String) {
     let dir = tempfile::tempdir().unwrap();
     let host = Host {
         guardian: Guardian::from_program("/none"),
         env: vec![("HOME".into(), dir.path().into())],
         temp_root: dir.path().to_owned(),
         state_dir: dir.path().join("state"),
+        sandbox: SandboxSettings { newest_abi, ..SandboxSettings::default() },
     };
     let mut turn_input = TurnInput::new(PROMPT, dir.path());
     turn_input.permissions = permissions;
     turn_input.trust = trust;
     turn_input.system = (definition.protocol != Protocol::Exec).then(|| SYSTEM.to_owned());
-    let context =
-        Context { turn_input: &turn_input, definition, host: &host, private_dir: dir.path() };
+    let context = Context::new(&turn_input, definition, &host, dir.path());
     let call = match definition.kind {
-        Kind::Claude => claude::call(&context),
-        Kind::Codex => codex::call(&context),
-        Kind::Gemini => gemini::call(&context),
-        Kind::Plain | Kind::Api | Kind::StandIn => Ok(plain::call(&context)),
+        AgentKind::Claude => claude::call(&context),
+        AgentKind::Codex => codex::call(&context),
+        AgentKind::Gemini => gemini::call(&context),
+        AgentKind::Plain | AgentKind::Api | AgentKind::StandIn => Ok(plain::call(&context)),
     };
     let call = call.unwrap();
     let args = call.args.iter().map(|arg| arg.to_str().unwrap().to_owned()).collect();
@@ -48,17 +59,18 @@ fn nothing_that_is_given_is_taken_for_an_option() {
         env: Vec::new(),
         temp_root: dir.path().to_owned(),
         state_dir: dir.path().join("state"),
+        sandbox: SandboxSettings::default(),
     };
     for definition in definitions() {
         let refusal = |turn_input: &TurnInput| {
             let (definition, host) = (&definition, &host);
-            let context = Context { turn_input, definition, host, private_dir: dir.path() };
+            let context = Context::new(turn_input, definition, host, dir.path());
             super::prepare(&context).err().map(|failure| (failure.reason, failure.message))
         };
         let mut turn_input = TurnInput::new(PROMPT, dir.path());
         turn_input.model = Some("--dangerously-skip-permissions".to_owned());
         let (reason, message) = refusal(&turn_input).unwrap();
-        assert!(reason == Reason::Usage && message.contains("for an option"), "{message}");
+        assert!(reason == FailureReason::Usage && message.contains("for an option"), "{message}");
         turn_input.model = None;
         turn_input.resume = Some(ResumeHandle {
             session: "-c".to_owned(),
@@ -71,8 +83,8 @@ fn nothing_that_is_given_is_taken_for_an_option() {
 }
 
 fn definitions() -> Vec<Definition> {
-    let exec = Definition { protocol: Protocol::Exec, ..Definition::built_in(Kind::Codex) };
-    [Kind::Claude, Kind::Codex, Kind::Gemini, Kind::Plain]
+    let exec = Definition { protocol: Protocol::Exec, ..Definition::built_in(AgentKind::Codex) };
+    [AgentKind::Claude, AgentKind::Codex, AgentKind::Gemini, AgentKind::Plain]
         .map(Definition::built_in)
         .into_iter()
         .chain([exec])
@@ -95,27 +107,27 @@ fn no_text_of_a_delivery_is_an_argument_or_a_variable() {
 }
 
 #[test]
-fn permissions_are_always_said_and_never_wider_than_asked() {
-    for (kind, wide) in [(Kind::Claude, "bypassPermissions"), (Kind::Gemini, "yolo")] {
-        let definition = Definition::built_in(kind);
-        let modes = PERMISSIONS.map(|permissions| {
-            let (args, _) = prepare(&definition, permissions, Trust::Untrusted);
-            let flag = |arg: &String| arg == "--permission-mode" || arg == "--approval-mode";
-            let at = args.iter().position(flag).unwrap();
-            args[at + 1].clone()
-        });
-        assert_eq!(modes.map(|mode| mode == wide), [false, false, false, true]);
+fn a_program_decides_itself_only_where_the_kernel_does_not() {
+    for (newest_abi, wide) in [(Some(0), [false, false, false, true]), (None, [true; 4])] {
+        for (kind, mode, all) in [
+            (AgentKind::Claude, "--permission-mode", "bypassPermissions"),
+            (AgentKind::Gemini, "--approval-mode", "yolo"),
+            (AgentKind::Codex, "-s", "danger-full-access"),
+        ] {
+            let definition = Definition { protocol: Protocol::Exec, ..Definition::built_in(kind) };
+            let modes = PERMISSIONS.map(|permissions| {
+                let (args, _) =
+                    prepare_with(&definition, permissions, Trust::Untrusted, newest_abi);
+                let at = args.iter().position(|arg| arg == mode).unwrap();
+                args[at + 1] == all
+            });
+            assert_eq!(modes, wide, "{kind:?}");
+        }
+        let claude = Definition::built_in(AgentKind::Claude);
+        let (args, _) = prepare_with(&claude, Permissions::Edit, Trust::Untrusted, newest_abi);
+        let own = format!("{{\"sandbox\":{{\"enabled\":{}}}}}", newest_abi.is_some());
+        assert!(args.contains(&own), "{args:?}");
     }
-    let exec = Definition { protocol: Protocol::Exec, ..Definition::built_in(Kind::Codex) };
-    let sandboxes = PERMISSIONS.map(|permissions| {
-        let (args, _) = prepare(&exec, permissions, Trust::Untrusted);
-        let at = args.iter().position(|arg| arg == "-s").unwrap();
-        args[at + 1].clone()
-    });
-    assert_eq!(
-        sandboxes,
-        ["read-only", "workspace-write", "workspace-write", "danger-full-access"]
-    );
 }
 
 #[test]
@@ -126,13 +138,15 @@ fn codex_exec_says_where_it_leaves_the_files_of_a_project_out() {
         env: Vec::new(),
         temp_root: dir.path().to_owned(),
         state_dir: dir.path().join("state"),
+        sandbox: SandboxSettings::default(),
     };
-    let definition = &Definition { protocol: Protocol::Exec, ..Definition::built_in(Kind::Codex) };
+    let definition =
+        &Definition { protocol: Protocol::Exec, ..Definition::built_in(AgentKind::Codex) };
     let codes = |permissions, trust| {
         let mut turn_input = TurnInput::new(PROMPT, dir.path());
         (turn_input.permissions, turn_input.trust) = (permissions, trust);
         let (turn_input, host) = (&turn_input, &host);
-        let call = codex::call(&Context { turn_input, definition, host, private_dir: dir.path() });
+        let call = codex::call(&Context::new(turn_input, definition, host, dir.path()));
         call.unwrap().diagnostics.iter().map(|it| it.code.name()).collect::<Vec<_>>()
     };
     let unread = codes(Permissions::Edit, Trust::Untrusted);
@@ -145,10 +159,10 @@ fn codex_exec_says_where_it_leaves_the_files_of_a_project_out() {
 fn a_definition_narrows_what_a_delivery_asks_for() {
     let narrow = Definition {
         permissions: Some(Permissions::ReadOnly),
-        ..Definition::built_in(Kind::Claude)
+        ..Definition::built_in(AgentKind::Claude)
     };
     let (args, _) = prepare(&narrow, Permissions::Full, Trust::Trusted);
-    assert!(!args.iter().any(|arg| arg == "bypassPermissions"));
+    assert!(args.iter().any(|arg| arg.starts_with("Edit,Write")), "{args:?}");
 }
 
 #[tokio::test]
@@ -169,8 +183,9 @@ fn a_session_goes_on_with_its_model_unless_another_is_named() {
         env: Vec::new(),
         temp_root: dir.path().to_owned(),
         state_dir: dir.path().join("state"),
+        sandbox: SandboxSettings::default(),
     };
-    let definition = Definition::built_in(Kind::Claude);
+    let definition = Definition::built_in(AgentKind::Claude);
     for (named, expected) in [(None, "held-with"), (Some("named"), "named")] {
         let mut turn_input = TurnInput::new("hello", dir.path());
         turn_input.model = named.map(str::to_owned);
@@ -181,15 +196,14 @@ fn a_session_goes_on_with_its_model_unless_another_is_named() {
             used: None,
         });
         let private_dir = dir.path();
-        let context =
-            Context { turn_input: &turn_input, definition: &definition, host: &host, private_dir };
+        let context = Context::new(&turn_input, &definition, &host, private_dir);
         assert_eq!(context.model(), Some(expected));
     }
 }
 
 #[test]
 fn claude_follows_a_projects_settings_only_when_they_are_trusted() {
-    let claude = Definition::built_in(Kind::Claude);
+    let claude = Definition::built_in(AgentKind::Claude);
     let sources = |trust| {
         let (args, _) = prepare(&claude, Permissions::ReadOnly, trust);
         let at = args.iter().position(|arg| arg == "--setting-sources").unwrap();
@@ -207,16 +221,12 @@ fn untrusted_gemini(cwd: &Path, env: &[(&str, &OsStr)]) -> Result<ProgramCall, F
         env: env.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
         temp_root: state.path().to_owned(),
         state_dir: state.path().join("state"),
+        sandbox: SandboxSettings::default(),
     };
-    let definition = Definition::built_in(Kind::Gemini);
+    let definition = Definition::built_in(AgentKind::Gemini);
     let turn_input = TurnInput::new("hello", cwd);
     let private_dir = state.path();
-    gemini::call(&Context {
-        turn_input: &turn_input,
-        definition: &definition,
-        host: &host,
-        private_dir,
-    })
+    gemini::call(&Context::new(&turn_input, &definition, &host, private_dir))
 }
 
 fn value_of<'c>(call: &'c ProgramCall, name: &str) -> Option<&'c OsStr> {
@@ -230,7 +240,7 @@ fn gemini_refuses_a_project_whose_settings_it_would_follow() {
         std::fs::create_dir(dir.path().join(".gemini")).unwrap();
         std::fs::write(dir.path().join(file), "{}").unwrap();
         let refused = untrusted_gemini(dir.path(), &[]).err().unwrap();
-        assert_eq!(refused.reason, Reason::Untrusted);
+        assert_eq!(refused.reason, FailureReason::Untrusted);
         assert!(refused.message.contains(file) && refused.message.contains("convoke trust"));
     }
 }
@@ -271,19 +281,14 @@ fn our_settings_of_gemini_stand_above_those_of_a_project() {
             env: vec![("GEMINI_CLI_SYSTEM_SETTINGS_PATH".into(), machines.clone().into())],
             temp_root: dir.path().to_owned(),
             state_dir: dir.path().join("state"),
+            sandbox: SandboxSettings::default(),
         };
         let private_dir = dir.path().join(private);
         std::fs::create_dir(&private_dir).unwrap();
         let (definition, mut turn_input) =
-            (Definition::built_in(Kind::Gemini), TurnInput::new("hello", dir.path()));
+            (Definition::built_in(AgentKind::Gemini), TurnInput::new("hello", dir.path()));
         turn_input.trust = Trust::Trusted;
-        gemini::call(&Context {
-            turn_input: &turn_input,
-            definition: &definition,
-            host: &host,
-            private_dir: &private_dir,
-        })
-        .unwrap()
+        gemini::call(&Context::new(&turn_input, &definition, &host, &private_dir)).unwrap()
     };
     let path = "GEMINI_CLI_SYSTEM_SETTINGS_PATH";
     for (number, text) in ["", r#"{"tools": {"allowed": ["x"]} /* ours */}"#].iter().enumerate() {
@@ -321,7 +326,7 @@ fn gemini_follows_the_variables_of_the_users_home_below_it() {
 #[test]
 fn codex_is_signed_in_with_the_users_key_before_its_thread_begins() {
     let dir = tempfile::tempdir().unwrap();
-    let definition = Definition::built_in(Kind::Codex);
+    let definition = Definition::built_in(AgentKind::Codex);
     let turn_input = TurnInput::new("hello", dir.path());
     for (key, expected) in
         [(Some("sk-1"), ["account/login/start", "thread/start"]), (None, ["thread/start", ""])]
@@ -331,10 +336,10 @@ fn codex_is_signed_in_with_the_users_key_before_its_thread_begins() {
             env: key.map(|key| ("CODEX_API_KEY".into(), key.into())).into_iter().collect(),
             temp_root: dir.path().to_owned(),
             state_dir: dir.path().join("state"),
+            sandbox: SandboxSettings::default(),
         };
         let private_dir = dir.path();
-        let context =
-            Context { turn_input: &turn_input, definition: &definition, host: &host, private_dir };
+        let context = Context::new(&turn_input, &definition, &host, private_dir);
         let mut call = codex::call(&context).unwrap();
         let in_memory =
             call.args.iter().any(|arg| arg == "cli_auth_credentials_store=\"ephemeral\"");
@@ -369,16 +374,12 @@ async fn codex_turn_ending(
         env: Vec::new(),
         temp_root: dir.path().to_owned(),
         state_dir: dir.path().join("state"),
+        sandbox: SandboxSettings::default(),
     };
-    let definition = Definition::built_in(Kind::Codex);
+    let definition = Definition::built_in(AgentKind::Codex);
     let mut turn_input = TurnInput::new("hello", dir.path());
     turn_input.resume = resume;
-    let context = Context {
-        turn_input: &turn_input,
-        definition: &definition,
-        host: &host,
-        private_dir: dir.path(),
-    };
+    let context = Context::new(&turn_input, &definition, &host, dir.path());
     let mut call = codex::call(&context).unwrap();
     let begun = [r#"{"id":1,"result":{}}"#, r#"{"id":2,"result":{"thread":{"id":"t1"}}}"#];
     for line in begun.iter().chain(lines).chain([&closing]) {

@@ -1,7 +1,7 @@
 //! The settings that each kind of agent uses. A setting without a use is refused, with the one that was
 //! probably meant.
 
-use super::Kind;
+use super::AgentKind;
 use crate::vendor::Vendor;
 
 /// Why a kind of agent does not use a setting.
@@ -13,7 +13,7 @@ pub struct Unused {
     pub fix: String,
 }
 
-impl Kind {
+impl AgentKind {
     /// Returns the vendor whose CLI an agent of this kind runs.
     pub const fn vendor(self) -> Option<Vendor> {
         match self {
@@ -29,10 +29,6 @@ impl Kind {
     pub fn unused(self, setting: &str) -> Option<Unused> {
         let (why, fix) = match (self, setting) {
             (Self::Claude | Self::Codex | Self::Gemini, _) => self.vendor()?.unused(setting)?,
-            (Self::Plain, "sandbox" | "permissions") => (
-                "which runs with all of your permissions: nothing would enforce it",
-                "remove it, or use claude, codex or gemini".to_owned(),
-            ),
             (Self::Plain, "model") => {
                 ("which runs a program of yours", "pass the model in `args`".to_owned())
             }
@@ -45,13 +41,14 @@ impl Kind {
                 "remove it; `base-url` names the model's address, `key-env` the variable of its key"
                     .to_owned(),
             ),
-            (Self::Api, "sandbox" | "permissions") => (
+            (Self::Api, "sandbox" | "permissions" | "readable" | "writable" | "ports") => (
                 "which runs no program",
                 "remove it; `tools = \"read\"` lets the model read this directory".to_owned(),
             ),
             (
                 Self::StandIn,
-                "command" | "args" | "env" | "model" | "cwd" | "sandbox" | "permissions",
+                "command" | "args" | "env" | "model" | "cwd" | "sandbox" | "permissions" | "readable"
+                | "writable" | "ports",
             ) => ("which runs no program and asks no model", "remove it".to_owned()),
             (Self::StandIn, _) if is_of_models(setting) => {
                 ("which runs no program and asks no model", "remove it".to_owned())
@@ -130,24 +127,24 @@ mod tests {
             "window",
             "max-bytes",
         ];
-        let used = |kind: Kind| {
+        let used = |kind: AgentKind| {
             let used: Vec<&str> = all.into_iter().filter(|it| kind.unused(it).is_none()).collect();
             used.strip_suffix(&all[12..]).unwrap().join(" ")
         };
-        for kind in [Kind::Claude, Kind::Codex, Kind::Gemini] {
+        for kind in [AgentKind::Claude, AgentKind::Codex, AgentKind::Gemini] {
             assert_eq!(used(kind), "model command args env cwd sandbox");
         }
-        assert_eq!(used(Kind::Plain), "command args env cwd");
+        assert_eq!(used(AgentKind::Plain), "command args env cwd sandbox");
         let of_models = "base-url wire developer-role key-env context-window tools";
-        assert_eq!(used(Kind::Api), format!("model cwd {of_models}"));
-        assert_eq!(used(Kind::StandIn), "");
+        assert_eq!(used(AgentKind::Api), format!("model cwd {of_models}"));
+        assert_eq!(used(AgentKind::StandIn), "");
     }
 
     #[test]
     fn the_fix_names_what_was_probably_meant() {
-        let fix = Kind::Claude.unused("base-url").unwrap().fix;
+        let fix = AgentKind::Claude.unused("base-url").unwrap().fix;
         assert!(fix.contains("ANTHROPIC_BASE_URL"), "{fix}");
-        let fix = Kind::Gemini.unused("key-env").unwrap().fix;
+        let fix = AgentKind::Gemini.unused("key-env").unwrap().fix;
         assert!(fix.contains("GEMINI_API_KEY"), "{fix}");
     }
 }

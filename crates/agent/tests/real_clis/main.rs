@@ -6,20 +6,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
-mod delivery;
-mod ending;
-mod faults;
-mod project;
-mod stage;
-mod tools;
-
-use delivery::*;
-use ending::*;
-use faults::*;
-use project::*;
-use stage::Cli;
-use tools::*;
-
 /// One test of each kind for each CLI.
 macro_rules! for_each_cli {
     ($($module:ident: $cli:expr => [$($check:ident),*];)*) => {
@@ -32,6 +18,21 @@ macro_rules! for_each_cli {
         })*
     };
 }
+
+mod delivery;
+mod ending;
+mod faults;
+mod project;
+mod sandbox;
+mod test_host;
+mod tools;
+
+use delivery::*;
+use ending::*;
+use faults::*;
+use project::*;
+use test_host::Cli;
+use tools::*;
 
 for_each_cli! {
     claude_197: Cli::Claude197 => [runs_nothing_that_git_is_told_to, delivers_byte_for_byte, never_reads_a_file_that_is_named,

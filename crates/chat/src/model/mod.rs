@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use convoke_core::marker::Intent;
 use convoke_core::{Code, Diagnostic};
+use convoke_session::coordinator::INBOX_LIMIT;
 use convoke_session::{MemberName, PersonMessage, SessionEventKind, ShownMessage, Turn, TurnId};
 use convoke_team::Team;
 use crossterm::event::KeyEvent;
@@ -23,7 +24,7 @@ use crate::layout::Areas;
 use crate::overlay::{Overlay, Page};
 use crate::sent_prompt::SentPrompt;
 use crate::text::printable_line;
-use crate::transcript::{Head, Tone, Transcript};
+use crate::transcript::{MessageHeader, Tone, Transcript};
 use crate::user_action::{InputParser, PromptView, UserAction};
 use crate::work::Work;
 
@@ -310,6 +311,10 @@ impl Chat {
 
     fn intend(&mut self, user_action: UserAction) -> Option<Effect> {
         match user_action {
+            UserAction::Say { text, .. } if self.pending.len() >= INBOX_LIMIT => {
+                self.editor.insert(&text);
+                self.remark(format!("{INBOX_LIMIT} messages wait to be stored; send this later"))
+            }
             UserAction::Say { text, to } => Some(self.say(&text, to)),
             UserAction::Address(to) => {
                 self.to = to;
@@ -342,12 +347,12 @@ impl Chat {
 
     fn say(&mut self, text: &str, to: Vec<String>) -> Effect {
         let to = InputParser::new(&self.setup.team).meant(&self.speaker, to);
-        let saying = PersonMessage::new(self.speaker.clone(), text).to(to);
-        self.pending.push(saying.clone());
+        let message = PersonMessage::new(self.speaker.clone(), text).to(to);
+        self.pending.push(message.clone());
         if self.activity == Activity::Waiting {
-            return self.work(Effect::Say(saying));
+            return self.work(Effect::Say(message));
         }
-        Effect::Interject(saying)
+        Effect::Interject(message)
     }
 
     fn look(&mut self, what: PromptView, member: Option<&MemberName>) -> Option<Effect> {
@@ -398,7 +403,7 @@ impl Chat {
 
     fn add_message(&mut self, message: ShownMessage) {
         let to: Vec<&str> = message.to.iter().map(MemberName::as_str).collect();
-        let head = Head {
+        let head = MessageHeader {
             id: message.id,
             from: printable_line(message.from.as_str()),
             to: printable_line(&to.join(", ")),

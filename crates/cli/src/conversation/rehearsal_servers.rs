@@ -10,6 +10,7 @@ use convoke_agent::adapter::Host;
 use convoke_agent::endpoint::{self, ModelServer};
 use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_inspect::HostEnvironment;
 use convoke_rehearsal::{Answer, Rehearsal, Script, start};
 use convoke_session::MemberName;
@@ -18,11 +19,11 @@ use convoke_wire::{PartKind, RequestParts};
 /// The model servers of a rehearsal, one for each member with a CLI.
 #[derive(Debug, Default)]
 pub struct RehearsalServers {
-    actors: Vec<Actor>,
+    members: Vec<RehearsedMember>,
 }
 
 #[derive(Debug)]
-struct Actor {
+struct RehearsedMember {
     member: MemberName,
     server: Rehearsal,
     /// The number of calls that were returned.
@@ -62,13 +63,16 @@ impl RehearsalServers {
         let model_server = ModelServer { base_url: &address, proxy_url: &server.proxy_url() };
         let own = endpoint::environment(vendor, model_server, home.path());
         let own = own.into_iter().map(|(name, value)| (OsString::from(name), value));
+        // The server is the program's proxy too, so that it needs no other port.
+        let route = Route::Through { port: server.port() };
         let host = Host {
             guardian: Guardian::this_program().context("cannot find this program")?,
             env: kept.chain(own).collect(),
             temp_root: home.path().join("tmp"),
             state_dir,
+            sandbox: SandboxSettings { route, ..SandboxSettings::default() },
         };
-        self.actors.push(Actor { member, server, seen: 0, _home: home });
+        self.members.push(RehearsedMember { member, server, seen: 0, _home: home });
         Ok(host)
     }
 
@@ -76,12 +80,13 @@ impl RehearsalServers {
     ///
     /// A program may call its model more than once in a turn; the first call carries what we sent.
     pub fn received(&mut self, member: &MemberName) -> Option<Received> {
-        let actor = self.actors.iter_mut().find(|actor| actor.member == *member)?;
-        let calls = actor.server.model_calls();
-        let fresh = calls.get(actor.seen..).unwrap_or_default();
+        let member_server =
+            self.members.iter_mut().find(|member_server| member_server.member == *member)?;
+        let calls = member_server.server.model_calls();
+        let fresh = calls.get(member_server.seen..).unwrap_or_default();
         let first = fresh.iter().find(|call| call.is_turn())?;
         let request_parts = RequestParts::of(first.model_call()?.wire, &first.body).ok()?;
-        actor.seen = calls.len();
+        member_server.seen = calls.len();
         let texts = |kind: PartKind| {
             let parts = request_parts.parts.iter().filter(move |part| part.kind == kind);
             parts.map(|part| part.text.clone()).collect()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use convoke_agent::redaction::redact_result;
 use convoke_agent::thread::{ThreadAppend, ThreadStoreError};
 use convoke_agent::turn_input::ThreadWriter;
-use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{TurnResult, Verdict};
 use convoke_core::ledger::estimate_tokens;
 use convoke_core::{Diagnostic, MessageId, NewMessage};
@@ -20,6 +20,7 @@ use super::turn_runner::{FinishedTurn, TurnReport, TurnRunner};
 use super::{Coordinator, CoordinatorError};
 use crate::diagnostics;
 use crate::event::{FailedTurn, SessionEventKind, StopReason};
+use crate::event_queue::Observer;
 use crate::id::{AttemptRef, TurnId};
 use crate::progress::Progress;
 use crate::routing::conversation::Conversation;
@@ -35,6 +36,15 @@ struct Batch {
     runners: JoinSet<FinishedTurn>,
     running: HashMap<Id, RunningTurn>,
     reports: mpsc::Receiver<(TurnId, TurnReport)>,
+}
+
+/// Returns the next report once the observer has room for its event.
+async fn next_report(
+    observer: &mut dyn Observer,
+    reports: &mut mpsc::Receiver<(TurnId, TurnReport)>,
+) -> Option<(TurnId, TurnReport)> {
+    observer.ready().await;
+    reports.recv().await
 }
 
 /// A running turn and its attempt.
@@ -171,7 +181,7 @@ impl<S: Store> Coordinator<S> {
         loop {
             let ended = tokio::select! {
                 biased;
-                Some((turn, report)) = batch.reports.recv() => {
+                Some((turn, report)) = next_report(&mut *self.observer, &mut batch.reports) => {
                     self.on_report(&batch, turn, report).await?;
                     continue;
                 }
@@ -184,7 +194,7 @@ impl<S: Store> Coordinator<S> {
             let (id, finished) = match ended {
                 Ok(ended) => ended,
                 Err(error) => {
-                    let failure = Failure::new(Reason::Other, error.to_string());
+                    let failure = Failure::new(FailureReason::Other, error.to_string());
                     (error.id(), FinishedTurn::without_events(TurnResult::failed(failure)))
                 }
             };
@@ -218,7 +228,7 @@ impl<S: Store> Coordinator<S> {
             Err(CoordinatorError::Store(
                 error @ StoreError::Thread(ThreadStoreError::Changed(_)),
             )) => {
-                let failure = Failure::new(Reason::Other, error.to_string());
+                let failure = Failure::new(FailureReason::Other, error.to_string());
                 finished.result.verdict = Verdict::Failed(failure);
                 Ok(StoredEnd::Failed(self.fail(running, &finished, None).await?))
             }

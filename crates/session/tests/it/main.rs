@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "the functions of a test")]
 
 mod conversation;
+mod event_queue;
 mod events;
 mod hostile;
 mod memory;
@@ -10,7 +11,7 @@ mod progress;
 mod requests;
 mod room;
 mod sent;
-mod stage;
 mod store;
+mod test_session;
 mod threads;
 mod transfer;

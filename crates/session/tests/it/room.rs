@@ -7,14 +7,14 @@ use convoke_agent::thread::{
     RequestEnd, RequestOutcome, RequestTexts, ThreadAppend, ThreadStore as _,
 };
 use convoke_agent::turn_input::ThreadWriter;
-use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
 use convoke_redact::Redactor;
 use convoke_session::conformance::request;
 use convoke_session::transfer::{export, fork};
 use convoke_session::{
     AttemptRef, Coordinator, MemberAgent, MemberName, MessageNumber, Millis, NewSession,
-    PersonMessage, SessionId, SqliteStore, TeamAgents, ThreadId,
+    PersonMessage, SessionEvent, SessionId, SqliteStore, TeamAgents, ThreadId,
 };
 use convoke_team::Team;
 use serde_json::json;
@@ -38,7 +38,8 @@ impl Agent for Rememberer {
             let lines = store.thread_lines(&thread).await.unwrap();
             let known = lines.len();
             let ThreadWriter::Caller { turn } = &turn_input.keeper else { panic!("who keeps it?") };
-            let mut outcome = TurnResult::failed(Failure::new(Reason::OutputFull, "too much"));
+            let mut outcome =
+                TurnResult::failed(Failure::new(FailureReason::OutputFull, "too much"));
             outcome.reply = format!("{known} remembered");
             if !turn_input.prompt.contains("fail") {
                 outcome.verdict = Verdict::Done;
@@ -162,12 +163,16 @@ impl Room {
     pub async fn begin(&self) -> Coordinator<SqliteStore> {
         let new = new_session(self.session);
         let team_agents = self.team_agents(self.session);
-        Coordinator::create(self.store.clone(), new, team_agents, Box::new(|_| {})).await.unwrap()
+        Coordinator::create(self.store.clone(), new, team_agents, Box::new(|_: SessionEvent| {}))
+            .await
+            .unwrap()
     }
 
     pub async fn open(&self, session: SessionId) -> Coordinator<SqliteStore> {
         let team_agents = self.team_agents(session);
-        Coordinator::open(self.store.clone(), session, team_agents, Box::new(|_| {})).await.unwrap()
+        Coordinator::open(self.store.clone(), session, team_agents, Box::new(|_: SessionEvent| {}))
+            .await
+            .unwrap()
     }
 
     pub async fn lines(&self, session: SessionId, member: &str) -> Vec<(Option<u64>, String)> {

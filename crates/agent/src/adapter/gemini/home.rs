@@ -1,7 +1,8 @@
-//! A home for Gemini CLI beside the user's own.
+//! A home for Gemini CLI beside the user's own, for one turn.
 //!
-//! It holds the user's settings with ours on top, links to the rest of the user's (the sign-in, memory,
-//! extensions), and sessions of its own. The user's files are never written.
+//! It holds the user's settings with ours on top, and links: to the rest of the user's (the sign-in,
+//! memory, extensions), and to sessions of its own, which stay. The program replaces files in its home, so
+//! that nothing there can be kept from it; but what an agent leaves there is gone with the turn.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -15,15 +16,23 @@ use serde_json::{Value, json};
 use crate::adapter::{Context, write_private};
 use crate::verdict::Failure;
 
-/// What belongs to one home alone.
+/// What the user's home does not share.
 const OWN: &[&str] = &["settings.json", "tmp", "history", "projects.json"];
+/// What stays from one turn to the next: transcripts, and what files were before they were changed.
+const KEPT: [&str; 2] = ["tmp", "history"];
 
 /// Prepares the home and returns it.
 pub(super) fn prepare(context: &Context<'_>) -> io::Result<PathBuf> {
-    let home = context.host.state_dir.join("gemini");
+    let home = context.private_dir.join("home");
     let ours = home.join(".gemini");
+    let kept = context.host.state_dir.join("gemini/.gemini");
     // Sessions are transcripts; nobody else is to read them.
-    DirBuilder::new().recursive(true).mode(0o700).create(&ours)?;
+    let mut private = DirBuilder::new();
+    private.recursive(true).mode(0o700).create(&ours)?;
+    for name in KEPT {
+        private.create(kept.join(name))?;
+        link(&kept.join(name), &ours.join(name))?;
+    }
     let mut settings = Value::Null;
     if let Some(home_of_user) = users_home(context) {
         let users = home_of_user.join(".gemini");
@@ -36,7 +45,7 @@ pub(super) fn prepare(context: &Context<'_>) -> io::Result<PathBuf> {
     }
     let attempts = context.turn_input.limits.retries + 1;
     let settings = with_ours(settings, attempts);
-    replace(&ours.join("settings.json"), settings.to_string().as_bytes())?;
+    write_private(&ours.join("settings.json"), settings.to_string().as_bytes())?;
     Ok(home)
 }
 
@@ -127,15 +136,6 @@ fn link(users: &Path, ours: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other,
     }
-}
-
-/// Writes a file whole or not at all: another turn may be reading it.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let dir = path.parent().unwrap_or(path);
-    let unique = tempfile::Builder::new().prefix(".settings-").tempdir_in(dir)?;
-    let file = unique.path().join("new");
-    write_private(&file, bytes)?;
-    std::fs::rename(&file, path)
 }
 
 /// Removes `//` and `/* */` comments, which the program allows in its settings.

@@ -4,8 +4,8 @@ mod json;
 mod message;
 mod reached;
 mod summary;
-mod tally;
 mod text;
+mod totals;
 mod view;
 
 use std::io;
@@ -16,17 +16,17 @@ use clap_complete::ArgValueCompleter;
 use convoke_agent::id::now;
 use convoke_core::Diagnostic;
 use convoke_session::event::StopReason;
+use convoke_session::event_queue::{EventQueue, EventReceiver};
 use convoke_session::{
     Controls, Rehearsal, SessionEvent, SessionEventKind, SessionId, Store as _, TurnId, TurnState,
 };
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 pub(in crate::commands) use self::message::addressees;
 use self::reached::Arrivals;
 pub(in crate::commands) use self::reached::Reached;
 use self::summary::End;
-use self::tally::Tally;
+use self::totals::Totals;
 use self::view::{Layout, View};
 use crate::commands::completions;
 use crate::commands::sessions::short;
@@ -52,7 +52,7 @@ pub struct Arguments {
     #[arg(value_name = "TASK")]
     pub(in crate::commands) task: Option<String>,
     #[command(flatten)]
-    pub(in crate::commands) order: ConversationOptions,
+    pub(in crate::commands) conversation: ConversationOptions,
     /// Who is called when your text calls nobody; by default the first agent of the team
     #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     pub(in crate::commands) to: Vec<String>,
@@ -75,13 +75,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let began = Instant::now();
-    let (sender, mut events) = unbounded_channel();
-    let observer = Box::new(move |event: SessionEvent| {
-        // Nobody listens any more once the run has ended.
-        let _ = sender.send(event);
-    });
+    let (observer, mut events) = EventQueue::new();
+    let observer = Box::new(observer);
     let mut conversation =
-        conversation::open(&arguments.order, &host_environment, observer).await?;
+        conversation::open(&arguments.conversation, &host_environment, observer).await?;
     let saying = match message::what_to_say(arguments, &conversation).await {
         Ok(saying) => saying,
         Err(error) => {
@@ -127,7 +124,7 @@ pub(in crate::commands) async fn conclude(
     let arrived = reached.iter().filter(|reached| reached.is_unchanged()).count();
     let arrivals = Arrivals { arrived, calls: reached.len() };
     // Somebody who comes back to a turn that was not done is told how to have it tried again.
-    let is_undone = show.tally.turns() == 0 && undone(conversation).await?.is_some();
+    let is_undone = show.totals.turns() == 0 && undone(conversation).await?.is_some();
     show.closing(conversation, &End { stop: &stop, arrivals, elapsed, is_undone })?;
     let denied = show.denied(deny);
     Ok(match (denied, stop) {
@@ -166,7 +163,7 @@ async fn undone(conversation: &Conversation) -> anyhow::Result<Option<TurnId>> {
 /// Runs the conversation until it stops, and shows what happens meanwhile.
 pub(in crate::commands) async fn drive(
     conversation: &mut Conversation,
-    events: &mut UnboundedReceiver<SessionEvent>,
+    events: &mut EventReceiver<SessionEvent>,
     show: &mut Show,
     reached: &mut Vec<Reached>,
 ) -> anyhow::Result<StopReason> {
@@ -174,11 +171,11 @@ pub(in crate::commands) async fn drive(
     let mut interrupts = signal(SignalKind::interrupt())?;
     let mut ends = signal(SignalKind::terminate())?;
     let mut clock = tokio::time::interval(Duration::from_millis(100));
-    let stage = &mut conversation.stage;
+    let servers = &mut conversation.rehearsal_servers;
     let mut reader = Reader { controls: controls.clone(), gone: None };
     let mut see = |event: &SessionEvent, show: &mut Show, reader: &mut Reader| {
         if let SessionEventKind::TurnEnded { turn, member, .. } = &event.kind
-            && let Some(received) = stage.received(member)
+            && let Some(received) = servers.received(member)
         {
             reached.push(Reached::new(*turn, member.clone(), received));
         }
@@ -199,7 +196,7 @@ pub(in crate::commands) async fn drive(
             _ = clock.tick() => reader.heed(|| show.tick()),
         }
     };
-    while let Ok(event) = events.try_recv() {
+    while let Some(event) = events.try_recv() {
         see(&event, show, &mut reader);
     }
     reader.gone.map_or(Ok(stop), |error| Err(error.into()))
@@ -225,7 +222,7 @@ impl Reader {
 /// What is shown, and to whom: a person or a program.
 pub(in crate::commands) struct Show {
     audience: Audience,
-    tally: Tally,
+    totals: Totals,
     session: SessionId,
     /// How it is rehearsed.
     rehearsal: Option<Rehearsal>,
@@ -252,9 +249,9 @@ impl Show {
             };
             Audience::Person(Box::new(View::new(out, layout)))
         };
-        let rehearsal = conversation.players.rehearsal();
+        let rehearsal = conversation.backend.rehearsal();
         let session = conversation.coordinator.session();
-        Self { audience, tally: Tally::default(), session, rehearsal }
+        Self { audience, totals: Totals::default(), session, rehearsal }
     }
 
     pub(in crate::commands) async fn opening(
@@ -282,7 +279,7 @@ impl Show {
 
     /// Returns how the command ends as far as denied diagnostics go.
     pub(in crate::commands) fn denied(&self, deny: &Deny) -> Outcome {
-        deny.outcome(self.tally.given())
+        deny.outcome(self.totals.given())
     }
 
     fn diagnostic(&mut self, turn: Option<TurnId>, diagnostic: Diagnostic) -> io::Result<()> {
@@ -293,12 +290,12 @@ impl Show {
     fn event(&mut self, event: &SessionEvent) -> io::Result<()> {
         match &mut self.audience {
             Audience::Person(view) => {
-                self.tally.note(&event.kind);
+                self.totals.note(&event.kind);
                 view.show(&event.kind)
             }
             Audience::Program => {
                 let event = json::as_counted(event, self.rehearsal);
-                self.tally.note(&event.kind);
+                self.totals.note(&event.kind);
                 json::event(&event, self.rehearsal)
             }
         }
@@ -331,8 +328,8 @@ impl Show {
     fn closing(&mut self, conversation: &Conversation, end: &End<'_>) -> io::Result<()> {
         match &mut self.audience {
             Audience::Person(_) if is_quiet() => Ok(()),
-            Audience::Person(view) => summary::closing(view, &self.tally, conversation, end),
-            Audience::Program => json::summary(&self.tally, conversation, end.elapsed),
+            Audience::Person(view) => summary::closing(view, &self.totals, conversation, end),
+            Audience::Program => json::summary(&self.totals, conversation, end.elapsed),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! What a person sees of a run: who speaks to whom, the reply as it comes, and a live line for the
 //! agent at work.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use convoke_agent::event::{EventKind, Part};
+use convoke_agent::diagnostics::SANDBOX_PARTIAL;
+use convoke_agent::event::{EventKind, TextPart};
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, Severity};
 use convoke_session::{
@@ -15,8 +16,8 @@ use convoke_session::{
 
 use unicode_width::UnicodeWidthChar as _;
 
-use super::tally::Requests;
 use super::text::FlowingText;
+use super::totals::Requests;
 use crate::figures::{count, number, seconds};
 use crate::requests::{retry, tokens};
 use crate::terminal::{Paint, clear_line, is_quiet, printable};
@@ -43,6 +44,8 @@ pub(super) struct View<W> {
     speakers: HashMap<MessageNumber, MemberName>,
     /// Whose requests we send ourselves: what they are sent is more than their prompts.
     models: Vec<MemberName>,
+    /// What was said of sandboxes.
+    partial: HashSet<String>,
 }
 
 /// An agent at work.
@@ -80,6 +83,7 @@ impl<W: Write> View<W> {
             called: Vec::new(),
             speakers: HashMap::new(),
             models: Vec::new(),
+            partial: HashSet::new(),
         }
     }
 
@@ -107,6 +111,10 @@ impl<W: Write> View<W> {
     /// Shows something that the user should know.
     pub(super) fn diagnostic(&mut self, diagnostic: &Diagnostic) -> io::Result<()> {
         if is_quiet() && diagnostic.code.severity() == Severity::Note {
+            return Ok(());
+        }
+        // The same of every turn: once is enough.
+        if diagnostic.code == SANDBOX_PARTIAL && !self.partial.insert(diagnostic.message.clone()) {
             return Ok(());
         }
         let paint = self.layout.paint;
@@ -302,13 +310,13 @@ impl<W: Write> View<W> {
             return Ok(());
         }
         let said_in_pieces =
-            std::mem::replace(&mut self.at_work[index].pieces, *part == Part::Delta);
+            std::mem::replace(&mut self.at_work[index].pieces, *part == TextPart::Delta);
         self.clear_live()?;
         let flow = &mut self.at_work[index].text;
         match part {
-            Part::Delta => flow.write(text, &mut self.out),
-            Part::Whole if said_in_pieces => flow.finish(&mut self.out),
-            Part::Whole => {
+            TextPart::Delta => flow.write(text, &mut self.out),
+            TextPart::Whole if said_in_pieces => flow.finish(&mut self.out),
+            TextPart::Whole => {
                 flow.write(text, &mut self.out)?;
                 flow.finish(&mut self.out)
             }
@@ -436,7 +444,7 @@ mod tests {
     }
 
     fn piece(text: &'static str) -> EventKind<'static> {
-        EventKind::Text { text: text.into(), part: Part::Delta }
+        EventKind::Text { text: text.into(), part: TextPart::Delta }
     }
 
     fn shown(columns: Option<usize>, act: impl FnOnce(&mut View<&mut Vec<u8>>)) -> String {

@@ -1,4 +1,4 @@
-//! A stage for tests: a team of scripted agents, a store in a directory of its own, a clock that ticks.
+//! A session for tests: a team of scripted agents, a store in a directory of its own, a clock that ticks.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -10,6 +10,7 @@ use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::event::EventKind;
 use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_redact::Redactor;
+use convoke_session::event_queue::Observer;
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::transfer::ThreadCheck;
@@ -81,8 +82,8 @@ pub fn does(steps: Vec<Step>) -> Act {
     Arc::new(move |_| steps.clone())
 }
 
-pub struct Stage {
-    /// Goes when the stage does.
+pub struct TestSession {
+    /// Goes when the test does.
     _directory: TempDir,
     pub store: SqliteStore,
     pub session: SessionId,
@@ -93,7 +94,7 @@ pub struct Stage {
     pub events: Arc<Mutex<Vec<SessionEvent>>>,
 }
 
-impl Stage {
+impl TestSession {
     /// Sets up a team: the settings, then two people, then one agent for each act.
     pub async fn new(settings: &str, acts: &[(&str, Act)]) -> Self {
         Self::with_agent("codex", settings, acts).await
@@ -151,7 +152,7 @@ impl Stage {
         let new = NewSession {
             id: self.session,
             created_at: Millis(1),
-            name: Some("stage".to_owned()),
+            name: Some("test".to_owned()),
             directory: "/work".to_owned(),
             team: self.team.clone(),
             task: self.team_agents.team().task.clone(),
@@ -171,9 +172,9 @@ impl Stage {
             .unwrap()
     }
 
-    fn observer(&self) -> Box<dyn FnMut(SessionEvent) + Send> {
+    fn observer(&self) -> Box<dyn Observer> {
         let events = self.events.clone();
-        Box::new(move |event| events.lock().unwrap().push(event))
+        Box::new(move |event: SessionEvent| events.lock().unwrap().push(event))
     }
 
     /// Waits until something has happened; on a task of its own if need be.
