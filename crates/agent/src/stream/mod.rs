@@ -205,7 +205,7 @@ impl TurnProgress {
         }));
         // A stream of ever new kinds must not grow the progress without end.
         if self.unknown.len() < 64 && self.unknown.insert(name.to_owned()) {
-            let message = format!("events of the kind `{name}` are not known");
+            let message = format!("unknown event type `{name}`");
             self.warn(Diagnostic::new(diagnostics::AGENT_EVENT_UNKNOWN, message), sink);
         }
     }
