@@ -18,7 +18,7 @@ pub async fn open_store(host_environment: &HostEnvironment) -> anyhow::Result<Sq
     SqliteStore::open(&home.data).await.context("cannot open the sessions")
 }
 
-/// Finds the session that the beginning or the end of an id means; `last` is the one that changed last.
+/// Finds a session by its id, the beginning or end of it, or `last`: the most recently changed.
 pub async fn find(store: &impl Store, written: &str) -> anyhow::Result<SessionId> {
     let sessions = store.sessions().await?;
     if written == "last"
@@ -30,12 +30,12 @@ pub async fn find(store: &impl Store, written: &str) -> anyhow::Result<SessionId
     match (found.next(), found.count()) {
         (Some(only), 0) => Ok(only.id),
         (Some(_), more) => Err(UsageError(format!(
-            "`{written}` is short for {} sessions; write more of the id",
+            "`{written}` matches {} sessions; give more of the id",
             more + 1
         ))
         .into()),
         (None, _) => Err(UsageError(format!(
-            "there is no session `{written}`; `convoke sessions list` shows those there are"
+            "no session `{written}`; `convoke sessions list` shows all sessions"
         ))
         .into()),
     }

@@ -1,4 +1,4 @@
-//! `convoke request`: the exact request that a turn here would send to a model.
+//! `convoke request`: shows the exact request that Codex would send from here.
 
 mod arguments;
 mod input;
@@ -16,11 +16,10 @@ use crate::diagnostics::own;
 use crate::machine;
 use crate::outcome::{Outcome, UsageError};
 
-/// The id of a thread that is not begun, in the form of those that are. It is the same every time, so
-/// that the same directory gives the same bytes.
+/// The id of a new thread. It is constant, so that the same directory gives the same bytes.
 const NEW_THREAD: &str = "00000000-0000-7000-8000-000000000000";
 
-/// Makes and shows the request.
+/// Runs `convoke request`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let codex_home = machine::codex_home(arguments.codex_home.as_deref())?;
     let machine = machine::of_process(codex_home, arguments.shell.as_deref())?;
@@ -71,14 +70,14 @@ fn read_pack(arguments: &Arguments) -> Result<Pack, UsageError> {
     Ok(pack)
 }
 
-/// Says that the request is not about the prompt yet.
+/// Returns a diagnostic if the first request is a compaction.
 fn compaction_first(request: &Request) -> Option<Diagnostic> {
     let message = "the recorded thread has reached its limit, so this request asks for a summary; \
                    the prompt would follow with the next one";
     (request.purpose == Purpose::Compaction).then(|| Diagnostic::new(own::THREAD_COMPACTS, message))
 }
 
-/// Says where a name comes from that the error alone cannot place.
+/// Adds the configuration file to errors that do not name it.
 fn explain_config(error: ConfigError, machine: &Machine) -> UsageError {
     match error {
         ConfigError::UnknownProfile(_) | ConfigError::UnknownProvider(_) => {
@@ -89,7 +88,7 @@ fn explain_config(error: ConfigError, machine: &Machine) -> UsageError {
     }
 }
 
-/// Makes bad usage of an error, its causes included.
+/// Converts an error with its causes to a usage error.
 fn usage(error: impl Into<anyhow::Error>) -> UsageError {
     UsageError(format!("{:#}", error.into()))
 }

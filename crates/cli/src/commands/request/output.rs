@@ -1,4 +1,4 @@
-//! Showing a request and its account.
+//! The output of `convoke request`.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use super::Arguments;
 use crate::diagnostics;
 use crate::terminal::{Paint, stderr, stdout};
 
-/// Writes the body to standard output, and everything about it to standard error.
+/// Writes the body to standard output, and its ledger and diagnostics to standard error.
 pub(super) fn write(
     request: &Request,
     diagnostics: &[Diagnostic],
@@ -30,7 +30,7 @@ pub(super) fn write(
     diagnostics::show(diagnostics, paint, &mut err)
 }
 
-/// Writes the body to the byte; a terminal gets the line break that it needs.
+/// Writes the body byte for byte; on a terminal, ends its last line.
 fn write_body(body: &str) -> io::Result<()> {
     let mut out = stdout();
     out.write_all(body.as_bytes())?;
@@ -40,7 +40,7 @@ fn write_body(body: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes one JSON object in which the body stands as it would be sent, not read and written again.
+/// Writes one JSON object that embeds the exact bytes of the body.
 fn write_json(request: &Request, diagnostics: &[Diagnostic]) -> io::Result<()> {
     let mut out = stdout();
     write!(out, r#"{{"version":1,"path":"{}","body":{}"#, request.path, request.body)?;

@@ -12,7 +12,7 @@ use crate::figures::{count, number};
 use crate::outcome::Outcome;
 use crate::terminal::{Paint, printable, stdout};
 
-/// The characters of a first message that are shown.
+/// The number of characters of the first message that are shown.
 const BEGINNING: usize = 48;
 
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
     let mut out = stdout();
     let paint = Paint::for_stream(&out);
     if sessions.is_empty() {
-        writeln!(out, "There are no sessions yet; `convoke run` begins one.")?;
+        writeln!(out, "There are no sessions yet; `convoke run` starts one.")?;
     }
     let now = now();
     for session in &sessions {
@@ -45,7 +45,7 @@ fn line(session: &Summary, now: Millis, paint: Paint) -> String {
     let beginning = beginning_of(beginning.as_deref().unwrap_or_default());
     let waiting = match waiting {
         0 => String::new(),
-        waiting => format!(", {} waiting", number(*waiting)),
+        waiting => format!(", {} queued", number(*waiting)),
     };
     let rehearsal = if rehearsal.is_some() { ", rehearsal" } else { "" };
     format!(
@@ -62,7 +62,7 @@ fn line(session: &Summary, now: Millis, paint: Paint) -> String {
     )
 }
 
-/// Returns the beginning of a text, as a part of a line.
+/// Returns the beginning of a text as one line.
 pub(in crate::commands) fn beginning_of(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let line = words.join(" ");
@@ -72,7 +72,7 @@ pub(in crate::commands) fn beginning_of(text: &str) -> String {
     format!("{cut}{more}")
 }
 
-/// Returns how long ago something was.
+/// Formats the age of a time.
 pub(in crate::commands) fn age(millis: Millis) -> String {
     match millis / 1000 {
         ..60 => "just now".to_owned(),

@@ -13,7 +13,7 @@ use crate::terminal::stdout;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// The sessions: ids, or either end of them
+    /// The sessions: ids, or the beginning or end of them
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
     /// Write JSON
@@ -22,7 +22,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::Result<Outcome> {
-    // All are found before any is removed: a wrong one removes nothing.
+    // Look up all sessions first, so that a wrong id removes nothing.
     let mut sessions = Vec::new();
     for written in &arguments.ids {
         let session = find(store, written).await?;
