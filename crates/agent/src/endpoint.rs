@@ -1,8 +1,8 @@
-//! How each CLI is pointed to a model server, in a home of its own: environment, configuration file,
-//! and the arguments that make it run one turn without a terminal.
+//! Points each CLI to a model server, with a private home: environment, configuration file, and arguments for one
+//! turn without a terminal.
 //!
-//! The server stands in for the vendor's own, so that the CLI behaves as it does for its users: Codex,
-//! for one, sends 12 KiB less to a server that is configured as a provider of its own.
+//! The server replaces the vendor's own, so that the CLI behaves as usual: Codex, for example, sends 12 KiB less to
+//! a server that is configured as a custom provider.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -13,15 +13,15 @@ use serde_json::json;
 use crate::adapter::without_comments;
 use crate::vendor::Vendor;
 
-/// What stands where a key belongs; no server of a vendor would take it.
+/// The placeholder of a key, which no vendor accepts.
 const NO_KEY: &str = "rehearsal";
 
-/// The variables that a program keeps when it runs in a home of its own; all others may carry a
-/// secret, or change what it does.
+/// The variables that a program with a private home inherits; all others may contain a secret or change its
+/// behaviour.
 const KEPT: [&str; 9] =
     ["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TZ", "USER", "LOGNAME", "SHELL"];
 
-/// A model server that stands in for a vendor's own.
+/// A model server that replaces a vendor's own.
 #[derive(Debug, Clone, Copy)]
 pub struct ModelServer<'a> {
     /// Its address, without a slash at the end.
@@ -30,15 +30,14 @@ pub struct ModelServer<'a> {
     pub proxy_url: &'a str,
 }
 
-/// Says whether a variable of the user's environment is kept.
+/// Returns whether a variable of the user's environment is inherited.
 pub fn is_kept(name: &OsStr) -> bool {
     KEPT.iter().any(|kept| name == *kept)
 }
 
-/// Returns the variables that point a CLI to the server and to a home of its own.
+/// Returns the variables that point a CLI to the server and to a private home.
 ///
-/// The server is its proxy too, for everything but itself: whatever a CLI wants from elsewhere is
-/// refused and recorded.
+/// The server is also the CLI's proxy: it refuses and records requests to all other hosts.
 pub fn environment(
     vendor: Vendor,
     server: ModelServer<'_>,
@@ -82,8 +81,7 @@ pub fn environment(
     own.into_iter().chain(vendors).collect()
 }
 
-/// Writes what the environment cannot say into the configuration file of the home, and keeps what
-/// stands there.
+/// Writes settings that have no variable into the configuration file of the home. Other settings stay.
 pub fn configure(vendor: Vendor, base_url: &str, home: &Path) -> Result<(), EndpointError> {
     std::fs::create_dir_all(home.join("tmp")).map_err(at(&home.join("tmp")))?;
     let directory = home.join(vendor.facts().directory);
@@ -93,18 +91,18 @@ pub fn configure(vendor: Vendor, base_url: &str, home: &Path) -> Result<(), Endp
         Vendor::Codex => edit(&directory.join("config.toml"), |text| {
             let mut file: toml::Table = toml::from_str(text).map_err(|error| error.to_string())?;
             file.insert("openai_base_url".into(), format!("{base_url}/v1").into());
-            // A provider that the user has configured leads elsewhere.
+            // A provider that the user configured has another address.
             file.remove("model_provider");
             toml::to_string(&file).map_err(|error| error.to_string())
         }),
-        // A base address alone makes it ask for a gateway's sign-in.
+        // With a base address alone, the program asks for a gateway's sign-in.
         Vendor::Gemini => edit(&directory.join("settings.json"), |text| {
             let text = without_comments(text);
             let text = if text.trim().is_empty() { "{}" } else { &text };
             let mut file: serde_json::Value =
                 serde_json::from_str(text).map_err(|error| error.to_string())?;
             if !file.is_object() {
-                return Err("it is not a JSON object".into());
+                return Err("not a JSON object".into());
             }
             for key in ["security", "auth"] {
                 let place = if key == "auth" { &mut file["security"][key] } else { &mut file[key] };
@@ -118,7 +116,7 @@ pub fn configure(vendor: Vendor, base_url: &str, home: &Path) -> Result<(), Endp
     }
 }
 
-/// Returns the arguments with which a CLI runs one turn and ends, whether or not the user wrote them.
+/// Returns the arguments with those added that make a CLI run one turn and exit.
 pub fn headless(vendor: Vendor, arguments: &[OsString]) -> Vec<OsString> {
     let has =
         |wanted: &[&str]| arguments.iter().any(|given| wanted.iter().any(|one| given == *one));
@@ -136,7 +134,7 @@ pub fn headless(vendor: Vendor, arguments: &[OsString]) -> Vec<OsString> {
                 all.insert(exec + 1, "--skip-git-repo-check".into());
             }
         }
-        // Gemini runs one turn whenever its standard input is no terminal.
+        // Gemini runs one turn whenever its standard input is not a terminal.
         Vendor::Claude | Vendor::Gemini => {}
     }
     all
@@ -161,10 +159,10 @@ fn at(path: &Path) -> impl FnOnce(std::io::Error) -> EndpointError {
     move |source| EndpointError::File { path, source }
 }
 
-/// A home could not be made ready.
+/// An error while preparing a home.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
-    /// A file of it cannot be read or written.
+    /// A file cannot be read or written.
     #[error("cannot prepare {}", path.display())]
     File {
         /// The file.
@@ -172,18 +170,18 @@ pub enum EndpointError {
         /// Why.
         source: std::io::Error,
     },
-    /// A configuration file in it is not one.
+    /// A configuration file is invalid.
     #[error("cannot add to {}: {reason}", path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         reason: String,
     },
 }
 
 impl EndpointError {
-    /// Names the file by its place in another home.
+    /// Replaces the path of the home in the error.
     #[must_use]
     pub fn seen_from(mut self, home: &Path, other: &Path) -> Self {
         let (Self::File { path, .. } | Self::Invalid { path, .. }) = &mut self;

@@ -297,7 +297,7 @@ async fn a_failing_command_fails_with_its_last_words() {
     let stage = Stage::new();
     let outcome = stage.run("echo the disk is full >&2; exit 3", "").await;
     let Verdict::Failed(failure) = &outcome.verdict else { panic!("it failed") };
-    assert_eq!(failure.message, "it ended with exit code 3: the disk is full");
+    assert_eq!(failure.message, "ended with exit code 3: the disk is full");
 }
 
 #[tokio::test]
@@ -614,7 +614,7 @@ async fn the_stand_in_answers_from_its_script_and_then_with_an_account() {
     let second = stand_in.start(turn_input).result().await;
     assert_eq!(
         second.reply,
-        "I was sent a prompt of 11 bytes in 2 lines and a system text of 8 bytes, in a session that goes on."
+        "I was sent a prompt of 11 bytes in 2 lines and a system text of 8 bytes, in a resumed session."
     );
 }
 

@@ -1,5 +1,4 @@
-//! The loop: keys, events of the conversation and the time go into the model; what it wants done is
-//! done; what it looks like is drawn.
+//! The event loop: feeds keys, conversation events and time to the model, runs its effects, and draws it.
 
 use std::future::pending;
 use std::io;
@@ -23,14 +22,14 @@ use crate::terminal::Screen;
 use crate::user_action::PromptView;
 use crate::view::render;
 
-/// The shortest time between two frames, when nobody types.
+/// The minimum time between two frames without input.
 const FRAME: Duration = Duration::from_millis(33);
-/// How often the time of those at work is brought up to date.
+/// The interval at which the elapsed times are updated.
 const TICK: Duration = Duration::from_millis(250);
-/// How many events are taken in between two frames.
+/// The maximum number of events between two frames.
 const BATCH: usize = 1_000;
 
-/// A chat ended by force.
+/// An error that ends a chat.
 #[derive(Debug, thiserror::Error)]
 pub enum ChatError {
     /// The terminal cannot be used.
@@ -44,14 +43,14 @@ pub enum ChatError {
     Store(#[from] StoreError),
 }
 
-/// What the conversation tells the screen.
+/// A message from the conversation to the screen.
 #[derive(Debug)]
 enum Report {
-    /// Something happened.
+    /// An event.
     Event(SessionEventKind),
-    /// These turns wait, and this is the task.
+    /// The queued turns and the task.
     Standing(Vec<Waiting>, Option<String>),
-    /// Something could not be done, and nothing changed.
+    /// A request failed and had no effect.
     Refused(String),
 }
 
@@ -65,40 +64,40 @@ impl From<Report> for Input {
     }
 }
 
-/// Where the conversation's events arrive.
+/// The receiver of the conversation's events.
 pub struct Reports {
     sender: mpsc::UnboundedSender<Report>,
     receiver: mpsc::UnboundedReceiver<Report>,
 }
 
-/// What there is to say about a chat that has ended.
+/// The summary of an ended chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closing {
     /// Every diagnostic that was given.
     pub codes: Vec<Code>,
 }
 
-/// Creates the observer that a conversation is opened with, and the place where its events arrive.
+/// Creates the observer of a conversation and the receiver of its events.
 pub fn reports() -> (Observer, Reports) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let reports = Reports { sender: sender.clone(), receiver };
-    // When nobody listens any more, the chat is over.
+    // Sending fails only once the chat is over.
     let observer = Box::new(move |event: SessionEvent| {
         let _ = sender.send(Report::Event(event.kind));
     });
     (observer, reports)
 }
 
-/// What the screen asks of the conversation.
+/// A request from the screen to the conversation.
 enum Request {
     Say(PersonMessage),
     GoOn,
     Retry(TurnId),
-    /// Store it and do no more.
+    /// Store messages without running turns.
     Keep(Vec<PersonMessage>),
 }
 
-/// Holds a conversation in the terminal until the person leaves. Everything is saved as it happens.
+/// Runs a conversation in the terminal until the person quits. Everything is stored as it happens.
 pub async fn hold<S: Store + Clone>(
     coordinator: Coordinator<S>,
     reports: Reports,
@@ -122,13 +121,13 @@ pub async fn hold<S: Store + Clone>(
     shown
 }
 
-/// Does what is asked, one thing after the other, until nothing more can be asked.
+/// Handles requests in order until the channel is closed.
 async fn conduct<S: Store>(
     mut coordinator: Coordinator<S>,
     mut asked: mpsc::UnboundedReceiver<Request>,
     reports: mpsc::UnboundedSender<Report>,
 ) -> Result<(), CoordinatorError> {
-    // An error says that the screen is gone; what was asked is done all the same.
+    // Sending fails if the screen is gone; the request is handled all the same.
     let tell = |report| {
         let _ = reports.send(report);
     };
@@ -163,17 +162,17 @@ async fn conduct<S: Store>(
     Ok(())
 }
 
-/// What effects are carried out with.
+/// Runs the effects of the model.
 struct EffectRunner<S> {
     store: S,
     session: SessionId,
     controls: Controls,
-    /// Gone once the person has left; with it the conversation ends.
+    /// `None` once the person has quit; dropping it ends the conversation.
     requests: Option<mpsc::UnboundedSender<Request>>,
 }
 
 impl<S: Store> EffectRunner<S> {
-    /// Carries out an effect; it may have something to show.
+    /// Runs an effect; may return an input with its result.
     async fn carry_out(&mut self, effect: Effect) -> Option<Input> {
         match effect {
             Effect::Say(saying) => self.ask(Request::Say(saying)),
@@ -193,7 +192,7 @@ impl<S: Store> EffectRunner<S> {
 
     fn ask(&self, request: Request) {
         if let Some(requests) = &self.requests {
-            // An error says that the conversation is over.
+            // Sending fails only once the conversation is over.
             let _ = requests.send(request);
         }
     }
@@ -206,7 +205,7 @@ impl<S: Store> EffectRunner<S> {
     }
 }
 
-/// Shows the conversation until it is over.
+/// Shows the conversation until it ends.
 async fn attend<S: Store>(
     mut chat: Chat,
     screen: &mut Screen,
@@ -218,7 +217,7 @@ async fn attend<S: Store>(
     let mut signals = Signals::listen()?;
     let mut batch = Vec::new();
     let mut drawn = Instant::now();
-    // A terminal that is gone ends the chat, but what was said is stored first.
+    // A broken terminal ends the chat after all messages are stored.
     let mut broken: Option<io::Error> = None;
     screen.draw(|frame| render(&chat, frame))?;
     let mut is_over = false;
@@ -265,7 +264,7 @@ async fn attend<S: Store>(
     broken.map_or(Ok(Closing { codes: chat.codes }), |error| Err(error.into()))
 }
 
-/// Takes in what happened, and does what is to be done about it.
+/// Applies an input and runs its effects.
 async fn take_in<S: Store>(chat: &mut Chat, desk: &mut EffectRunner<S>, input: Input) {
     if let Some(effect) = chat.update(input)
         && let Some(answer) = desk.carry_out(effect).await

@@ -1,4 +1,4 @@
-//! Intentions: what a line that a person entered asks for, in a full screen or line by line.
+//! Parses input lines into actions.
 
 use convoke_core::marker::{TextPolicy, scan};
 use convoke_core::name::NameKey;
@@ -6,56 +6,56 @@ use convoke_session::{MemberName, TeamMembers};
 
 use crate::command::{Command, Verb, parse};
 
-/// What a person wants.
+/// The action of an input line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UserAction {
-    /// To say something.
+    /// Send a message.
     Say {
-        /// What, markers and all.
+        /// The text, with its markers.
         text: String,
-        /// Who is called when the text calls nobody.
+        /// The recipients if the text addresses nobody.
         to: Vec<String>,
     },
-    /// To address others from now on.
+    /// Change the recipients of the following messages.
     Address(Vec<String>),
-    /// To speak as another person.
+    /// Speak as another person.
     SpeakAs(MemberName),
-    /// To end the turn that is under way.
+    /// Cancel the running turn.
     Cancel,
-    /// To have a turn tried again.
+    /// Retry the last turn that failed or was cancelled.
     Retry,
-    /// To go on with what waits.
+    /// Run the queued turns.
     GoOn,
-    /// To see what was sent.
+    /// Show the last prompt of a member, or of all.
     Look(PromptView, Option<MemberName>),
-    /// To be helped.
+    /// Show the help.
     Help,
-    /// To leave.
+    /// Quit.
     Quit,
 }
 
-/// What of a prompt to look at.
+/// The view of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PromptView {
-    /// The account of its bytes.
+    /// The ledger.
     Ledger,
     /// The texts.
     Prompt,
 }
 
-/// Who takes part, and how texts are read.
+/// Parses input lines for a team.
 #[derive(Debug, Clone)]
 pub struct InputParser {
-    /// Everybody.
+    /// The members.
     pub members: TeamMembers,
-    /// How markers are read.
+    /// The marker policy.
     pub text: TextPolicy,
 }
 
 impl InputParser {
-    /// Reads a line. `to` is who is addressed when the line says nothing about it.
+    /// Parses a line. `to` are the recipients if the line names none.
     ///
-    /// Names at the very beginning, each with an `@`, address a message; they are not part of it.
+    /// Names with `@` at the beginning of the line are recipients and not part of the message.
     pub fn understand(&self, line: &str, to: &[String]) -> Result<UserAction, String> {
         match parse(line) {
             None => Ok(self.say(line, to)),
@@ -64,7 +64,7 @@ impl InputParser {
         }
     }
 
-    /// Returns who is meant: `all` is everyone but the speaker.
+    /// Resolves recipients: `all` is everyone but the speaker.
     pub fn meant(&self, speaker: &MemberName, to: Vec<String>) -> Vec<String> {
         if to.iter().all(|name| !NameKey::new(name).is_all()) {
             return to;
@@ -80,13 +80,13 @@ impl InputParser {
             rest = after.trim_start_matches([',', ':', '，', '：']).trim_start();
         }
         if named.is_empty() {
-            // What a person writes is sent as it was written.
+            // The text is sent as written.
             return UserAction::Say { text: line.to_owned(), to: to.to_vec() };
         }
         UserAction::Say { text: rest.to_owned(), to: named }
     }
 
-    /// Takes a name with an `@` off the beginning; the longest that fits.
+    /// Splits the longest matching `@name` off the beginning.
     fn mention<'t>(&self, text: &'t str) -> Option<(String, &'t str)> {
         let after = text.strip_prefix('@')?;
         let ends = after.char_indices().map(|(at, c)| at + c.len_utf8());
@@ -97,7 +97,7 @@ impl InputParser {
             let meant = is_whole.then(|| self.member(name)).flatten()?;
             Some((meant, rest))
         });
-        // Names are short: no need to look through a whole page for the end of one.
+        // Names are short: bound the search.
         found.take_while(|(_, rest)| after.len() - rest.len() <= 64).last()
     }
 
@@ -113,7 +113,7 @@ impl InputParser {
             Verb::To => UserAction::Address(self.members(rest)?),
             Verb::As => match self.members.resolve_person(rest) {
                 Some(person) => UserAction::SpeakAs(person.clone()),
-                None => return Err(format!("no person is called `{rest}`; {}", self.people())),
+                None => return Err(format!("no person has the name `{rest}`; {}", self.people())),
             },
             Verb::Drop => {
                 let names = self.members(rest)?.join(", ");
@@ -130,20 +130,20 @@ impl InputParser {
         })
     }
 
-    /// Says what a marker says, when this team's texts have it.
+    /// Sends a message with one marker, if the team's text policy supports it.
     fn marker(
         &self,
         text: String,
         is_there: impl Fn(&convoke_core::marker::Scan<'_>) -> bool,
     ) -> Result<UserAction, String> {
         if !is_there(&scan(&text, self.text)) {
-            return Err("the text policy of this team does not know that marker".to_owned());
+            return Err("the text policy of this team does not support that marker".to_owned());
         }
         Ok(UserAction::Say { text, to: Vec::new() })
     }
 
     fn members(&self, written: &str) -> Result<Vec<String>, String> {
-        // A name may have spaces: so they only separate names when there is no comma.
+        // A name may contain spaces, so spaces separate names only if there is no comma.
         let whole = self.member(written).map(|member| vec![member]);
         let names: Vec<&str> = if written.contains([',', '，']) {
             written.split([',', '，']).collect()
@@ -154,7 +154,7 @@ impl InputParser {
             let names = names.iter().map(|name| name.trim().trim_start_matches('@'));
             names.filter(|name| !name.is_empty()).map(|name| {
                 let unknown =
-                    || format!("no member is called `{name}`; {}", self.members.hint(name));
+                    || format!("no member has the name `{name}`; {}", self.members.hint(name));
                 self.member(name).ok_or_else(unknown)
             })
         };
@@ -166,12 +166,13 @@ impl InputParser {
             return Ok(None);
         }
         let found = self.members.resolve(written.trim_start_matches('@'));
-        let unknown = || format!("no member is called `{written}`; {}", self.members.hint(written));
+        let unknown =
+            || format!("no member has the name `{written}`; {}", self.members.hint(written));
         found.map(|member| Some(member.clone())).ok_or_else(unknown)
     }
 
     fn people(&self) -> String {
         let people: Vec<&str> = self.members.people().map(MemberName::as_str).collect();
-        format!("there are {}", people.join(", "))
+        format!("people: {}", people.join(", "))
     }
 }

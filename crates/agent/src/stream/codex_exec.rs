@@ -1,8 +1,7 @@
 //! Codex's `exec --json`, which 0.98 and later versions share.
 //!
-//! Items come whole, without deltas. Only `turn.completed` and `turn.failed` close the turn; `error` is
-//! a notice, most often that a request is tried again. The last message is the answer, and earlier ones
-//! are interim talk. Counts are counted over the whole thread.
+//! Items arrive complete, without deltas. Only `turn.completed` and `turn.failed` close the turn; `error` is a notice,
+//! most often of a retry. The last message is the reply. Tokens are counted over the whole thread.
 
 use serde::Deserialize;
 

@@ -270,9 +270,9 @@ fn a_line_that_cannot_be_understood_is_named_and_the_next_one_is_said() {
     let context = TestContext::new().env("CONVOKE_DATA_DIR", "data");
     let lines = b"/too lin\n/to nobody\n/retry\nhello\n";
     let output = context.run_with_input(&["chat", "--rehearse"], lines);
-    assert!(output.contains("`/too lin`: there is no command /too; did you mean /to?"), "{output}");
-    assert!(output.contains("`/retry`: there is nothing to try again"), "{output}");
-    assert!(output.contains("3 lines could not be understood"), "{output}");
+    assert!(output.contains("`/too lin`: unknown command /too; did you mean /to?"), "{output}");
+    assert!(output.contains("`/retry`: nothing to retry"), "{output}");
+    assert!(output.contains("3 lines not understood"), "{output}");
     assert!(output.contains("exit code: 2"), "{output}");
     assert!(context.run(&["sessions", "show", "last"]).contains("hello"));
     let output = context.run_with_input(&["chat", "--rehearse", "--json"], b"/too lin\nhello\n");

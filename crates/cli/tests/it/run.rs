@@ -244,7 +244,7 @@ fn a_store_of_another_version_is_refused_and_left_as_it_is() {
 #[test]
 fn an_interrupt_cancels_the_turn_and_a_second_one_leaves_and_both_save() {
     for (interrupts, stopped) in
-        [(1, "Cancelled; waiting for kailai."), (2, "Left; everything is saved.")]
+        [(1, "Cancelled; waiting for kailai."), (2, "Stopped; the session is saved.")]
     {
         // An agent that cannot be asked to stop.
         let project = programs("trap '' INT TERM; echo begun; sleep 1000; echo never", "true");
@@ -260,7 +260,7 @@ fn an_interrupt_cancels_the_turn_and_a_second_one_leaves_and_both_save() {
             let process = nix::unistd::Pid::from_raw(child.id().try_into().unwrap());
             nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGINT).unwrap();
             // Two signals that come together are one.
-            lines.find(|line| line.contains("Ctrl-C again leaves")).unwrap();
+            lines.find(|line| line.contains("Ctrl-C again quits")).unwrap();
         }
         let rest: Vec<String> = lines.collect();
         assert_eq!(child.wait().unwrap().code(), Some(1));

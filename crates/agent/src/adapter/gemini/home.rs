@@ -1,7 +1,7 @@
-//! A home for Gemini CLI beside the user's own.
+//! A private home for Gemini CLI.
 //!
-//! It holds the user's settings with ours on top, links to the rest of the user's (the sign-in, memory,
-//! extensions), and sessions of its own. The user's files are never written.
+//! It contains the user's settings with ours merged in, links to the user's other files (sign-in, memory, extensions),
+//! and its own sessions. The user's files are never written.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -13,20 +13,20 @@ use serde_json::{Value, json};
 
 use crate::adapter::{Context, write_private};
 
-/// What belongs to one home alone.
+/// Files that are not linked.
 const OWN: &[&str] = &["settings.json", "tmp", "history", "projects.json"];
 
 /// Prepares the home and returns it.
 pub(super) fn prepare(context: &Context<'_>) -> io::Result<PathBuf> {
     let home = context.host.state_dir.join("gemini");
     let ours = home.join(".gemini");
-    // Sessions are transcripts; nobody else is to read them.
+    // Sessions are private transcripts.
     DirBuilder::new().recursive(true).mode(0o700).create(&ours)?;
     let mut settings = Value::Null;
     if let Some(home_of_user) = users_home(context) {
         let users = home_of_user.join(".gemini");
         link_all(&users, &ours)?;
-        // Where no directory above has one, the program takes the home's.
+        // The program falls back to the home's file.
         link(&home_of_user.join(".env"), &home.join(".env"))?;
         let text = Disk.read_text(&users.join("settings.json"), FileKind::Configuration);
         let text = text.unwrap_or_default();
@@ -43,7 +43,7 @@ fn users_home(context: &Context<'_>) -> Option<PathBuf> {
     home.or_else(|| context.variable("HOME")).map(PathBuf::from)
 }
 
-/// Adds our settings to the user's: few retries, no reports, no looking for files that were not named.
+/// Merges our settings into the user's: few retries, no telemetry, no file search.
 fn with_ours(mut settings: Value, attempts: u32) -> Value {
     if !settings.is_object() {
         settings = json!({});
@@ -85,13 +85,13 @@ fn link(users: &Path, ours: &Path) -> io::Result<()> {
         return Ok(());
     }
     match std::os::unix::fs::symlink(users, ours) {
-        // Another turn of ours made it in the same moment.
+        // Another turn created it at the same time.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other,
     }
 }
 
-/// Writes a file whole or not at all: another turn may be reading it.
+/// Writes a file atomically: another turn may be reading it.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let dir = path.parent().unwrap_or(path);
     let unique = tempfile::Builder::new().prefix(".settings-").tempdir_in(dir)?;

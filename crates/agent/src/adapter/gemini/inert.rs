@@ -1,4 +1,4 @@
-//! Keeping a prompt from being acted on.
+//! Keeps Gemini CLI from interpreting a prompt.
 //!
 //! A prompt that begins with `/` is a command; a line break in front makes it text. `@name` stands for a
 //! file, a resource of an MCP server or a sub-agent; `\@` does not. What a name stands for depends on
@@ -11,7 +11,7 @@ use memchr::memchr_iter;
 
 use crate::diagnostics;
 
-/// Returns the prompt as it can be sent, and what was changed in it.
+/// Returns the escaped prompt and a diagnostic for each kind of change.
 pub(super) fn inert(prompt: &str) -> (Cow<'_, str>, Vec<Diagnostic>) {
     let mut notes = Vec::new();
     let mut text = escape(prompt);
@@ -23,7 +23,7 @@ pub(super) fn inert(prompt: &str) -> (Cow<'_, str>, Vec<Diagnostic>) {
     }
     if prompt.starts_with('/') && !prompt.starts_with("//") && !prompt.starts_with("/*") {
         text = Cow::Owned(format!("\n{text}"));
-        let message = "a line break was put before the `/` at the start";
+        let message = "a line break was inserted before the `/` at the start";
         notes.push(Diagnostic::new(diagnostics::AGENT_TEXT_ESCAPED, message).with_count(1));
     }
     (text, notes)

@@ -122,7 +122,7 @@ pub(super) async fn show_all(
             Some(AttemptRef { turn, attempt, .. }) => {
                 format!("turn {turn}, attempt {attempt}, {member}")
             }
-            None => format!("compaction, {member}"),
+            None => member.to_string(),
         };
         (whose, request)
     });
