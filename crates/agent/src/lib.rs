@@ -42,10 +42,10 @@ pub mod stream;
 pub mod thread;
 pub mod turn;
 pub mod turn_input;
-pub mod usage;
 pub mod vendor;
 pub mod verdict;
 
+pub use convoke_wire::usage;
 pub use turn::{Agent, AgentTurn, TurnResult};
 pub use turn_input::TurnInput;
 pub use vendor::Vendor;

@@ -21,9 +21,8 @@ use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, AgentTurn, TurnResult, Verdict};
 use convoke_rehearsal::script::Condition;
-use convoke_rehearsal::{
-    Answer, End, Kind as Asked, Rehearsal, Reply, RequestParts, Script, start,
-};
+use convoke_rehearsal::{Answer, End, Kind as Asked, Rehearsal, Reply, Script, start};
+use convoke_wire::RequestParts;
 use serde_json::json;
 use tempfile::TempDir;
 

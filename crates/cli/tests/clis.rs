@@ -17,7 +17,8 @@ use convoke_agent::process::guardian::Guardian;
 use convoke_core::ledger::{Source, Target};
 use convoke_inspect::HostEnvironment;
 use convoke_inspect::capture::{Capture, CaptureOptions, Ended, capture, compare, load, save};
-use convoke_rehearsal::{Answer, Part, PartKind, RequestParts, Script};
+use convoke_rehearsal::{Answer, Script};
+use convoke_wire::{Part, PartKind, RequestParts};
 use serde_json::json;
 use tempfile::TempDir;
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::escape::Escaping;
 use crate::json::{InvalidField, take_string, whole_number};
 
 /// The budget of a prompt and its system text together when none is given: 768 KiB.
@@ -67,6 +68,9 @@ pub struct AssemblerInput<'a> {
     /// Whether content is set off.
     #[serde(skip)]
     pub fencing: Fencing,
+    /// The characters of content that are escaped.
+    #[serde(skip)]
+    pub escaping: Escaping,
 }
 
 impl Default for AssemblerInput<'_> {
@@ -83,6 +87,7 @@ impl Default for AssemblerInput<'_> {
             instruction_file_path: None,
             max_bytes: DEFAULT_MAX_BYTES,
             fencing: Fencing::default(),
+            escaping: Escaping::default(),
         }
     }
 }
@@ -106,6 +111,7 @@ impl AssemblerInput<'static> {
             instruction_file_path: take_text(object, "instructionFilePath")?,
             max_bytes: read_max_bytes(object)?,
             fencing: read_fencing(object)?,
+            escaping: Escaping::default(),
         })
     }
 }

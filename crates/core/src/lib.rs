@@ -96,6 +96,7 @@ mod budget;
 pub mod context;
 pub mod diagnostic;
 pub mod diagnostics;
+mod escape;
 pub mod figures;
 mod forged;
 mod fragment;
@@ -120,6 +121,7 @@ pub use assembler::{AssemblerOutput, Assemblers, ContextAssembler};
 pub use budget::BudgetTooSmall;
 pub use context::Visibility;
 pub use diagnostic::{Code, Diagnostic, Severity};
+pub use escape::Escaping;
 pub use fragment::{Fragment, Section};
 pub use input::{AssemblerInput, DEFAULT_MAX_BYTES, Fencing, PromptContextMessage};
 pub use manager::{

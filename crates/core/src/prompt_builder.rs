@@ -7,6 +7,7 @@ use crate::agent_type::AgentType;
 use crate::assembler::{AssemblerOutput, Assemblers, ContextAssembler, InlineClaudeAssembler};
 use crate::budget::BudgetTooSmall;
 use crate::context::{DEFAULT_CONTEXT_WINDOW, Visibility};
+use crate::escape::Escaping;
 use crate::input::{AssemblerInput, DEFAULT_MAX_BYTES, Fencing, PromptContextMessage};
 use crate::name::NameKey;
 
@@ -49,6 +50,8 @@ pub struct PromptInput<'a> {
     pub max_bytes: u64,
     /// Whether content is set off.
     pub fencing: Fencing,
+    /// The characters of content that are escaped.
+    pub escaping: Escaping,
 }
 
 impl<'a> PromptInput<'a> {
@@ -68,6 +71,7 @@ impl<'a> PromptInput<'a> {
             system_delivery: SystemDelivery::default(),
             max_bytes: DEFAULT_MAX_BYTES,
             fencing: Fencing::default(),
+            escaping: Escaping::default(),
         }
     }
 
@@ -96,6 +100,7 @@ impl<'a> PromptInput<'a> {
             instruction_file_path: None,
             max_bytes: self.max_bytes,
             fencing: self.fencing,
+            escaping: self.escaping,
         }
     }
 }

@@ -17,7 +17,6 @@ mod redacted;
 pub mod secret;
 mod sent;
 pub mod settings;
-mod sse;
 pub mod tools;
 mod turn;
 pub mod wire;

@@ -2,59 +2,50 @@
 //! is this. Reports about the user are swallowed.
 
 use convoke_core::ledger::estimate_tokens;
+use convoke_wire::recognition::one_model;
+use convoke_wire::{Kind, Wire};
 use hyper::http::request::Parts;
-use hyper::{Method, header};
 use serde_json::{Value, json};
 
-use crate::record::Kind;
 use crate::script::HttpError;
-use crate::wire::{self, Wire};
+use crate::wire;
 
-/// Says what a request asks for that calls no model, with the status and body of its answer.
+/// Recognises a request that calls no model, and returns the status and body of its answer.
 pub(crate) fn answer(parts: &Parts, body: &[u8], number: usize) -> (Kind, u16, Value) {
-    let (method, path) = (&parts.method, parts.uri.path());
-    let wire = wire::spoken_by(parts);
-    let tokens = estimate_tokens(body.len() as u64);
-    if method == Method::HEAD || (method == Method::GET && path == "/") {
-        (Kind::Probe, 200, json!({}))
-    } else if path.ends_with("/count_tokens") {
-        (Kind::TokenCount, 200, json!({"input_tokens": tokens}))
-    } else if path.ends_with(":countTokens") {
-        (Kind::TokenCount, 200, json!({"totalTokens": tokens}))
-    } else if path.ends_with("/responses/input_tokens") {
-        let count = json!({"object": "response.input_tokens", "input_tokens": tokens});
-        (Kind::TokenCount, 200, count)
-    } else if method == Method::GET && path.ends_with("/models") {
-        (Kind::ModelList, 200, models(wire))
-    } else if let Some(name) = one_model(parts) {
-        (Kind::ModelList, 200, model(wire, name))
-    } else if parts.headers.contains_key(header::UPGRADE) {
-        // This status is what makes Codex go on over HTTP without trying again.
-        let message = "the rehearsal server has no web sockets";
-        (Kind::WebSocket, 426, json!({"error": {"message": message}}))
-    } else if is_telemetry(path) {
-        (Kind::Telemetry, 200, json!({}))
-    } else {
-        let message = format!("the rehearsal server does not know {method} {path}");
-        let mut value = wire::error(wire, &HttpError::new(404, message), number);
-        // It is the address that is unknown, and not a model.
-        if let Some(code) = value.pointer_mut("/error/code").filter(|code| code.is_string()) {
-            *code = Value::Null;
+    let path = parts.uri.path();
+    let wire = Wire::spoken_by(parts);
+    let kind = Kind::beside_calls(parts);
+    let (status, value) = match &kind {
+        Kind::Probe | Kind::Telemetry => (200, json!({})),
+        Kind::TokenCount => (200, token_count(path, estimate_tokens(body.len() as u64))),
+        Kind::ModelList => {
+            (200, one_model(path).map_or_else(|| models(wire), |name| model(wire, name)))
         }
-        (Kind::Unknown, 404, value)
+        Kind::WebSocket => {
+            // This status is what makes Codex go on over HTTP without trying again.
+            (426, json!({"error": {"message": "the rehearsal server has no web sockets"}}))
+        }
+        Kind::ModelCall(_) | Kind::Elsewhere { .. } | Kind::Unknown => {
+            let message = format!("the rehearsal server does not know {} {path}", parts.method);
+            let mut value = wire::error(wire, &HttpError::new(404, message), number);
+            // It is the address that is unknown, and not a model.
+            if let Some(code) = value.pointer_mut("/error/code").filter(|code| code.is_string()) {
+                *code = Value::Null;
+            }
+            (404, value)
+        }
+    };
+    (kind, status, value)
+}
+
+fn token_count(path: &str, tokens: u64) -> Value {
+    if path.ends_with("/count_tokens") {
+        json!({"input_tokens": tokens})
+    } else if path.ends_with(":countTokens") {
+        json!({"totalTokens": tokens})
+    } else {
+        json!({"object": "response.input_tokens", "input_tokens": tokens})
     }
-}
-
-fn is_telemetry(path: &str) -> bool {
-    ["telemetry", "event_logging", "metrics", "analytics", "/traces", "/logs"]
-        .iter()
-        .any(|word| path.contains(word))
-}
-
-/// Returns the model that a client wants to know of.
-fn one_model(parts: &Parts) -> Option<&str> {
-    let (_, name) = parts.uri.path().rsplit_once("/models/")?;
-    (parts.method == Method::GET && !name.is_empty() && !name.contains(['/', ':'])).then_some(name)
 }
 
 /// The list has one entry: any name is answered.

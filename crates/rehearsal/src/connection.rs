@@ -8,6 +8,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use convoke_core::ledger::estimate_tokens;
+use convoke_wire::encoding::{self, EncodingError};
+use convoke_wire::{Framing, Kind, Recognised, Wire};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, PROXY_AUTHENTICATE};
@@ -23,12 +25,11 @@ use tokio::sync::watch;
 use crate::access::{Access, Refused};
 use crate::auxiliary;
 use crate::body::Played;
-use crate::encoding::{self, EncodingError};
 use crate::playback::Playback;
-use crate::record::{self, Answered, Kind, Recorded};
+use crate::record::{self, Answered, Recorded};
 use crate::script::{Answer, Content, End, HttpError, Reply, Script, Step, Usage};
 use crate::server::{Limits, Stop};
-use crate::wire::{self, Facts, Framing, Recognised};
+use crate::wire::{self, Facts};
 
 /// Serves one connection until it ends, or until the server is stopped.
 pub(crate) async fn serve(
@@ -210,12 +211,12 @@ impl Shared {
         }
         let path = parts.uri.path();
         let query = parts.uri.query().unwrap_or_default();
-        let called = wire::at(path).filter(|_| parts.method == Method::POST);
+        let called = Wire::at(path).filter(|_| parts.method == Method::POST);
         let Some(wire) = called else {
             let (kind, status, value) = auxiliary::answer(parts, body, number);
             return fixed(kind, status, value);
         };
-        let recognised = match wire::recognise(wire, path, query, body) {
+        let recognised = match Recognised::of(wire, path, query, body) {
             Ok(recognised) => recognised,
             Err(message) => {
                 let error = HttpError::new(400, message);
@@ -314,5 +315,5 @@ fn denial(parts: &Parts, refused: Refused) -> Response<Played> {
 /// Refuses a request before it is looked at, as the vendor would say it.
 fn refusal(parts: &Parts, status: StatusCode, message: impl Into<String>) -> Response<Played> {
     let error = HttpError::new(status.as_u16(), message);
-    json_response(status.as_u16(), &wire::error(wire::spoken_by(parts), &error, 0))
+    json_response(status.as_u16(), &wire::error(Wire::spoken_by(parts), &error, 0))
 }

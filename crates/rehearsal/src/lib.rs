@@ -18,23 +18,20 @@
 //! # }
 //! ```
 //!
-//! The way of a request: [`server`] accepts, `connection` reads and records it, `wire` says what it
-//! asks for, [`script`] what to answer, and `wire` again puts the answer into the vendor's format.
+//! The way of a request: [`server`] accepts, `connection` reads and records it, `convoke-wire` says
+//! what it asks for, [`script`] what to answer, and `wire` puts the answer into the vendor's format.
 
 mod access;
 mod auxiliary;
 mod body;
 mod connection;
-mod encoding;
 mod playback;
 mod record;
-mod request_parts;
 pub mod script;
 pub mod server;
 mod wire;
 
-pub use record::{Answered, Kind, Recorded};
-pub use request_parts::{Part, PartKind, RequestParts};
+pub use convoke_wire::{Kind, ModelCall, Wire};
+pub use record::{Answered, Recorded};
 pub use script::{Answer, End, Reply, Script, ScriptError, Step, Usage};
 pub use server::{Limits, Rehearsal, StartError, start, start_with};
-pub use wire::{ModelCall, Wire};

@@ -1,10 +1,10 @@
 //! Which answer a call gets: the first unused one that fits, else the default.
 
 use bytes::Bytes;
+use convoke_wire::ModelCall;
 
 use crate::record::Answered;
 use crate::script::{Answer, Condition, Script};
-use crate::wire::ModelCall;
 
 pub(crate) struct Playback {
     script: Script,

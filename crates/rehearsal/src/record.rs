@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use convoke_wire::{Kind, ModelCall};
 use hyper::http::request::Parts;
 use serde::{Deserialize, Serialize};
-
-use crate::wire::ModelCall;
 
 /// One request, as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,31 +48,6 @@ impl Recorded {
         let found = headers.find(|(given, _)| given.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }
-}
-
-/// What a request asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", tag = "kind")]
-pub enum Kind {
-    /// An answer of a model.
-    ModelCall(ModelCall),
-    /// The number of tokens of a text.
-    TokenCount,
-    /// The list of models.
-    ModelList,
-    /// Whether anybody is there.
-    Probe,
-    /// To go on over a web socket; it was told that there is none.
-    WebSocket,
-    /// Nothing: it reports on its user.
-    Telemetry,
-    /// Another host, by way of this server as a proxy; it was refused.
-    Elsewhere {
-        /// The host, with its port.
-        host: String,
-    },
-    /// Something that this server does not know.
-    Unknown,
 }
 
 /// What a request was answered.

@@ -3,6 +3,7 @@
 //! It panics with the sentence that does not hold. The store may hold other sessions, and keeps those of
 //! the suite.
 
+mod listing;
 mod requests;
 mod rows;
 mod threads;
@@ -30,6 +31,10 @@ pub async fn check(store: &impl Store) -> Result<(), StoreError> {
     threads::are_kept_with_their_session(store).await?;
     requests::are_kept_to_the_byte(store).await?;
     a_session_is_held_by_one(store).await?;
+    listing::removed_sessions_can_be_restored(store).await?;
+    listing::sessions_are_renamed(store).await?;
+    listing::words_are_found(store).await?;
+    listing::costs_are_summed(store).await?;
     removing_leaves_what_others_have(store).await
 }
 

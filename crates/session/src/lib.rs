@@ -33,7 +33,10 @@ pub use coordinator::{
 pub use event::{SessionEvent, SessionEventKind, StopReason};
 pub use id::{AttemptRef, Head, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 pub use members::TeamMembers;
-pub use session::{NewSession, NumberedMessage, Rehearsal, Session, State, Summary};
+pub use session::{
+    FoundMessage, MemberCost, NewSession, NumberedMessage, Rehearsal, RemovedSession, Session,
+    State, Summary,
+};
 pub use store::sqlite::SqliteStore;
 pub use store::{Commit, Store, StoreError};
 pub use turn::{Attempt, AttemptResult, Turn, TurnState};

@@ -8,11 +8,12 @@
 
 use std::borrow::Cow;
 
+use convoke_agent::adapter::escaping;
 use convoke_core::context::{CleanMessage, context_for};
 use convoke_core::marker::{TextPolicy, strip_all_markers};
 use convoke_core::name::NameKey;
 use convoke_core::{
-    AssemblerInput, AssemblerOutput, Assemblers, BudgetTooSmall, Fencing, Visibility,
+    AssemblerInput, AssemblerOutput, Assemblers, BudgetTooSmall, Escaping, Fencing, Visibility,
 };
 use convoke_team::{Member, Team};
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,9 @@ use serde::{Deserialize, Serialize};
 use crate::id::{MemberName, MessageNumber, SessionId};
 use crate::session::NumberedMessage;
 use crate::store::{Reader, Store, StoreError, Window};
+
+/// The version of the records that are written.
+const VERSION: u32 = 2;
 
 /// All that a prompt is assembled from. Messages are named by their place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +82,9 @@ pub struct PromptOptions {
     pub visibility: Visibility,
     /// Whether content is set off.
     pub fencing: Fencing,
+    /// The characters of content that are escaped. Records of version 1 have no such setting.
+    #[serde(default)]
+    pub escaping: Escaping,
 }
 
 /// The messages of a prompt.
@@ -89,7 +96,30 @@ pub struct Material {
     pub earlier: Vec<NumberedMessage>,
 }
 
+/// A stored record of a prompt's input that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// It is not a record.
+    #[error("the record of the prompt's input is invalid: {0}")]
+    Invalid(#[from] serde_json::Error),
+    /// A newer version of Convoke wrote it.
+    #[error(
+        "the record of the prompt's input has version {0}, and this Convoke knows versions up to \
+         {VERSION}; use a newer Convoke"
+    )]
+    Newer(u32),
+}
+
 impl PromptInput {
+    /// Reads a stored record.
+    pub fn from_record(json: &str) -> Result<Self, RecordError> {
+        let input: Self = serde_json::from_str(json)?;
+        match input.version {
+            ..=VERSION => Ok(input),
+            newer => Err(RecordError::Newer(newer)),
+        }
+    }
+
     /// Collects what a member's prompt is assembled from; the messages come with [`Self::read`].
     pub fn new(
         team: &Team,
@@ -103,7 +133,7 @@ impl PromptInput {
         let options = team.context_options(member);
         let names = std::iter::once(&member.name).chain(&member.display_name);
         Self {
-            version: 1,
+            version: VERSION,
             member: MemberName::new(&*member.name),
             names: names.cloned().collect(),
             agent_type: settings.map_or_else(String::new, |settings| settings.agent.clone()),
@@ -122,6 +152,7 @@ impl PromptInput {
                 text: options.text,
                 visibility: options.visibility,
                 fencing: options.fencing,
+                escaping: settings.map_or_else(Escaping::default, |it| escaping(&it.agent)),
             },
         }
     }
@@ -174,7 +205,39 @@ impl PromptInput {
             instruction_file_path: file.map(|file| Cow::Borrowed(&*file.path)),
             max_bytes: self.options.max_bytes,
             fencing: self.options.fencing,
+            escaping: self.options.escaping,
         };
         Ok(Assemblers::default().assemble(&self.agent_type, &input)?.into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(version: u32) -> serde_json::Value {
+        let file = "[[member]]\nname = \"max\"\nagent = \"gemini\"\n";
+        let team = Team::parse(file).unwrap();
+        let (answers, as_of) = (MessageNumber(1), MessageNumber(1));
+        let input = PromptInput::new(&team, &team.members[0], None, None, answers, as_of);
+        let mut record = serde_json::to_value(input).unwrap();
+        record["version"] = version.into();
+        record
+    }
+
+    #[test]
+    fn records_of_earlier_versions_escape_nothing() {
+        let mut earlier = record(1);
+        earlier["options"].as_object_mut().unwrap().remove("escaping");
+        let earlier = PromptInput::from_record(&earlier.to_string()).unwrap();
+        assert_eq!(earlier.options.escaping, Escaping::AsWritten);
+        let current = PromptInput::from_record(&record(VERSION).to_string()).unwrap();
+        assert_eq!(current.options.escaping, Escaping::AtSigns);
+    }
+
+    #[test]
+    fn records_of_later_versions_are_refused() {
+        let error = PromptInput::from_record(&record(VERSION + 1).to_string()).unwrap_err();
+        assert!(matches!(error, RecordError::Newer(_)), "{error}");
     }
 }

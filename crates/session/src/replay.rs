@@ -89,7 +89,7 @@ async fn replay(
     attempt: &Attempt,
 ) -> Result<ReplayResult, StoreError> {
     let input = store.content(attempt.input.hash).await?;
-    let input: PromptInput = match serde_json::from_str(&input) {
+    let input = match PromptInput::from_record(&input) {
         Ok(input) => input,
         Err(error) => return Ok(ReplayResult::Failed { why: error.to_string() }),
     };

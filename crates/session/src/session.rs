@@ -1,5 +1,6 @@
 //! Sessions: a conversation and where it stands.
 
+use convoke_agent::usage::Usage;
 use convoke_core::ConversationMessage;
 use serde::{Deserialize, Serialize};
 
@@ -115,4 +116,40 @@ pub struct Summary {
     pub waiting: u64,
     /// How the first message begins.
     pub beginning: Option<String>,
+}
+
+/// A session that was removed and can be restored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RemovedSession {
+    /// The session.
+    pub session: Summary,
+    /// When it was removed.
+    pub removed_at: Millis,
+}
+
+/// A message that a search found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FoundMessage {
+    /// The session.
+    pub session: SessionId,
+    /// The message.
+    pub number: MessageNumber,
+    /// The text around the first match.
+    pub excerpt: String,
+}
+
+/// What the attempts of one member cost, as far as its agent reported it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberCost {
+    /// The member.
+    pub member: MemberName,
+    /// The number of attempts.
+    pub attempts: u64,
+    /// The sum in US dollars; `None` if the agent reported no cost.
+    pub cost_usd: Option<f64>,
+    /// The tokens that the model counted; `None` if the agent reported none.
+    pub usage: Option<Usage>,
 }

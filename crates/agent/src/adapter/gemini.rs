@@ -14,6 +14,7 @@ use std::ffi::OsString;
 use convoke_core::Diagnostic;
 
 pub(crate) use self::home::without_comments;
+pub(super) use self::inert::ESCAPING;
 use self::untrusted::Withheld;
 use super::one_shot::OneShot;
 use super::{Context, ProgramCall, start_failure};

@@ -19,7 +19,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use convoke_core::Diagnostic;
+use convoke_core::{AgentType, Diagnostic, Escaping};
 
 pub use self::claude::TAIL as CLAUDE_TAIL;
 pub use self::codex::key_variable as codex_key_variable;
@@ -58,8 +58,16 @@ pub struct Host {
     pub state_dir: PathBuf,
 }
 
-/// Creates the agent of a definition. Agents of the kind `api` are created by `convoke-model`; the agent created
-/// for them here fails every turn.
+/// Returns how the prompts of a type of agent are escaped, so that its program acts on nothing in them.
+pub fn escaping(agent_type: &str) -> Escaping {
+    match AgentType::normalize(agent_type) {
+        AgentType::GoogleGemini => gemini::ESCAPING,
+        _ => Escaping::AsWritten,
+    }
+}
+
+/// Creates the agent that a definition describes. An api agent is made by `convoke-model`, which knows
+/// how to speak to a model; what is made of it here fails with every turn.
 pub fn agent(definition: Definition, host: Host) -> Box<dyn Agent> {
     if definition.kind == Kind::StandIn {
         return Box::new(StandIn::new(Script::replies(definition.replies)));

@@ -11,8 +11,9 @@ use convoke_agent::endpoint::{self, ModelServer};
 use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
 use convoke_inspect::HostEnvironment;
-use convoke_rehearsal::{Answer, PartKind, Rehearsal, RequestParts, Script, start};
+use convoke_rehearsal::{Answer, Rehearsal, Script, start};
 use convoke_session::MemberName;
+use convoke_wire::{PartKind, RequestParts};
 
 /// The model servers of a rehearsal, one for each member with a CLI.
 #[derive(Debug, Default)]

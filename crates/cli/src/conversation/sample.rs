@@ -52,8 +52,8 @@ const PLAY: [Part; 5] = [
     Part { member: "ada", reads: None, says: include_str!("../../sample/play/5-ada.md") },
 ];
 
-/// Returns the directory of the sample project.
-fn directory(home: &Home) -> PathBuf {
+/// Returns where the sample project lies.
+pub fn directory(home: &Home) -> PathBuf {
     home.data.join("sample")
 }
 

@@ -88,7 +88,18 @@ impl Stream {
     }
 }
 
-/// Returns a text without control characters, on one line.
+/// The columns of a pipe or a file.
+const DEFAULT_WIDTH: usize = 100;
+
+/// Returns the columns of a stream: those of its terminal, else of `COLUMNS`, never fewer than 40.
+pub fn width(stream: &Screen) -> usize {
+    let terminal = stream.is_terminal().then(|| terminal_size::terminal_size_of(stream)).flatten();
+    let terminal = terminal.map(|(width, _)| usize::from(width.0));
+    let told = || std::env::var("COLUMNS").ok()?.parse().ok();
+    terminal.or_else(told).unwrap_or(DEFAULT_WIDTH).max(40)
+}
+
+/// Returns a text that stays on its line: without control characters.
 pub fn printable(text: &str) -> Cow<'_, str> {
     let is_control = |c: char| c.is_control() && c != '\t';
     if text.contains(is_control) {

@@ -67,7 +67,7 @@ fn a_rehearsal_stays_one_until_the_user_says_otherwise() {
     assert!(real.contains("really"), "{real}");
     assert!(real.contains("convoke run --rehearse=no --session"), "{real}");
     let listed = project.run(&["sessions", "list"]);
-    assert!(listed.contains(", rehearsal"), "{listed}");
+    assert!(listed.contains("  rehearsal  "), "{listed}");
 }
 
 #[test]

@@ -4,7 +4,8 @@
 use std::borrow::Cow;
 
 use convoke_core::ledger::{ENVELOPE, Entry, Ledger, Rule, Source, Target, estimate_tokens};
-use convoke_rehearsal::{Kind, Part, PartKind, Recorded, RequestParts, Wire};
+use convoke_rehearsal::Recorded;
+use convoke_wire::{Kind, Part, PartKind, RequestParts, Wire};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
@@ -220,7 +221,6 @@ mod schema;
 mod tests {
     use super::*;
     use crate::capture::Origin;
-    use convoke_rehearsal::Wire;
 
     #[test]
     fn every_range_decodes_to_the_text_of_its_source() {

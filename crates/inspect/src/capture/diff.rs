@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use convoke_core::ledger::estimate_tokens;
-use convoke_rehearsal::{Part, PartKind, RequestParts};
+use convoke_wire::{Part, PartKind, RequestParts};
 use serde::Serialize;
 use similar::{ChangeTag, TextDiff};
 

@@ -13,7 +13,8 @@ use convoke_agent::endpoint::{self, EndpointError, ModelServer};
 use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
 use convoke_core::Diagnostic;
-use convoke_rehearsal::{Kind, Recorded, Script, StartError, start};
+use convoke_rehearsal::{Recorded, Script, StartError, start};
+use convoke_wire::Kind;
 
 use crate::diagnostics;
 use crate::host_environment::HostEnvironment;

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use convoke_core::ledger::Source;
 use convoke_explain::{Edition, Session, explain};
 use convoke_files::{Disk, FileKind, Files};
-use convoke_rehearsal::{Part, PartKind, Recorded, RequestParts};
+use convoke_rehearsal::Recorded;
+use convoke_wire::{Part, PartKind, RequestParts};
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 

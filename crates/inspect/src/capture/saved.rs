@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use convoke_files::{Disk, FileKind, Files};
-use convoke_rehearsal::{Answered, Kind, Recorded};
+use convoke_rehearsal::{Answered, Recorded};
+use convoke_wire::Kind;
 use serde::{Deserialize, Serialize};
 
 use super::{Capture, Ended, Yours};

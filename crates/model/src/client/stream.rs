@@ -8,8 +8,8 @@ use convoke_agent::verdict::Reason;
 use convoke_thread::config::Wire;
 
 use super::{CallError, CallEvent, CallLimits};
-use crate::sse::SseReader;
 use crate::wire::{Answer, Reader, ResponseDelta};
+use convoke_wire::sse::SseReader;
 
 /// An answer that streams in.
 #[derive(Debug)]

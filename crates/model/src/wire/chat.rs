@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use convoke_agent::usage::Usage;
+use convoke_agent::usage::{Usage, of_openai};
 use convoke_thread::item::{ContentItem, FunctionCall, Reasoning, ReasoningContent, ResponseItem};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::bounds::{self, MOST_CALLS, Room, expect_short};
-use super::{Answer, Bounded, FinishReason, ResponseDelta, unreadable, usage};
+use super::{Answer, Bounded, FinishReason, ResponseDelta, unreadable};
 use crate::client::CallError;
-use crate::sse::{Data, SseEvent};
+use convoke_wire::sse::{Data, SseEvent};
 
 /// Reads an answer of Chat Completions.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ impl Reader {
             return heard.extend([ResponseDelta::Failed(CallError::said(&error))]);
         }
         self.model = chunk.model.and_then(|model| bounds::model(&model)).or(self.model.take());
-        self.usage = chunk.usage.as_ref().and_then(usage).or(self.usage);
+        self.usage = chunk.usage.as_ref().and_then(of_openai).or(self.usage);
         // Further choices are not asked for; a server that sends them repeats itself.
         let choices = chunk.choices.into_iter().flatten();
         for choice in choices.filter(|choice| choice.index.unwrap_or(0) == 0) {

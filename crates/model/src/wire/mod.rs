@@ -10,10 +10,9 @@ use std::collections::VecDeque;
 use convoke_agent::usage::Usage;
 use convoke_thread::config::Wire;
 use convoke_thread::item::ResponseItem;
-use serde_json::Value;
+use convoke_wire::sse::{SseEvent, SseReader};
 
 use crate::client::CallError;
-use crate::sse::{SseEvent, SseReader};
 
 /// What an answer comes to.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -135,26 +134,6 @@ impl Bounded {
         self.cut += (piece.len() - kept) as u64;
         kept
     }
-}
-
-/// No request has more tokens than this; a server that counts more has not counted.
-const MOST_TOKENS: u64 = 1 << 40;
-
-/// Reads the counts of either wire; each has its own names for the same things.
-fn usage(value: &Value) -> Option<Usage> {
-    let count = |value: &Value| value.as_u64().map(|count| count.min(MOST_TOKENS));
-    let number = |keys: [&str; 2]| keys.iter().find_map(|key| count(value.get(*key)?));
-    let part = |details: [&str; 2], key: &str| {
-        let found = details.iter().find_map(|name| count(value.get(*name)?.get(key)?));
-        found.unwrap_or(0)
-    };
-    Some(Usage {
-        input: number(["input_tokens", "prompt_tokens"])?,
-        cached: part(["input_tokens_details", "prompt_tokens_details"], "cached_tokens"),
-        cache_write: 0,
-        output: number(["output_tokens", "completion_tokens"]).unwrap_or(0),
-        reasoning: part(["output_tokens_details", "completion_tokens_details"], "reasoning_tokens"),
-    })
 }
 
 /// Says why an event cannot be read: JSON of another form stays what it is, and all else was damaged on

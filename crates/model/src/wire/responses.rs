@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-use convoke_agent::usage::Usage;
+use convoke_agent::usage::{Usage, of_openai};
 use convoke_thread::item::{ContentItem, ResponseItem};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::bounds::{self, Room};
-use super::{Answer, Bounded, FinishReason, ResponseDelta, unreadable, usage};
+use super::{Answer, Bounded, FinishReason, ResponseDelta, unreadable};
 use crate::client::CallError;
-use crate::sse::{Data, SseEvent};
+use convoke_wire::sse::{Data, SseEvent};
 
 /// Reads an answer of the Responses API.
 #[derive(Debug)]
@@ -170,7 +170,7 @@ impl Reader {
     fn completed(&mut self, response: Option<Value>, heard: &mut impl Extend<ResponseDelta>) {
         let mut response = response.unwrap_or_default();
         self.note_model(Some(&response));
-        self.usage = response.get("usage").and_then(usage);
+        self.usage = response.get("usage").and_then(of_openai);
         let output = response.get_mut("output").map(Value::take);
         let kept = self.keep_streamed_text().and_then(|()| match output {
             Some(Value::Array(output)) if self.items.is_empty() => {

@@ -1,10 +1,10 @@
 use convoke_thread::item::{ContentItem, FunctionCall};
+use convoke_wire::sse::Data;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::client::CallError;
-use crate::sse::Data;
 
 /// Reads events given by their data, and returns what was heard and what it came to.
 fn read(wire: Wire, events: &[Value]) -> (Vec<ResponseDelta>, Answer) {
@@ -111,9 +111,7 @@ fn json_of_another_form_is_told_from_what_is_no_json() {
 }
 
 #[test]
-fn counts_are_bounded_and_so_is_the_number_of_a_call() {
-    let counted = usage(&json!({"input_tokens": u64::MAX, "output_tokens": u64::MAX})).unwrap();
-    assert_eq!((counted.input, counted.output), (MOST_TOKENS, MOST_TOKENS));
+fn the_number_of_a_call_is_bounded() {
     let far = json!({"tool_calls": [{"index": u64::MAX, "id": "a"}, {"id": "b"}]});
     let (heard, _) = read(Wire::Chat, &[chunk(&far)]);
     assert!(matches!(&heard[..], [ResponseDelta::Failed(CallError::Shape(_))]), "{heard:?}");

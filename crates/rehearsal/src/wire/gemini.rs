@@ -7,11 +7,6 @@ use super::{FAILURE, Facts, event};
 use crate::body::Beat;
 use crate::script::{End, HttpError, Reply};
 
-pub(super) fn model(path: &str) -> &str {
-    let last = path.rsplit('/').next().unwrap_or_default();
-    last.split(':').next().unwrap_or_default()
-}
-
 pub(super) fn stream(reply: &Reply, facts: &Facts) -> Vec<Beat> {
     let chunks = chunks(reply, facts).into_iter();
     chunks

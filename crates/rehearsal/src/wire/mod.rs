@@ -1,10 +1,7 @@
 //! The vendors' wire formats: one module each, from a [`Reply`] to the bytes that its clients read.
 
-use std::fmt;
-
 use bytes::Bytes;
-use hyper::http::request::Parts;
-use serde::{Deserialize, Serialize};
+use convoke_wire::{Framing, Wire};
 use serde_json::{Value, json};
 
 use crate::body::Beat;
@@ -19,57 +16,6 @@ mod schema;
 
 pub(crate) use schema::instance as schema_instance;
 
-/// A wire format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Wire {
-    /// OpenAI Responses.
-    Responses,
-    /// OpenAI Chat Completions.
-    Chat,
-    /// Anthropic Messages.
-    Messages,
-    /// Gemini `generateContent`.
-    Gemini,
-}
-
-impl fmt::Display for Wire {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Wire::Responses => "OpenAI Responses",
-            Wire::Chat => "OpenAI Chat Completions",
-            Wire::Messages => "Anthropic Messages",
-            Wire::Gemini => "Gemini generateContent",
-        })
-    }
-}
-
-/// A call of a model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ModelCall {
-    /// Its wire format.
-    pub wire: Wire,
-    /// The model that is called.
-    pub model: String,
-    /// Whether the answer is to be streamed.
-    pub streamed: bool,
-    /// Whether it is an aside: a small question of the program's own, which wants JSON of a given
-    /// schema and offers no tools.
-    pub aside: bool,
-}
-
-/// How the parts of a streamed answer are told apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Framing {
-    /// One JSON object.
-    Whole,
-    /// Server-sent events.
-    Events,
-    /// The elements of one JSON array (Gemini without `alt=sse`).
-    Array,
-}
-
 /// What an answer needs to know of its request.
 pub(crate) struct Facts<'a> {
     pub model: &'a str,
@@ -78,73 +24,6 @@ pub(crate) struct Facts<'a> {
     pub usage: Usage,
     /// Whether a stream is to report its usage (Chat leaves it to the client).
     pub stream_usage: bool,
-}
-
-/// A call of a model, with what its answer depends on.
-pub(crate) struct Recognised {
-    pub call: ModelCall,
-    pub framing: Framing,
-    pub stream_usage: bool,
-    /// The schema of the JSON that the model is asked for, where it is asked for nothing else.
-    pub schema: Option<Value>,
-}
-
-/// Returns the wire format that a path belongs to, if a model is called there.
-pub(crate) fn at(path: &str) -> Option<Wire> {
-    const ENDINGS: [(&str, Wire); 5] = [
-        ("/responses", Wire::Responses),
-        ("/chat/completions", Wire::Chat),
-        ("/messages", Wire::Messages),
-        (":generateContent", Wire::Gemini),
-        (":streamGenerateContent", Wire::Gemini),
-    ];
-    let found = ENDINGS.iter().find(|(ending, _)| path.ends_with(ending));
-    found.map(|(_, wire)| *wire)
-}
-
-/// Returns the wire format that a client speaks, by all that it sends beside the body.
-pub(crate) fn spoken_by(parts: &Parts) -> Wire {
-    let path = parts.uri.path();
-    let has = |name: &str| parts.headers.contains_key(name);
-    at(path).unwrap_or_else(|| {
-        if has("anthropic-version") || path.contains("/messages") {
-            Wire::Messages
-        } else if has("x-goog-api-key") || path.contains("/v1beta") {
-            Wire::Gemini
-        } else {
-            Wire::Responses
-        }
-    })
-}
-
-/// Says what a call asks for; the error is what is wrong with its body.
-pub(crate) fn recognise(
-    wire: Wire,
-    path: &str,
-    query: &str,
-    body: &[u8],
-) -> Result<Recognised, String> {
-    let body: Value =
-        serde_json::from_slice(body).map_err(|error| format!("the body is not JSON: {error}"))?;
-    let (model, streamed) = match wire {
-        Wire::Gemini => (gemini::model(path), path.ends_with(":streamGenerateContent")),
-        Wire::Responses | Wire::Chat | Wire::Messages => {
-            (body["model"].as_str().unwrap_or_default(), body["stream"] == true)
-        }
-    };
-    let framing = match (streamed, wire) {
-        (false, _) => Framing::Whole,
-        (true, Wire::Gemini) if !query.split('&').any(|field| field == "alt=sse") => Framing::Array,
-        (true, _) => Framing::Events,
-    };
-    let tools = body["tools"].as_array().map_or(0, Vec::len);
-    let schema = schema::asked_for(wire, &body).filter(|_| tools == 0);
-    Ok(Recognised {
-        call: ModelCall { wire, model: model.to_owned(), streamed, aside: schema.is_some() },
-        framing,
-        stream_usage: wire != Wire::Chat || body["stream_options"]["include_usage"] == true,
-        schema: schema.cloned(),
-    })
 }
 
 /// What a reply that fails says of it.

@@ -4,25 +4,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Wire;
-
-/// Returns the schema that the answer must follow, if there is one.
-pub(super) fn asked_for(wire: Wire, body: &Value) -> Option<&Value> {
-    let schema = match wire {
-        Wire::Responses => &body["text"]["format"]["schema"],
-        Wire::Chat => &body["response_format"]["json_schema"]["schema"],
-        Wire::Messages => match &body["output_config"]["format"]["schema"] {
-            Value::Null => &body["output_format"]["schema"],
-            schema => schema,
-        },
-        Wire::Gemini => match &body["generationConfig"]["responseJsonSchema"] {
-            Value::Null => &body["generationConfig"]["responseSchema"],
-            schema => schema,
-        },
-    };
-    schema.is_object().then_some(schema)
-}
-
 /// Returns the smallest value that a schema allows.
 pub(crate) fn instance(schema: &Value) -> Value {
     within(schema, 16)

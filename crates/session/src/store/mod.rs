@@ -21,7 +21,9 @@ use crate::content::{Content, ContentHash};
 use crate::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 use crate::progress::Progress;
 use crate::request::RequestDelta;
-use crate::session::{NewSession, NumberedMessage, Session, State, Summary};
+use crate::session::{
+    FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, State, Summary,
+};
 use crate::thread::{LoneThread, ThreadOwner};
 use crate::turn::{Attempt, Turn};
 
@@ -66,8 +68,41 @@ pub trait Store: ThreadStore + Sized + 'static {
         session: SessionId,
     ) -> impl Future<Output = Result<Session, StoreError>> + Send;
 
-    /// Lists all sessions, the one that changed last first.
+    /// Lists the sessions that are not marked as removed, the one that changed last first.
     fn sessions(&self) -> impl Future<Output = Result<Vec<Summary>, StoreError>> + Send;
+
+    /// Lists the sessions that are marked as removed, the one that was removed last first.
+    fn removed_sessions(
+        &self,
+    ) -> impl Future<Output = Result<Vec<RemovedSession>, StoreError>> + Send;
+
+    /// Marks a session as removed at a time, or restores it. A held session is refused.
+    fn set_removed(
+        &self,
+        session: SessionId,
+        at: Option<Millis>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Changes the name of a session.
+    fn rename(
+        &self,
+        session: SessionId,
+        name: &str,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Finds at most `limit` messages that contain every word, the best match first. Sessions that are marked
+    /// as removed are left out.
+    fn search(
+        &self,
+        words: &[String],
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<FoundMessage>, StoreError>> + Send;
+
+    /// Returns the costs of a session, by member, in the order of names.
+    fn costs(
+        &self,
+        session: SessionId,
+    ) -> impl Future<Output = Result<Vec<MemberCost>, StoreError>> + Send;
 
     /// Returns a message.
     fn message(
@@ -154,7 +189,7 @@ pub trait Store: ThreadStore + Sized + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<RequestRecord<RequestDelta>>, StoreError>> + Send;
 
-    /// Removes a session with its threads and their requests, and the contents that no other session has.
+    /// Deletes a session with its threads and their requests, and the contents that no other session has.
     fn remove(&self, session: SessionId) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 

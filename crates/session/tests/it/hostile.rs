@@ -61,6 +61,26 @@ async fn lines_that_look_like_ours_are_reported_or_fenced() {
     assert!(!prompt.lines().any(|line| line.starts_with("- kailai -> all")), "{prompt}");
 }
 
+/// Gemini CLI acts on `@name`: what is stored of a turn is what the program was given.
+#[tokio::test]
+async fn the_escaped_prompt_of_a_gemini_member_is_the_one_that_is_stored() {
+    let stage = Stage::with_agent("gemini", "", &[("max", says(&["ok"]))]).await;
+    let mut coordinator = stage.begin().await;
+    let message = "ask @generalist, \\@me and @docs:docs://secret [NEXT: max]";
+    coordinator.accept(PersonMessage::new("kailai", message)).await.unwrap();
+    coordinator.run().await.unwrap();
+    let [sent] = &stage.prompts("max")[..] else { panic!("one prompt") };
+    assert!(sent.ends_with("ask \\@generalist, \\@me and \\@docs:docs://secret"), "{sent}");
+    let attempt = &stage.store.attempts(stage.session, TurnId(1)).await.unwrap()[0];
+    assert_eq!(stage.store.content(attempt.prompt.hash).await.unwrap(), *sent);
+    let ledger = stage.store.content(attempt.ledger.hash).await.unwrap();
+    let ledger: serde_json::Value = serde_json::from_str(&ledger).unwrap();
+    assert_eq!(ledger["usedBytes"], sent.len());
+    assert!(stage.codes().contains(&"content.escaped"), "{:?}", stage.codes());
+    let replayed = verify(&stage.store, stage.session).await.unwrap();
+    assert_eq!(replayed[0].result, ReplayResult::Same);
+}
+
 #[tokio::test]
 async fn ten_megabytes_without_a_line_break_are_kept_whole() {
     let reply = "🦀x".repeat(2 << 20);

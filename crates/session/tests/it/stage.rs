@@ -96,17 +96,23 @@ pub struct Stage {
 impl Stage {
     /// Sets up a team: the settings, then two people, then one agent for each act.
     pub async fn new(settings: &str, acts: &[(&str, Act)]) -> Self {
-        Self::member_agent(settings, acts, |agent| Arc::new(agent)).await
+        Self::with_agent("codex", settings, acts).await
+    }
+
+    /// Sets up a team whose agents are of one kind.
+    pub async fn with_agent(kind: &str, settings: &str, acts: &[(&str, Act)]) -> Self {
+        Self::member_agent(kind, settings, acts, |agent| Arc::new(agent)).await
     }
 
     /// Sets up a team whose agents must all be at work at the same time.
     pub async fn meeting(settings: &str, acts: &[(&str, Act)]) -> Self {
         let all = Arc::new(Barrier::new(acts.len()));
-        Self::member_agent(settings, acts, |agent| Arc::new(Meeting { agent, all: all.clone() }))
-            .await
+        let meeting = |agent| -> Arc<dyn Agent> { Arc::new(Meeting { agent, all: all.clone() }) };
+        Self::member_agent("codex", settings, acts, meeting).await
     }
 
     async fn member_agent(
+        kind: &str,
         settings: &str,
         acts: &[(&str, Act)],
         agent: impl Fn(Scripted) -> Arc<dyn Agent>,
@@ -126,7 +132,7 @@ impl Stage {
         let mut seats = HashMap::new();
         let mut deliveries = HashMap::new();
         for (name, act) in acts {
-            let _ = writeln!(file, "\n[[member]]\nname = \"{name}\"\nagent = \"codex\"");
+            let _ = writeln!(file, "\n[[member]]\nname = \"{name}\"\nagent = \"{kind}\"");
             let list = Arc::new(Mutex::new(Vec::new()));
             let agent = agent(Scripted { act: act.clone(), deliveries: list.clone() });
             deliveries.insert((*name).to_owned(), list);

@@ -3,10 +3,13 @@
 use std::path::Path;
 
 use convoke_agent::thread::{ThreadAppend, ThreadLine, ThreadStore as _};
-use convoke_session::conformance::new_session;
-use convoke_session::{NewSession, SqliteStore, Store, ThreadId};
+use convoke_session::conformance::{commit, message, new_session};
+use convoke_session::{Head, NewSession, SqliteStore, Store, ThreadId};
 use sqlx::{ConnectOptions, Connection};
 
+const TO_FORMAT_4: &str = "
+    DROP TRIGGER message_added; DROP TRIGGER message_removed; DROP TABLE message_search;
+    ALTER TABLE session DROP COLUMN removed_at; PRAGMA user_version = 4;";
 const TO_FORMAT_3: &str = "
     DROP TABLE request; DROP TABLE request_text;
     DROP TABLE progress; ALTER TABLE session DROP COLUMN rehearsal;
@@ -35,12 +38,16 @@ async fn execute(directory: &Path, statements: &'static str) {
 
 #[tokio::test]
 async fn a_file_of_any_earlier_format_is_brought_to_this_one() {
-    for back in [TO_FORMAT_1, TO_FORMAT_2, TO_FORMAT_3] {
+    for back in [TO_FORMAT_1, TO_FORMAT_2, TO_FORMAT_3, ""] {
         let directory = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(directory.path()).await.unwrap();
         let new = new_session();
         store.create(new.clone()).await.unwrap();
+        let mut said = commit(Head(0));
+        said.messages = vec![message(1, None, "max", &[], "a migration")];
+        store.commit(new.id, said).await.unwrap();
         store.close().await;
+        execute(directory.path(), TO_FORMAT_4).await;
         execute(directory.path(), back).await;
 
         let (one, other) =
@@ -52,8 +59,11 @@ async fn a_file_of_any_earlier_format_is_brought_to_this_one() {
         one.append_lines(&append).await.unwrap();
         assert_eq!(other.thread_lines(&thread).await.unwrap()[0].text, "1");
         assert_eq!(other.last_request(&thread).await.unwrap(), None);
-        let began = NewSession { rehearsal: None, ..new.clone() };
+        let rehearsal = if back.is_empty() { new.rehearsal } else { None };
+        let began = NewSession { rehearsal, ..new.clone() };
         assert_eq!(other.session(new.id).await.unwrap().began, began);
+        let found = other.search(&["migration".to_owned()], 9).await.unwrap();
+        assert_eq!(found[0].session, new.id, "messages of earlier formats are found");
     }
 }
 
@@ -65,6 +75,7 @@ async fn threads_of_the_second_format_come_to_their_sessions() {
     new.id = "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b".parse().unwrap();
     store.create(new.clone()).await.unwrap();
     store.close().await;
+    execute(directory.path(), TO_FORMAT_4).await;
     execute(directory.path(), TO_FORMAT_2).await;
     execute(
         directory.path(),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use convoke_inspect::capture::{Change, Difference, Side};
-use convoke_rehearsal::PartKind;
+use convoke_wire::PartKind;
 
 use crate::figures::{number, percent, signed};
 use crate::terminal::Paint;

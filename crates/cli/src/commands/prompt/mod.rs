@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::{ArgGroup, Args};
+use convoke_agent::adapter::escaping;
 use convoke_core::{AgentContext, AssemblerOutput, ContextManager, Hooks};
 
 use self::output::Shown;
@@ -101,6 +102,7 @@ fn assemble(arguments: &Arguments) -> anyhow::Result<AssemblerOutput<'static>> {
             .map_err(|error| UsageError(format!("--in-reply-to: {error}")))?,
     };
     input.briefing = team.briefing_for(member).map(Into::into);
+    input.escaping = escaping(&settings.agent);
     diagnostics.extend(conversation::marker_diagnostics(&manager, &input, team.context.text));
     let mut prompt = manager
         .assemble_prompt(&settings.agent, &input)

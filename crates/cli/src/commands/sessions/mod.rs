@@ -4,9 +4,12 @@ mod compact;
 mod conversation;
 mod diff;
 pub(in crate::commands) mod list;
+mod markdown;
 mod remove;
+mod rename;
 mod replay;
 mod resume;
+mod search;
 pub(in crate::commands) mod sent;
 mod show;
 mod transfer;
@@ -25,7 +28,7 @@ use crate::terminal::stdout;
 
 /// List, show, resume, fork, export and verify stored sessions.
 ///
-/// Name a session by its id, by the beginning or end of it, or by `last`.
+/// A session is named by its id, by either end of it, or by `last`: the last one of this directory.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -43,19 +46,25 @@ enum Command {
 /// The commands on stored sessions.
 #[derive(Debug, Subcommand)]
 enum StoredCommand {
-    /// List all sessions, most recently changed first
+    /// List the sessions of this directory, the one that changed last first
     List(list::Arguments),
     /// Show a conversation, or the exact prompt of a turn
     Show(show::Arguments),
     /// Copy a session up to a message
     Fork(transfer::Fork),
-    /// Write a session to a file: a snapshot, or everything with --all
+    /// Search the messages of all sessions of this directory
+    Search(search::Arguments),
+    /// Change the name of a session
+    Rename(rename::Arguments),
+    /// Write a session as a snapshot, as Markdown, or everything with --all
     Export(transfer::Export),
     /// Create a session from an exported file
     Import(transfer::Import),
-    /// Remove sessions
-    Rm(remove::Arguments),
-    /// Reassemble every prompt of a session and compare
+    /// Remove sessions; they can be restored for 30 days
+    Rm(remove::Remove),
+    /// Restore removed sessions, or list them
+    Restore(remove::Restore),
+    /// Assemble every prompt of a session once more and compare
     Replay(replay::Arguments),
     /// Show what changed between two prompts of one member
     Diff(diff::Arguments),
@@ -78,7 +87,10 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
             StoredCommand::Fork(arguments) => transfer::fork(arguments, &store).await,
             StoredCommand::Export(arguments) => transfer::export(arguments, &store).await,
             StoredCommand::Import(arguments) => transfer::import(arguments, &store).await,
-            StoredCommand::Rm(arguments) => remove::run(arguments, &store).await,
+            StoredCommand::Search(arguments) => search::run(arguments, &store).await,
+            StoredCommand::Rename(arguments) => rename::run(arguments, &store).await,
+            StoredCommand::Rm(arguments) => remove::remove(arguments, &store).await,
+            StoredCommand::Restore(arguments) => remove::restore(arguments, &store).await,
             StoredCommand::Replay(arguments) => replay::run(arguments, &store).await,
             StoredCommand::Diff(arguments) => diff::run(arguments, &store).await,
             StoredCommand::Compact(arguments) => compact::run(arguments, &store).await,

@@ -12,7 +12,7 @@ use convoke_session::transfer::{self, ArchiveSource, ImportLimits, TransferError
 use convoke_session::{MessageNumber, NewSession, SessionId, SqliteStore};
 use serde_json::json;
 
-use super::{Which, write_json};
+use super::{Which, markdown, write_json};
 use crate::conversation::home::Home;
 use crate::conversation::project::{Project, UserConfiguration, find_team_file};
 use crate::conversation::team_redaction::without_secrets;
@@ -58,7 +58,10 @@ pub(super) struct Export {
     /// Write everything: turns, prompts, replies, threads and requests, one JSON object per line
     #[arg(long)]
     all: bool,
-    /// The file to write, readable by you alone [default: standard output]
+    /// A transcript to read, as Markdown
+    #[arg(long, conflicts_with = "all")]
+    markdown: bool,
+    /// Where to write it, for your eyes only; by default standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Has no effect: the output is always JSON
@@ -90,7 +93,9 @@ async fn write(
     out: impl Write + Send,
 ) -> anyhow::Result<()> {
     let mut out = BufWriter::new(out);
-    if arguments.all {
+    if arguments.markdown {
+        markdown::write(store, session, &mut out).await?;
+    } else if arguments.all {
         transfer::export(store, session, &mut out).await?;
     } else {
         transfer::export_snapshot(store, session, now(), &mut out).await?;

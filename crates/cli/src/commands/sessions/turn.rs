@@ -82,7 +82,7 @@ impl SentTurn {
     ) -> anyhow::Result<String> {
         let stored = self.ledger(store).await?;
         let input = store.content(self.attempt.input.hash).await?;
-        let input: PromptInput = serde_json::from_str(&input)?;
+        let input = PromptInput::from_record(&input)?;
         let material = input.read(store, session).await?;
         let Ok(output) = input.assemble(&material) else { return Ok(stored + "\n") };
         let is_same = serde_json::to_string(&output.ledger)? == stored

@@ -17,20 +17,21 @@ use crate::store::StoreError;
 /// Says in the file's header whose it is: `Conv`.
 const APPLICATION: u32 = 0x436F_6E76;
 /// The format of the tables. A change of `schema.sql` is a new format, with a migration to it.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 /// The oldest format that can be brought to this one.
 const OLDEST: u32 = 1;
 const SCHEMA: &str = include_str!("schema.sql");
 /// What leads to each format after the oldest.
-const MIGRATIONS: [(u32, &str); 3] = [
+const MIGRATIONS: [(u32, &str); 4] = [
     (2, include_str!("to-format-2.sql")),
     (3, include_str!("to-format-3.sql")),
     (4, include_str!("to-format-4.sql")),
+    (5, include_str!("to-format-5.sql")),
 ];
 /// Written into the header together with the tables. Has to agree with the constants above.
-const HEADER: &str = "PRAGMA application_id = 0x436F6E76; PRAGMA user_version = 4;";
+const HEADER: &str = "PRAGMA application_id = 0x436F6E76; PRAGMA user_version = 5;";
 /// Written when an older file was brought to this format.
-const VERSION: &str = "PRAGMA user_version = 4;";
+const VERSION: &str = "PRAGMA user_version = 5;";
 
 /// Makes the directory and the file as far as they are not there, and checks a file that is.
 pub(super) async fn prepare(directory: &Path) -> Result<PathBuf, StoreError> {
@@ -138,7 +139,11 @@ async fn try_give_back_pages(pool: &SqlitePool) -> Result<(), sqlx::Error> {
     let (mode,): (i64,) = sqlx::query_as("PRAGMA auto_vacuum").fetch_one(&mut *connection).await?;
     // The pages of a file that an early version made move only when the file is written anew, once.
     let give_back = match mode {
-        0 => "PRAGMA auto_vacuum = INCREMENTAL; VACUUM;",
+        // It also numbers the rows of `message` anew, to which the search index refers.
+        0 => {
+            "PRAGMA auto_vacuum = INCREMENTAL; VACUUM; \
+             INSERT INTO message_search (message_search) VALUES ('rebuild');"
+        }
         _ => "PRAGMA incremental_vacuum;",
     };
     sqlx::raw_sql(give_back).execute(&mut *connection).await?;

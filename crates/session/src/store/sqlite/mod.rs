@@ -6,6 +6,7 @@ mod lock;
 mod packed;
 mod read;
 mod requests;
+mod search;
 mod threads;
 mod write;
 
@@ -24,9 +25,11 @@ pub use self::lock::SessionLock;
 use super::failpoint::Failpoint;
 use super::{Commit, Holder, Store, StoreError, Window};
 use crate::content::ContentHash;
-use crate::id::{Head, MessageNumber, SessionId, ThreadId, TurnId};
+use crate::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 use crate::request::RequestDelta;
-use crate::session::{NewSession, NumberedMessage, Session, Summary};
+use crate::session::{
+    FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, Summary,
+};
 use crate::thread::{LoneThread, ThreadOwner};
 use crate::turn::{Attempt, Turn};
 
@@ -143,6 +146,31 @@ impl Store for SqliteStore {
 
     async fn sessions(&self) -> Result<Vec<Summary>, StoreError> {
         read::sessions(&self.pool).await
+    }
+
+    async fn removed_sessions(&self) -> Result<Vec<RemovedSession>, StoreError> {
+        read::removed_sessions(&self.pool).await
+    }
+
+    async fn set_removed(&self, session: SessionId, at: Option<Millis>) -> Result<(), StoreError> {
+        let _lock = lock::acquire(&self.directory, session, &Holder::this_process(0))?;
+        write::set_removed(&self.pool, session, at).await
+    }
+
+    async fn rename(&self, session: SessionId, name: &str) -> Result<(), StoreError> {
+        write::rename(&self.pool, session, name).await
+    }
+
+    async fn search(
+        &self,
+        words: &[String],
+        limit: usize,
+    ) -> Result<Vec<FoundMessage>, StoreError> {
+        search::messages(&self.pool, words, limit).await
+    }
+
+    async fn costs(&self, session: SessionId) -> Result<Vec<MemberCost>, StoreError> {
+        search::costs(&self.pool, session).await
     }
 
     async fn message(

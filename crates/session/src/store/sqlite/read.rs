@@ -6,14 +6,16 @@ use convoke_core::ConversationMessage;
 use convoke_core::marker::Intent;
 use convoke_core::name::NameKey;
 use serde_json::Value;
-use sqlx::Row;
 use sqlx::sqlite::{SqlitePool, SqliteRow};
+use sqlx::{QueryBuilder, Row};
 
 use super::packed::unpack;
 use super::sql;
 use crate::content::ContentHash;
 use crate::id::{Head, MemberName, MessageNumber, SessionId, TurnId};
-use crate::session::{NewSession, NumberedMessage, Rehearsal, Session, State, Summary};
+use crate::session::{
+    NewSession, NumberedMessage, Rehearsal, RemovedSession, Session, State, Summary,
+};
 use crate::store::{Reader, StoreError, Window};
 use crate::turn::{Attempt, Turn, TurnState};
 
@@ -45,18 +47,26 @@ pub(super) async fn session(pool: &SqlitePool, id: SessionId) -> Result<Session,
     })
 }
 
+const SUMMARY: &str = "SELECT id, created_at, updated_at, name, directory, rehearsal, messages, turns, removed_at, \
+     (SELECT COUNT(*) FROM turn WHERE turn.session = session.id \
+      AND turn.state IN ('queued', 'running')) AS waiting, \
+     (SELECT SUBSTR(message.content, 1, 200) FROM message WHERE message.session = session.id \
+      AND message.number = 1) AS beginning FROM session";
+
 pub(super) async fn sessions(pool: &SqlitePool) -> Result<Vec<Summary>, StoreError> {
-    let rows = sqlx::query(
-        "SELECT id, created_at, updated_at, name, directory, rehearsal, messages, turns, \
-         (SELECT COUNT(*) FROM turn WHERE turn.session = session.id \
-          AND turn.state IN ('queued', 'running')) AS waiting, \
-         (SELECT SUBSTR(message.content, 1, 200) FROM message WHERE message.session = session.id \
-          AND message.number = 1) AS beginning \
-         FROM session ORDER BY updated_at DESC, id DESC",
-    )
-    .fetch_all(pool)
-    .await?;
-    rows.iter().map(summary).collect()
+    let mut query = QueryBuilder::new(SUMMARY);
+    query.push(" WHERE removed_at IS NULL ORDER BY updated_at DESC, id DESC");
+    query.build().fetch_all(pool).await?.iter().map(summary).collect()
+}
+
+pub(super) async fn removed_sessions(pool: &SqlitePool) -> Result<Vec<RemovedSession>, StoreError> {
+    let mut query = QueryBuilder::new(SUMMARY);
+    query.push(" WHERE removed_at IS NOT NULL ORDER BY removed_at DESC, id DESC");
+    let rows = query.build().fetch_all(pool).await?;
+    let removed = |row: &SqliteRow| {
+        Ok(RemovedSession { session: summary(row)?, removed_at: row.try_get("removed_at")? })
+    };
+    rows.iter().map(removed).collect()
 }
 
 fn rehearsal(row: &SqliteRow) -> Result<Option<Rehearsal>, StoreError> {
@@ -353,7 +363,7 @@ fn turn(session: SessionId, row: &SqliteRow) -> Result<Turn, StoreError> {
     })
 }
 
-fn number(row: &SqliteRow, column: &str) -> Result<u64, StoreError> {
+pub(super) fn number(row: &SqliteRow, column: &str) -> Result<u64, StoreError> {
     let number: i64 = row.try_get(column)?;
     u64::try_from(number).map_err(|_| StoreError::Damaged(format!("`{column}` is {number}")))
 }

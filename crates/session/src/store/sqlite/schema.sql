@@ -10,7 +10,9 @@ CREATE TABLE session (
     head        BIGINT NOT NULL,
     state       TEXT NOT NULL,
     messages    BIGINT NOT NULL,
-    turns       BIGINT NOT NULL
+    turns       BIGINT NOT NULL,
+    -- When the user removed it; it can be restored for a while.
+    removed_at  BIGINT
 );
 
 CREATE TABLE message (
@@ -22,6 +24,17 @@ CREATE TABLE message (
     PRIMARY KEY (session, number)
 );
 CREATE INDEX message_answers ON message (session, answers, number) WHERE answers IS NOT NULL;
+
+-- The full-text index of `message`. It stores no text of its own.
+CREATE VIRTUAL TABLE message_search USING fts5 (
+    content, content = 'message', content_rowid = 'rowid', tokenize = 'unicode61 remove_diacritics 2'
+);
+CREATE TRIGGER message_added AFTER INSERT ON message BEGIN
+    INSERT INTO message_search (rowid, content) VALUES (new.rowid, new.content);
+END;
+CREATE TRIGGER message_removed AFTER DELETE ON message BEGIN
+    INSERT INTO message_search (message_search, rowid, content) VALUES ('delete', old.rowid, old.content);
+END;
 
 -- What each member wrote or was sent, by every name that a message used; '' is everyone.
 CREATE TABLE mail (

@@ -3,12 +3,12 @@
 use convoke_core::ConversationMessage;
 use convoke_core::name::NameKey;
 use sqlx::QueryBuilder;
-use sqlx::sqlite::{SqliteConnection, SqlitePool};
+use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteQueryResult};
 
 use super::packed::pack;
 use super::{sql, threads};
 use crate::content::Content;
-use crate::id::{Head, SessionId};
+use crate::id::{Head, Millis, SessionId};
 use crate::progress::Progress;
 use crate::session::{NewSession, NumberedMessage, Rehearsal, State};
 use crate::store::failpoint::Failpoint;
@@ -267,6 +267,31 @@ async fn write_progress(
     .execute(connection)
     .await?;
     Ok(written.rows_affected() == 1)
+}
+
+pub(super) async fn set_removed(
+    pool: &SqlitePool,
+    session: SessionId,
+    at: Option<Millis>,
+) -> Result<(), StoreError> {
+    let update = sqlx::query("UPDATE session SET removed_at = $1 WHERE id = $2");
+    changed(session, &update.bind(at).bind(session.to_string()).execute(pool).await?)
+}
+
+pub(super) async fn rename(
+    pool: &SqlitePool,
+    session: SessionId,
+    name: &str,
+) -> Result<(), StoreError> {
+    let update = sqlx::query("UPDATE session SET name = $1 WHERE id = $2");
+    changed(session, &update.bind(name).bind(session.to_string()).execute(pool).await?)
+}
+
+fn changed(session: SessionId, result: &SqliteQueryResult) -> Result<(), StoreError> {
+    match result.rows_affected() {
+        0 => Err(StoreError::NoSession(session)),
+        _ => Ok(()),
+    }
 }
 
 pub(super) async fn remove(pool: &SqlitePool, session: SessionId) -> Result<(), StoreError> {

@@ -1,30 +1,29 @@
-//! Bodies that were packed on the way: a client that speaks to its vendor may pack what it sends.
+//! Compressed bodies: a client may compress what it sends to its provider.
 
 use std::io::{self, Read};
 
 use bytes::Bytes;
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
-use hyper::HeaderMap;
-use hyper::header::CONTENT_ENCODING;
+use http::HeaderMap;
+use http::header::CONTENT_ENCODING;
 use ruzstd::decoding::StreamingDecoder;
 
-/// A body cannot be unpacked.
+/// A body that cannot be decoded.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum EncodingError {
+pub enum EncodingError {
+    /// The encoding is unknown.
     #[error("the content-encoding `{0}` is not known here; known are gzip, deflate and zstd")]
     Unknown(String),
+    /// The body does not have the encoding that it names.
     #[error("the body is not what its content-encoding says: {0}")]
     Broken(String),
+    /// The decoded body is over the limit.
     #[error("the body is larger than {0} bytes when it is unpacked")]
     TooLarge(usize),
 }
 
-/// Returns a body as it was before it was packed.
-pub(crate) fn unpacked(
-    headers: &HeaderMap,
-    body: Bytes,
-    limit: usize,
-) -> Result<Bytes, EncodingError> {
+/// Returns a body without the encodings that its headers name, decoded up to `limit` bytes.
+pub fn unpacked(headers: &HeaderMap, body: Bytes, limit: usize) -> Result<Bytes, EncodingError> {
     let encodings = headers.get_all(CONTENT_ENCODING).iter();
     let names = encodings.flat_map(|value| value.to_str().unwrap_or("?").split(','));
     let names: Vec<String> = names.map(|name| name.trim().to_ascii_lowercase()).collect();

@@ -1,0 +1,110 @@
+//! Sessions that are renamed, removed, restored and searched, and their costs.
+
+use convoke_agent::usage::Usage;
+
+use super::{attempt, commit, message, new_session, turn};
+use crate::content::Content;
+use crate::id::{Head, MemberName, MessageNumber, SessionId};
+use crate::session::MemberCost;
+use crate::store::{Holder, Store, StoreError};
+use crate::turn::TurnState;
+
+pub(super) async fn removed_sessions_can_be_restored(store: &impl Store) -> Result<(), StoreError> {
+    let new = new_session();
+    store.create(new.clone()).await?;
+    let is_listed = async || -> Result<bool, StoreError> {
+        Ok(store.sessions().await?.iter().any(|summary| summary.id == new.id))
+    };
+    let hold = store.hold(new.id, Holder { pid: 7, host: "here".to_owned(), since: 1 }).await?;
+    let refused = store.set_removed(new.id, Some(9)).await;
+    assert!(matches!(refused, Err(StoreError::Held { .. })), "a held session is not removed");
+    drop(hold);
+    store.set_removed(new.id, Some(9)).await?;
+    assert!(!is_listed().await?, "a removed session is not listed");
+    let removed = store.removed_sessions().await?;
+    let found = removed.iter().find(|removed| removed.session.id == new.id);
+    assert_eq!(found.map(|removed| removed.removed_at), Some(9), "it is listed as removed");
+    store.set_removed(new.id, None).await?;
+    assert!(is_listed().await?, "a restored session is listed");
+    let unknown = store.set_removed(SessionId::generate(), None).await;
+    assert!(matches!(unknown, Err(StoreError::NoSession(_))), "an unknown session is refused");
+    Ok(())
+}
+
+pub(super) async fn sessions_are_renamed(store: &impl Store) -> Result<(), StoreError> {
+    let new = new_session();
+    store.create(new.clone()).await?;
+    store.rename(new.id, "another name").await?;
+    let name = store.session(new.id).await?.began.name;
+    assert_eq!(name.as_deref(), Some("another name"), "a session has its new name");
+    let unknown = store.rename(SessionId::generate(), "none").await;
+    assert!(matches!(unknown, Err(StoreError::NoSession(_))), "an unknown session is refused");
+    Ok(())
+}
+
+pub(super) async fn words_are_found(store: &impl Store) -> Result<(), StoreError> {
+    let new = new_session();
+    store.create(new.clone()).await?;
+    // The store may hold other sessions with the same words.
+    let own = format!("w{}", &new.id.to_string()[24..]);
+    let texts = [
+        format!("The Migration of {own} café \"quoted\" NEAR (rank*"),
+        format!("Nothing but {own}"),
+        format!("{own} 数据库迁移计划"),
+    ];
+    let mut step = commit(Head(0));
+    let numbered = (1..).zip(&texts);
+    step.messages = numbered.map(|(n, text)| message(n, None, "max", &[], text)).collect();
+    store.commit(new.id, step).await?;
+    for (words, expected) in [
+        (&["migration"][..], &[1][..]),
+        (&["MIGRAT"], &[1]),
+        (&["cafe"], &[1]),
+        (&["\"quoted"], &[1]),
+        (&["NEAR"], &[1]),
+        (&["migration", "nothing"], &[]),
+        (&["迁移"], &[3]),
+        (&[], &[1, 2, 3]),
+    ] {
+        let words: Vec<String> = words.iter().copied().chain([&*own]).map(str::to_owned).collect();
+        let mut found: Vec<u64> = Vec::new();
+        for message in store.search(&words, 9).await? {
+            assert_eq!(message.session, new.id, "{words:?}");
+            found.push(message.number.0);
+        }
+        found.sort_unstable();
+        assert_eq!(found, expected, "{words:?}");
+    }
+    let words = [own.clone()];
+    assert_eq!(store.search(&words, 2).await?.len(), 2, "no more than the limit");
+    store.set_removed(new.id, Some(1)).await?;
+    assert!(store.search(&words, 9).await?.is_empty(), "removed sessions are not searched");
+    store.remove(new.id).await?;
+    assert!(store.search(&words, 9).await?.is_empty(), "deleted sessions are not searched");
+    Ok(())
+}
+
+pub(super) async fn costs_are_summed(store: &impl Store) -> Result<(), StoreError> {
+    let new = new_session();
+    store.create(new.clone()).await?;
+    let contents = ["prompt", "input", "ledger"].map(Content::new);
+    let usage = Usage { input: 10, cached: 4, cache_write: 1, output: 3, reasoning: 2 };
+    let mut step = commit(Head(0));
+    step.contents = contents.to_vec();
+    step.turns = (1..=3).map(|n| turn(n, 1, TurnState::Failed)).collect();
+    step.attempts = (1..=3).map(|n| attempt(n, 1, &contents, n < 3)).collect();
+    for ended in step.attempts.iter_mut().filter_map(|attempt| attempt.ended.as_mut()) {
+        ended.usage = Some(usage);
+    }
+    step.state.last_message = MessageNumber(0);
+    store.commit(new.id, step).await?;
+    let costs = store.costs(new.id).await?;
+    let expected = MemberCost {
+        member: MemberName::from("max"),
+        attempts: 3,
+        cost_usd: Some(0.5),
+        usage: Some(usage.and(usage)),
+    };
+    assert_eq!(costs, [expected], "the costs of a member's attempts are summed");
+    Ok(())
+}

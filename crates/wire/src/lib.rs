@@ -1,0 +1,32 @@
+//! The wire formats of model providers, without I/O: OpenAI Responses and Chat Completions, Anthropic
+//! Messages and Gemini `generateContent`.
+//!
+//! - [`recognition`]: what a request asks for, from its head and body.
+//! - [`parts`]: the texts and tools of a request, each with its byte range in the body.
+//! - [`usage`]: the tokens that a provider counted, and [`answer`], which reads them from a response.
+//! - [`sse`] and [`encoding`]: server-sent events in bounded memory, and compressed bodies.
+//!
+//! ```
+//! use convoke_wire::{PartKind, RequestParts, Wire};
+//!
+//! let body = br#"{"model": "m", "system": "Be brief.", "messages": []}"#;
+//! let request = RequestParts::of(Wire::Messages, body)?;
+//! let system = &request.parts[0];
+//! assert_eq!((system.kind, &*system.text), (PartKind::System, "Be brief."));
+//! assert_eq!(&body[system.range.clone()], b"Be brief.");
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+
+pub mod answer;
+pub mod encoding;
+pub mod parts;
+pub mod recognition;
+pub mod sse;
+pub mod usage;
+mod wire;
+
+pub use answer::{AnswerFacts, AnswerReader};
+pub use parts::{Part, PartKind, RequestParts};
+pub use recognition::{Framing, Kind, ModelCall, Recognised};
+pub use usage::Usage;
+pub use wire::Wire;

@@ -1,0 +1,156 @@
+//! Recognition of requests: what each asks for.
+
+use http::Method;
+use http::header::UPGRADE;
+use http::request::Parts;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::wire::Wire;
+
+/// What a request asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "kind")]
+pub enum Kind {
+    /// An answer of a model.
+    ModelCall(ModelCall),
+    /// The number of tokens of a text.
+    TokenCount,
+    /// The list of models, or one model of it.
+    ModelList,
+    /// A health check.
+    Probe,
+    /// A web socket.
+    WebSocket,
+    /// Nothing: it reports on its user.
+    Telemetry,
+    /// Another host, through a server that it takes for a proxy.
+    Elsewhere {
+        /// The host, with its port.
+        host: String,
+    },
+    /// Something unknown.
+    Unknown,
+}
+
+/// A call of a model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelCall {
+    /// Its wire format.
+    pub wire: Wire,
+    /// The model that is called.
+    pub model: String,
+    /// Whether the answer is to be streamed.
+    pub streamed: bool,
+    /// Whether it is an aside: a small question of the program's own, which wants JSON of a given
+    /// schema and offers no tools.
+    pub aside: bool,
+}
+
+/// The framing of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// One JSON object.
+    Whole,
+    /// Server-sent events.
+    Events,
+    /// The elements of one JSON array (Gemini without `alt=sse`).
+    Array,
+}
+
+/// A call of a model, with what its answer depends on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recognised {
+    /// The call.
+    pub call: ModelCall,
+    /// The framing of its answer.
+    pub framing: Framing,
+    /// Whether a stream is to report its usage (Chat leaves it to the client).
+    pub stream_usage: bool,
+    /// The schema of the JSON that the model is asked for, where it is asked for nothing else.
+    pub schema: Option<Value>,
+}
+
+impl Kind {
+    /// Recognises a request that calls no model, by its head.
+    pub fn beside_calls(parts: &Parts) -> Self {
+        let (method, path) = (&parts.method, parts.uri.path());
+        if method == Method::HEAD || (method == Method::GET && path == "/") {
+            Self::Probe
+        } else if COUNTS.iter().any(|ending| path.ends_with(ending)) {
+            Self::TokenCount
+        } else if method == Method::GET && (path.ends_with("/models") || one_model(path).is_some())
+        {
+            Self::ModelList
+        } else if parts.headers.contains_key(UPGRADE) {
+            Self::WebSocket
+        } else if TELEMETRY.iter().any(|word| path.contains(word)) {
+            Self::Telemetry
+        } else {
+            Self::Unknown
+        }
+    }
+}
+
+const COUNTS: [&str; 3] = ["/count_tokens", ":countTokens", "/responses/input_tokens"];
+
+const TELEMETRY: [&str; 6] =
+    ["telemetry", "event_logging", "metrics", "analytics", "/traces", "/logs"];
+
+/// Returns the model that a path of the model list names.
+pub fn one_model(path: &str) -> Option<&str> {
+    let (_, name) = path.rsplit_once("/models/")?;
+    (!name.is_empty() && !name.contains(['/', ':'])).then_some(name)
+}
+
+impl Recognised {
+    /// Recognises a call of a model; the error is what is wrong with its body.
+    pub fn of(wire: Wire, path: &str, query: &str, body: &[u8]) -> Result<Self, String> {
+        let body: Value = serde_json::from_slice(body)
+            .map_err(|error| format!("the body is not JSON: {error}"))?;
+        let (model, streamed) = match wire {
+            Wire::Gemini => (gemini_model(path), path.ends_with(":streamGenerateContent")),
+            Wire::Responses | Wire::Chat | Wire::Messages => {
+                (body["model"].as_str().unwrap_or_default(), body["stream"] == true)
+            }
+        };
+        let framing = match (streamed, wire) {
+            (false, _) => Framing::Whole,
+            (true, Wire::Gemini) if !query.split('&').any(|field| field == "alt=sse") => {
+                Framing::Array
+            }
+            (true, _) => Framing::Events,
+        };
+        let tools = body["tools"].as_array().map_or(0, Vec::len);
+        let schema = schema(wire, &body).filter(|_| tools == 0);
+        Ok(Self {
+            call: ModelCall { wire, model: model.to_owned(), streamed, aside: schema.is_some() },
+            framing,
+            stream_usage: wire != Wire::Chat || body["stream_options"]["include_usage"] == true,
+            schema: schema.cloned(),
+        })
+    }
+}
+
+/// Returns the schema that the answer must follow, if there is one.
+fn schema(wire: Wire, body: &Value) -> Option<&Value> {
+    let schema = match wire {
+        Wire::Responses => &body["text"]["format"]["schema"],
+        Wire::Chat => &body["response_format"]["json_schema"]["schema"],
+        Wire::Messages => match &body["output_config"]["format"]["schema"] {
+            Value::Null => &body["output_format"]["schema"],
+            schema => schema,
+        },
+        Wire::Gemini => match &body["generationConfig"]["responseJsonSchema"] {
+            Value::Null => &body["generationConfig"]["responseSchema"],
+            schema => schema,
+        },
+    };
+    schema.is_object().then_some(schema)
+}
+
+fn gemini_model(path: &str) -> &str {
+    let last = path.rsplit('/').next().unwrap_or_default();
+    last.split(':').next().unwrap_or_default()
+}

@@ -1,0 +1,143 @@
+//! Token counts, in one form for every vendor.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The tokens of a request, or of a turn.
+///
+/// `input` counts all tokens that the model read, cached or not; `cached` and `cache_write` are parts
+/// of it. `output` counts all tokens that it wrote; `reasoning` is a part of it. Counts of vendors that
+/// report the parts separately are converted to this form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    /// Tokens read.
+    pub input: u64,
+    /// Of these, read from a cache.
+    pub cached: u64,
+    /// Of these, written to a cache.
+    pub cache_write: u64,
+    /// Tokens written.
+    pub output: u64,
+    /// Of these, reasoning.
+    pub reasoning: u64,
+}
+
+impl Usage {
+    /// Returns the sum, saturating: the counts come from other programs.
+    #[must_use]
+    pub fn and(self, more: Self) -> Self {
+        Self {
+            input: self.input.saturating_add(more.input),
+            cached: self.cached.saturating_add(more.cached),
+            cache_write: self.cache_write.saturating_add(more.cache_write),
+            output: self.output.saturating_add(more.output),
+            reasoning: self.reasoning.saturating_add(more.reasoning),
+        }
+    }
+
+    /// Returns the difference to `earlier`, for agents that count over a whole session.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            input: self.input.saturating_sub(earlier.input),
+            cached: self.cached.saturating_sub(earlier.cached),
+            cache_write: self.cache_write.saturating_sub(earlier.cache_write),
+            output: self.output.saturating_sub(earlier.output),
+            reasoning: self.reasoning.saturating_sub(earlier.reasoning),
+        }
+    }
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { input, cached, cache_write, output, reasoning } = self;
+        write!(
+            f,
+            "input={input},cached={cached},cache-write={cache_write},output={output},reasoning={reasoning}"
+        )
+    }
+}
+
+/// No request has more tokens than this; a server that counts more has not counted.
+const MOST_TOKENS: u64 = 1 << 40;
+
+fn count(value: &Value) -> Option<u64> {
+    value.as_u64().map(|count| count.min(MOST_TOKENS))
+}
+
+/// Reads the counts of OpenAI, in the names of either of its wires.
+pub fn of_openai(usage: &Value) -> Option<Usage> {
+    let number = |keys: [&str; 2]| keys.iter().find_map(|key| count(usage.get(*key)?));
+    let part = |details: [&str; 2], key: &str| {
+        let found = details.iter().find_map(|name| count(usage.get(*name)?.get(key)?));
+        found.unwrap_or(0)
+    };
+    let input_details = ["input_tokens_details", "prompt_tokens_details"];
+    Some(Usage {
+        input: number(["input_tokens", "prompt_tokens"])?,
+        cached: part(input_details, "cached_tokens"),
+        cache_write: part(input_details, "cache_write_tokens"),
+        output: number(["output_tokens", "completion_tokens"]).unwrap_or(0),
+        reasoning: part(["output_tokens_details", "completion_tokens_details"], "reasoning_tokens"),
+    })
+}
+
+/// Reads the counts of Anthropic over `earlier` ones of the same answer: an event repeats only those
+/// that have changed.
+pub fn of_anthropic(usage: &Value, earlier: Option<Usage>) -> Option<Usage> {
+    let number = |key: &str| count(&usage[key]);
+    let (read, written) = ("cache_read_input_tokens", "cache_creation_input_tokens");
+    let found = [number("input_tokens"), number(read), number(written), number("output_tokens")];
+    if found.iter().all(Option::is_none) {
+        return earlier;
+    }
+    let before = earlier.unwrap_or_default();
+    let [rest, cached, cache_write, output] = found;
+    let cached = cached.unwrap_or(before.cached);
+    let cache_write = cache_write.unwrap_or(before.cache_write);
+    let rest = rest.unwrap_or(before.input.saturating_sub(before.cached + before.cache_write));
+    Some(Usage {
+        input: rest + cached + cache_write,
+        cached,
+        cache_write,
+        output: output.unwrap_or(before.output),
+        reasoning: before.reasoning,
+    })
+}
+
+/// Reads the counts of Gemini.
+pub fn of_gemini(usage: &Value) -> Option<Usage> {
+    let number = |key: &str| count(&usage[key]);
+    let reasoning = number("thoughtsTokenCount").unwrap_or(0);
+    Some(Usage {
+        input: number("promptTokenCount")?,
+        cached: number("cachedContentTokenCount").unwrap_or(0),
+        cache_write: 0,
+        output: number("candidatesTokenCount").unwrap_or(0) + reasoning,
+        reasoning,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn counts_are_bounded() {
+        let most = u64::MAX;
+        let counted = [
+            of_openai(&json!({"input_tokens": most, "output_tokens": most})),
+            of_anthropic(&json!({"input_tokens": most, "output_tokens": most}), None),
+            of_gemini(&json!({"promptTokenCount": most, "candidatesTokenCount": most})),
+        ];
+        for counted in counted {
+            let counted = counted.unwrap();
+            assert_eq!((counted.input, counted.output), (MOST_TOKENS, MOST_TOKENS));
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The wire formats, and the paths that they are served at.
+
+use std::fmt;
+
+use http::request::Parts;
+use serde::{Deserialize, Serialize};
+
+/// A wire format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wire {
+    /// OpenAI Responses.
+    Responses,
+    /// OpenAI Chat Completions.
+    Chat,
+    /// Anthropic Messages.
+    Messages,
+    /// Gemini `generateContent`.
+    Gemini,
+}
+
+impl fmt::Display for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Wire::Responses => "OpenAI Responses",
+            Wire::Chat => "OpenAI Chat Completions",
+            Wire::Messages => "Anthropic Messages",
+            Wire::Gemini => "Gemini generateContent",
+        })
+    }
+}
+
+impl Wire {
+    /// Every wire format.
+    pub const ALL: [Self; 4] = [Self::Responses, Self::Chat, Self::Messages, Self::Gemini];
+
+    /// Returns the wire format of a path at which a model is called.
+    pub fn at(path: &str) -> Option<Self> {
+        const ENDINGS: [(&str, Wire); 5] = [
+            ("/responses", Wire::Responses),
+            ("/chat/completions", Wire::Chat),
+            ("/messages", Wire::Messages),
+            (":generateContent", Wire::Gemini),
+            (":streamGenerateContent", Wire::Gemini),
+        ];
+        let found = ENDINGS.iter().find(|(ending, _)| path.ends_with(ending));
+        found.map(|(_, wire)| *wire)
+    }
+
+    /// Returns the wire format that a client speaks, judged by the head of a request.
+    pub fn spoken_by(parts: &Parts) -> Self {
+        let path = parts.uri.path();
+        let has = |name: &str| parts.headers.contains_key(name);
+        Self::at(path).unwrap_or_else(|| {
+            if has("anthropic-version") || path.contains("/messages") {
+                Self::Messages
+            } else if has("x-goog-api-key") || path.contains("/v1beta") {
+                Self::Gemini
+            } else {
+                Self::Responses
+            }
+        })
+    }
+}
