@@ -28,7 +28,7 @@ pub fn dollars(amount: f64) -> String {
     }
 }
 
-/// Returns a difference with its sign: `+1,204`.
+/// Formats a difference with its sign: `+1,204`.
 pub fn signed(before: u64, after: u64) -> String {
     if after >= before {
         format!("+{}", number(after - before))

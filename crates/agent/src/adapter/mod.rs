@@ -66,8 +66,8 @@ pub fn escaping(agent_type: &str) -> Escaping {
     }
 }
 
-/// Creates the agent that a definition describes. An api agent is made by `convoke-model`, which knows
-/// how to speak to a model; what is made of it here fails with every turn.
+/// Creates the agent of a definition. Agents of the kind `api` are created by `convoke-model`; the agent created
+/// for them here fails every turn.
 pub fn agent(definition: Definition, host: Host) -> Box<dyn Agent> {
     if definition.kind == Kind::StandIn {
         return Box::new(StandIn::new(Script::replies(definition.replies)));

@@ -52,7 +52,7 @@ const PLAY: [Part; 5] = [
     Part { member: "ada", reads: None, says: include_str!("../../sample/play/5-ada.md") },
 ];
 
-/// Returns where the sample project lies.
+/// Returns the directory of the sample project.
 pub fn directory(home: &Home) -> PathBuf {
     home.data.join("sample")
 }

@@ -99,7 +99,7 @@ pub fn width(stream: &Screen) -> usize {
     terminal.or_else(told).unwrap_or(DEFAULT_WIDTH).max(40)
 }
 
-/// Returns a text that stays on its line: without control characters.
+/// Returns a text without control characters, on one line.
 pub fn printable(text: &str) -> Cow<'_, str> {
     let is_control = |c: char| c.is_control() && c != '\t';
     if text.contains(is_control) {

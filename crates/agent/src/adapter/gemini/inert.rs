@@ -16,7 +16,7 @@ use crate::diagnostics;
 /// How the prompts of Gemini CLI are escaped.
 pub(in crate::adapter) const ESCAPING: Escaping = Escaping::AtSigns;
 
-/// Returns the prompt as it can be sent, and what was changed in it.
+/// Returns the escaped prompt and a diagnostic for each kind of change.
 pub(super) fn inert(prompt: &str) -> (Cow<'_, str>, Vec<Diagnostic>) {
     let mut notes = Vec::new();
     let mut text = ESCAPING.escape(prompt);

@@ -23,8 +23,7 @@ use crate::terminal::{Paint, stdout};
 /// The columns of a first question.
 const QUESTION: usize = 48;
 
-/// Refuses to change a thread of a session, which only who holds the session does, and one that is not
-/// there or in which nothing was said.
+/// Rejects a thread that belongs to a session, does not exist, or has no completed turn.
 pub(super) async fn expect_own(store: &SqliteStore, task: &Task) -> anyhow::Result<()> {
     let (thread, command) = match task {
         Task::Ask(_, None) | Task::Show(..) | Task::List => return Ok(()),

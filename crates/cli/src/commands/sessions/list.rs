@@ -61,7 +61,7 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
         writeln!(out, "{line}")?;
     }
     if total == 0 {
-        writeln!(out, "There are no sessions yet; `convoke run` begins one.")?;
+        writeln!(out, "There are no sessions yet; `convoke run` starts one.")?;
     } else if found == 0 {
         writeln!(out, "There are no sessions of this directory; `convoke run` begins one.")?;
     }

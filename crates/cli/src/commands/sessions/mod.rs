@@ -64,7 +64,7 @@ enum StoredCommand {
     Rm(remove::Remove),
     /// Restore removed sessions, or list them
     Restore(remove::Restore),
-    /// Assemble every prompt of a session once more and compare
+    /// Reassemble every prompt of a session and compare
     Replay(replay::Arguments),
     /// Show what changed between two prompts of one member
     Diff(diff::Arguments),

@@ -39,7 +39,7 @@ pub(super) struct Remove {
 
 pub(super) async fn remove(arguments: &Remove, store: &SqliteStore) -> anyhow::Result<Outcome> {
     purge_expired(store).await?;
-    // All are found before any is removed: a wrong one removes nothing.
+    // Look up all sessions first, so that a wrong id removes nothing.
     let mut sessions = Vec::new();
     for written in &arguments.ids {
         let session = find_to_remove(arguments, store, written).await?;

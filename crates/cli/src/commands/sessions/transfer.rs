@@ -61,7 +61,7 @@ pub(super) struct Export {
     /// A transcript to read, as Markdown
     #[arg(long, conflicts_with = "all")]
     markdown: bool,
-    /// Where to write it, for your eyes only; by default standard output
+    /// The file to write, readable by you alone [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Has no effect: the output is always JSON
