@@ -36,7 +36,7 @@ pub enum TransferError {
     /// The input failed.
     #[error("cannot read the session: {0}")]
     Read(#[source] io::Error),
-    /// The input is no session.
+    /// The input is not a valid archive.
     #[error("line {line}: {problem}")]
     Invalid {
         /// The 1-based line.
@@ -44,7 +44,7 @@ pub enum TransferError {
         /// The problem.
         problem: ArchiveProblem,
     },
-    /// The input is no snapshot either.
+    /// The input is not a valid snapshot.
     #[error("{0}: {reason}", reason = .0.reason)]
     Snapshot(#[from] convoke_core::InvalidSnapshot),
     /// There is no such message to fork at.

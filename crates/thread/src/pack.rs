@@ -1,7 +1,7 @@
-//! Packs: the texts and model facts that a prompt is made of, as a directory of files.
+//! Packs: directories of prompt texts and model facts.
 //!
-//! Nothing of what a model reads is written in this crate. Every byte of a pack's files counts:
-//! leading spaces and missing final newlines are part of the texts.
+//! This crate contains no prompt text itself. Every byte of a pack's files counts, including leading spaces and missing
+//! final newlines.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -70,12 +70,12 @@ pub enum PackError {
         /// Why.
         source: io::Error,
     },
-    /// A file is not what it should be.
+    /// A file is malformed.
     #[error("the pack's file {path} is malformed: {reason}")]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
 }
@@ -87,7 +87,7 @@ pub struct Pack {
     pub name: String,
     /// The shape that it was written for.
     pub shape: Shape,
-    /// What is known of models, in order of precedence.
+    /// The facts about models, in order of precedence.
     pub models: Vec<ModelFacts>,
     /// The texts about permissions.
     pub permissions: PermissionTexts,
@@ -99,7 +99,7 @@ pub struct Pack {
     pub compaction: CompactionTexts,
     /// The note on nested AGENTS.md files.
     pub child_agents: String,
-    /// What the model is told of each way to work together, by its name.
+    /// The text of each collaboration mode, by name.
     pub collaboration: BTreeMap<String, String>,
 }
 
@@ -122,7 +122,7 @@ pub struct PermissionTexts {
     pub on_request: String,
     /// Of the policy `on-request` where rules can be asked for.
     pub on_request_rule: String,
-    /// Around the list of approved prefixes, which stands for `{prefixes}`.
+    /// The template of approved prefixes, with `{prefixes}`.
     pub approved_prefixes: String,
     /// After a list of prefixes that was cut.
     pub prefixes_truncated: String,
@@ -131,12 +131,11 @@ pub struct PermissionTexts {
 /// The texts around others.
 #[derive(Debug, Clone)]
 pub struct Wrappers {
-    /// Around a personality, which stands for `{spec}`.
+    /// The template of a personality, with `{spec}`.
     pub personality: String,
-    /// Around the instructions of a new model, which stand for `{model_instructions}`. A pack
-    /// without it says nothing when the model changes.
+    /// The template of a model change, with `{model_instructions}`. `None` adds nothing when the model changes.
     pub model_switch: Option<String>,
-    /// What the model reads after a turn that was interrupted.
+    /// The text after an interrupted turn.
     pub turn_aborted: String,
 }
 
@@ -163,9 +162,9 @@ pub struct SystemSkill {
 /// The texts of compaction.
 #[derive(Debug, Clone)]
 pub struct CompactionTexts {
-    /// What asks for a summary.
+    /// The prompt for a summary.
     pub prompt: String,
-    /// What precedes a summary in the new history.
+    /// The text before a summary in the new history.
     pub summary_prefix: String,
 }
 
@@ -245,7 +244,7 @@ impl Folder<'_> {
         }
     }
 
-    /// Reads the modes; a pack need not have any.
+    /// Reads the collaboration modes, if there are any.
     fn collaboration(&self) -> Result<BTreeMap<String, String>, PackError> {
         let path = self.directory.join("collaboration");
         let names = match self.files.names(&path) {

@@ -25,9 +25,9 @@ pub enum UserInput {
     LocalImage(PathBuf),
 }
 
-/// Makes the message of a turn, its parts in the order in which they were given.
+/// Creates the message of a turn, with its parts in order.
 ///
-/// Relative paths are meant from `base`. An image that cannot be used becomes a text that says so.
+/// Relative paths are resolved against `base`. An unusable image becomes a text with the reason.
 pub fn message(
     files: &dyn Files,
     base: &Path,

@@ -267,7 +267,7 @@ fn an_interrupt_cancels_the_turn_and_a_second_one_leaves_and_both_save() {
         assert!(rest.iter().any(|line| line.contains(stopped)), "{rest:?}");
         let shown = project.run(&["sessions", "show", "last", "--turn", "1"]);
         assert!(shown.contains("turn 1: max answers message 1: cancelled"), "{shown}");
-        assert!(shown.contains("bytes of its reply"), "{shown}");
+        assert!(shown.contains("bytes of a reply"), "{shown}");
     }
 }
 

@@ -1,14 +1,14 @@
-//! The private home: what is copied into it, and what never is.
+//! The private home of a capture.
 
 use std::path::{Path, PathBuf};
 
 use convoke_agent::Vendor;
 
-/// More than this is no configuration.
+/// The maximum number of files in a configuration.
 const MOST_FILES: usize = 2000;
 const MOST_BYTES: u64 = 32 << 20;
 
-/// Copies a CLI's configuration, and only that: credentials, logs and caches stay where they are.
+/// Copies a CLI's configuration, without credentials, logs and caches.
 pub(super) fn copy_configuration(vendor: Vendor, from: &Path, to: &Path) -> Result<(), HomeError> {
     let directory = vendor.facts().directory;
     let mut budget = Budget { files: MOST_FILES, bytes: MOST_BYTES };
@@ -59,10 +59,10 @@ pub enum HomeError {
         /// Why.
         source: std::io::Error,
     },
-    /// There is more than a configuration can be; it may lead in a circle.
+    /// There are too many files; links may form a cycle.
     #[error("the configuration at {} is more than {MOST_FILES} files or {} MiB", path.display(), MOST_BYTES >> 20)]
     TooMuch {
-        /// Where it was given up.
+        /// The last file.
         path: PathBuf,
     },
 }

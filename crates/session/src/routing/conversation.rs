@@ -1,4 +1,4 @@
-//! The conversation as it stands: its state and its queue, and what one more message changes.
+//! The state and queue of a conversation, and the effects of a message on them.
 
 use convoke_core::message::Routing;
 use convoke_core::{MessageId, NewMessage, Speaker, Timestamp};
@@ -9,46 +9,46 @@ use crate::id::{MemberName, MessageNumber, Millis};
 use crate::session::{NumberedMessage, State};
 use crate::turn::{Turn, TurnState};
 
-/// Where a conversation stands.
+/// The state and queue of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conversation {
     state: State,
-    /// Whose turns wait.
+    /// The queued turns.
     pub queue: Queue,
 }
 
-/// A message on its way into the conversation.
+/// A message that is being added.
 #[derive(Debug)]
 pub struct IncomingMessage<'a> {
-    /// What it asks for.
+    /// The result of routing its text.
     pub routed: &'a Routed,
-    /// Who says it.
+    /// The speaker.
     pub speaker: Speaker,
-    /// What was said, markers and all.
+    /// The text, with markers.
     pub content: String,
-    /// The message that it answers: its place and its id.
+    /// The number and id of the message that it answers.
     pub answers: Option<(MessageNumber, MessageId)>,
     /// The person at the beginning of the chain.
     pub asker: MemberName,
-    /// When.
+    /// The time.
     pub at: Millis,
 }
 
-/// What a message changed.
+/// The effects of a message.
 #[derive(Debug)]
 pub struct MessageEffects {
-    /// The message under its id.
+    /// The message with its id.
     pub message: NumberedMessage,
-    /// Turns that it dropped.
+    /// The dropped turns.
     pub dropped: Vec<Turn>,
-    /// Turns that it called for.
+    /// The queued turns.
     pub queued: Vec<Turn>,
-    /// How many turns it called for beyond what the queue holds.
+    /// The number of turns that did not fit into the queue.
     pub left_out: u64,
 }
 
 impl Conversation {
-    /// Takes up a conversation with the turns that wait.
+    /// Creates a conversation from its state and its queued turns.
     pub fn new(state: State, waiting: Vec<Turn>) -> Self {
         let queue = Queue::new(waiting, state.last_finished, state.in_a_row);
         Self { state, queue }
@@ -63,22 +63,22 @@ impl Conversation {
         }
     }
 
-    /// Returns what the team is to do.
+    /// Returns the team task.
     pub fn task(&self) -> Option<&str> {
         self.state.task.as_deref()
     }
 
-    /// Returns the newest message; 0 when there is none.
+    /// Returns the number of the newest message; 0 without one.
     pub fn last_message(&self) -> MessageNumber {
         self.state.last_message
     }
 
-    /// Returns the person who gets the word when nothing is queued.
+    /// Returns the person to whom control returns when no turn is queued.
     pub fn asker(&self) -> Option<&MemberName> {
         self.state.asker.as_ref()
     }
 
-    /// Adds a message: drops, then sets the task, then calls.
+    /// Adds a message: drops turns, then sets the task, then queues turns.
     pub fn say(&mut self, said: IncomingMessage<'_>, queue_limit: u64) -> MessageEffects {
         let IncomingMessage { routed, speaker, content, answers, asker, at } = said;
         let number = self.state.last_message.next();

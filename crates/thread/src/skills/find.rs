@@ -1,4 +1,4 @@
-//! Where skills are looked for.
+//! The search for skills.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const SYSTEM_FOLDER: &str = ".system";
 const MAX_DEPTH: usize = 6;
 const MAX_FOLDERS: usize = 2000;
 
-/// What the search depends on beside the files.
+/// The inputs of the search besides the files.
 #[derive(Debug, Clone, Copy)]
 pub struct Places<'a> {
     /// The working directory.

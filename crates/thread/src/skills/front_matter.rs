@@ -1,4 +1,4 @@
-//! What a skill says about itself.
+//! The front matter of a skill.
 
 use convoke_files::yaml;
 use serde::Deserialize;

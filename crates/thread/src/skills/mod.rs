@@ -22,7 +22,7 @@ use convoke_files::{FileKind, Files};
 pub use find::{Places, find};
 pub use mention::mentioned;
 
-/// Whose skill it is; the order is that of the list.
+/// The scope of a skill, in list order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// The repository's.
@@ -40,11 +40,11 @@ pub enum Scope {
 pub struct Skill {
     /// Its name.
     pub name: String,
-    /// What it is good for.
+    /// The description.
     pub description: String,
     /// Its `SKILL.md`, links resolved.
     pub path: PathBuf,
-    /// Whose it is.
+    /// The scope.
     pub scope: Scope,
     /// Its text when it comes with the pack, whether it is installed or not.
     pub built_in: Option<Arc<str>>,
