@@ -231,7 +231,7 @@ pub enum Step {
     Say(String),
     /// A piece of reasoning.
     Think(String),
-    /// Calls a tool.
+    /// Adds a tool call.
     Call {
         /// The tool's name.
         name: String,

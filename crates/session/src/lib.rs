@@ -11,7 +11,6 @@ pub mod coordinator;
 pub mod diagnostics;
 pub mod diff;
 pub mod event;
-pub mod members;
 pub mod progress;
 pub mod prompt;
 pub mod replay;
@@ -29,9 +28,8 @@ pub use content::{Content, ContentHash, ContentRef};
 pub use coordinator::{
     Controls, Coordinator, CoordinatorError, MemberAgent, PersonMessage, TeamAgents,
 };
-pub use event::{SessionEvent, SessionEventKind, StopReason};
+pub use event::{SessionEvent, SessionEventKind, ShownMessage, StopReason};
 pub use id::{AttemptRef, Head, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId};
-pub use members::TeamMembers;
 pub use session::{
     FoundMessage, MemberCost, NewSession, NumberedMessage, Rehearsal, RemovedSession, Session,
     State, Summary,

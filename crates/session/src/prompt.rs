@@ -5,14 +5,12 @@
 //! the agent's own summaries. Then the model would not read what was sent. Each attempt still stores the handle that
 //! resumes the agent's session, for a person who wants to continue with the agent alone.
 
-use std::borrow::Cow;
-
 use convoke_agent::adapter::escaping;
-use convoke_core::context::{CleanMessage, context_for};
-use convoke_core::marker::{TextPolicy, strip_all_markers};
+use convoke_core::marker::strip_all_markers;
 use convoke_core::name::NameKey;
 use convoke_core::{
-    AssemblerInput, AssemblerOutput, Assemblers, BudgetTooSmall, Escaping, Fencing, Visibility,
+    AgentContext, AssemblerInput, AssemblerOutput, Assemblers, BudgetTooSmall, ContextOptions,
+    Escaping, PromptContextMessage, Visibility,
 };
 use convoke_team::{Member, Team};
 use serde::{Deserialize, Serialize};
@@ -27,7 +25,7 @@ const VERSION: u32 = 2;
 /// The input of a prompt. Messages are referenced by number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PromptInput {
+pub struct PromptRecord {
     /// The version of this record.
     pub version: u32,
     /// The member.
@@ -36,8 +34,9 @@ pub struct PromptInput {
     pub names: Vec<String>,
     /// The type of agent, which decides the format.
     pub agent_type: String,
-    /// All members.
-    pub roster: Vec<MemberName>,
+    /// The members of the team.
+    #[serde(rename = "roster")]
+    pub members: Vec<MemberName>,
     /// The message to answer.
     pub answers: MessageNumber,
     /// The newest message at that time.
@@ -54,8 +53,8 @@ pub struct PromptInput {
     pub briefing: Option<String>,
     /// The instruction file.
     pub instruction_file: Option<InstructionFile>,
-    /// The options of the context.
-    pub options: PromptOptions,
+    /// The options.
+    pub options: ContextOptions,
 }
 
 /// The text of an instruction file.
@@ -65,25 +64,6 @@ pub struct InstructionFile {
     pub path: String,
     /// The text.
     pub text: String,
-}
-
-/// The options of a member's context.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PromptOptions {
-    /// The maximum number of context messages.
-    pub window: usize,
-    /// The budget of prompt and system text together, in bytes.
-    pub max_bytes: u64,
-    /// The marker policy.
-    pub text: TextPolicy,
-    /// The messages that the member sees.
-    pub visibility: Visibility,
-    /// Whether content is fenced.
-    pub fencing: Fencing,
-    /// The characters of content that are escaped. Records of version 1 have no such setting.
-    #[serde(default)]
-    pub escaping: Escaping,
 }
 
 /// The messages of a prompt.
@@ -109,7 +89,7 @@ pub enum RecordError {
     Newer(u32),
 }
 
-impl PromptInput {
+impl PromptRecord {
     /// Reads a stored record.
     pub fn from_record(json: &str) -> Result<Self, RecordError> {
         let input: Self = serde_json::from_str(json)?;
@@ -129,14 +109,12 @@ impl PromptInput {
         as_of: MessageNumber,
     ) -> Self {
         let settings = member.agent();
-        let options = team.context_options(member);
-        let names = std::iter::once(&member.name).chain(&member.display_name);
         Self {
             version: VERSION,
-            member: MemberName::new(&*member.name),
-            names: names.cloned().collect(),
+            member: member.name.clone(),
+            names: member.names().map(str::to_owned).collect(),
             agent_type: settings.map_or_else(String::new, |settings| settings.agent.clone()),
-            roster: team.members.iter().map(|member| MemberName::new(&*member.name)).collect(),
+            members: team.names().cloned().collect(),
             answers,
             as_of,
             context: Vec::new(),
@@ -145,13 +123,9 @@ impl PromptInput {
             instructions: settings.and_then(|settings| settings.instructions.clone()),
             briefing: team.briefing_for(member),
             instruction_file,
-            options: PromptOptions {
-                window: options.context_window_size,
-                max_bytes: options.max_bytes,
-                text: options.text,
-                visibility: options.visibility,
-                fencing: options.fencing,
+            options: ContextOptions {
                 escaping: settings.map_or_else(Escaping::default, |it| escaping(&it.agent)),
+                ..team.context_options(member)
             },
         }
     }
@@ -185,27 +159,27 @@ impl PromptInput {
         };
         let text = clean(&material.current);
         let texts: Vec<String> = material.earlier.iter().map(clean).collect();
-        let current = CleanMessage { message: &material.current.message, text: &text };
         let earlier = material
             .earlier
             .iter()
             .zip(&texts)
-            .map(|(numbered, text)| CleanMessage { message: &numbered.message, text });
+            .map(|(numbered, text)| PromptContextMessage::new(&numbered.message, text));
         let file = self.instruction_file.as_ref();
-        let input = AssemblerInput {
-            context_messages: context_for(current, earlier, self.options.window),
-            current_message: Cow::Borrowed(&text),
-            current_message_id: Some(Cow::Borrowed(material.current.message.id.as_str())),
-            team_task: self.task.as_deref().map(Cow::Borrowed),
-            role_summary: self.role_summary.as_deref().map(Cow::Borrowed),
-            system_instruction: self.instructions.as_deref().map(Cow::Borrowed),
-            briefing: self.briefing.as_deref().map(Cow::Borrowed),
-            instruction_file_text: file.map(|file| Cow::Borrowed(&*file.text)),
-            instruction_file_path: file.map(|file| Cow::Borrowed(&*file.path)),
-            max_bytes: self.options.max_bytes,
-            fencing: self.options.fencing,
-            escaping: self.options.escaping,
+        let agent = AgentContext {
+            role_summary: self.role_summary.as_deref(),
+            system_instruction: self.instructions.as_deref(),
+            briefing: self.briefing.as_deref(),
+            instruction_file_text: file.map(|file| &*file.text),
+            instruction_file_path: file.map(|file| &*file.path),
+            ..AgentContext::default()
         };
+        let current = &material.current.message;
+        let input = AssemblerInput::new(&agent, self.task.as_deref(), &self.options).answering(
+            current,
+            &text,
+            earlier,
+            self.options.window,
+        );
         Ok(Assemblers::default().assemble(&self.agent_type, &input)?.into_owned())
     }
 }
@@ -218,7 +192,7 @@ mod tests {
         let file = "[[member]]\nname = \"max\"\nagent = \"gemini\"\n";
         let team = Team::parse(file).unwrap();
         let (answers, as_of) = (MessageNumber(1), MessageNumber(1));
-        let input = PromptInput::new(&team, &team.members[0], None, None, answers, as_of);
+        let input = PromptRecord::new(&team, &team.members[0], None, None, answers, as_of);
         let mut record = serde_json::to_value(input).unwrap();
         record["version"] = version.into();
         record
@@ -228,15 +202,15 @@ mod tests {
     fn records_of_earlier_versions_escape_nothing() {
         let mut earlier = record(1);
         earlier["options"].as_object_mut().unwrap().remove("escaping");
-        let earlier = PromptInput::from_record(&earlier.to_string()).unwrap();
+        let earlier = PromptRecord::from_record(&earlier.to_string()).unwrap();
         assert_eq!(earlier.options.escaping, Escaping::AsWritten);
-        let current = PromptInput::from_record(&record(VERSION).to_string()).unwrap();
+        let current = PromptRecord::from_record(&record(VERSION).to_string()).unwrap();
         assert_eq!(current.options.escaping, Escaping::AtSigns);
     }
 
     #[test]
     fn records_of_later_versions_are_refused() {
-        let error = PromptInput::from_record(&record(VERSION + 1).to_string()).unwrap_err();
+        let error = PromptRecord::from_record(&record(VERSION + 1).to_string()).unwrap_err();
         assert!(matches!(error, RecordError::Newer(_)), "{error}");
     }
 }

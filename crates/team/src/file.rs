@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use convoke_core::context::DEFAULT_CONTEXT_WINDOW;
-use convoke_core::name::NameKey;
+use convoke_core::name::{MemberName, NameKey};
 use convoke_core::variable::is_variable_name;
-use convoke_core::{DEFAULT_MAX_BYTES, Fencing};
+use convoke_core::{ContextOptions, DEFAULT_MAX_BYTES, Fencing};
 use toml::de::{DeTable, DeValue};
 
 use crate::check::{References, check_member};
@@ -16,7 +16,7 @@ use crate::member::{AgentSettings, Member, MemberKind};
 use crate::quantity::{bytes, duration};
 use crate::section::{Form, Place, Section, into_string, whole_number};
 use crate::syntax::syntax_problem;
-use crate::{Briefing, ContextSettings, Limits, Team};
+use crate::{Briefing, Limits, Team};
 
 /// A member as it was read, and where its settings stand.
 pub(crate) struct ReadMember {
@@ -109,7 +109,7 @@ fn read_briefing(top: &mut Section<'_>) -> Briefing {
     briefing.unwrap_or_default()
 }
 
-fn read_context(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> ContextSettings {
+fn read_context(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> ContextOptions {
     let mut section = top.table("context");
     let visibility = Form {
         types: &["string"],
@@ -121,7 +121,7 @@ fn read_context(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> ContextSe
         must_be: "\"preserve\" or \"compat\"",
         example: "text = \"preserve\"",
     };
-    let settings = ContextSettings {
+    let settings = ContextOptions {
         window: read_window(&mut section).unwrap_or(DEFAULT_CONTEXT_WINDOW),
         max_bytes: read_max_bytes(&mut section).unwrap_or(DEFAULT_MAX_BYTES),
         fencing: match section.boolean("fence") {
@@ -132,6 +132,7 @@ fn read_context(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> ContextSe
             .read("visibility", &visibility, |value| value.as_str()?.parse().ok())
             .unwrap_or_default(),
         text: section.read("text", &text, |value| value.as_str()?.parse().ok()).unwrap_or_default(),
+        ..ContextOptions::default()
     };
     section.finish(|key| in_another_table(key, CONTEXT), problems);
     settings
@@ -199,7 +200,8 @@ fn refuse_duplicates(
     names: &mut HashMap<NameKey, String>,
     section: &mut Section<'_>,
 ) {
-    let own = [("name", Some(&member.name)), ("display-name", member.display_name.as_ref())];
+    let own =
+        [("name", Some(member.name.as_str())), ("display-name", member.display_name.as_deref())];
     let own = own.map(|(key, name)| name.map(|name| (key, name, NameKey::new(name))));
     for (key, name, compared) in own.iter().flatten() {
         if let Some(other) = names.get(compared) {
@@ -210,7 +212,7 @@ fn refuse_duplicates(
         }
     }
     for (_, name, compared) in own.into_iter().flatten() {
-        names.entry(compared).or_insert_with(|| name.clone());
+        names.entry(compared).or_insert_with(|| name.to_owned());
     }
 }
 
@@ -244,7 +246,7 @@ fn read_member(section: &mut Section<'_>, header: Range<usize>) -> Option<Member
     } else {
         MemberKind::Human
     };
-    Some(Member { name: name?, display_name, kind, window, max_bytes })
+    Some(Member { name: MemberName::new(name?), display_name, kind, window, max_bytes })
 }
 
 fn read_agent(section: &mut Section<'_>, agent: String) -> AgentSettings {

@@ -60,10 +60,10 @@ fn every_setting_is_read() {
     assert_eq!(team.limits.turn_timeout, Duration::from_secs(90));
     let max = team.member("max the reviewer").unwrap();
     let options = team.context_options(max);
-    assert_eq!((options.context_window_size, options.max_bytes), (3, 4096));
+    assert_eq!((options.window, options.max_bytes), (3, 4096));
     insta::assert_debug_snapshot!(max.agent());
     let kailai = team.member("Kai-Lai").unwrap();
-    assert_eq!(team.context_options(kailai).context_window_size, 7);
+    assert_eq!(team.context_options(kailai).window, 7);
     assert!(kailai.agent().is_none());
 }
 

@@ -45,6 +45,11 @@ const NESTED: &[&str] = &[
     "GEMINI_CLI",
 ];
 
+/// Returns whether a variable tells a CLI that it runs inside another.
+pub(crate) fn is_nested(name: &str) -> bool {
+    NESTED.contains(&name)
+}
+
 /// The facts about the machine that adapters need.
 #[derive(Debug, Clone)]
 pub struct Host {

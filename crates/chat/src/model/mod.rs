@@ -10,8 +10,9 @@ mod tests;
 use std::time::Duration;
 
 use convoke_core::marker::Intent;
-use convoke_core::{Code, Diagnostic, MessageId};
-use convoke_session::{MemberName, PersonMessage, SessionEventKind, Turn, TurnId};
+use convoke_core::{Code, Diagnostic};
+use convoke_session::{MemberName, PersonMessage, SessionEventKind, ShownMessage, Turn, TurnId};
+use convoke_team::Team;
 use crossterm::event::KeyEvent;
 use ratatui::layout::Size;
 
@@ -33,8 +34,8 @@ pub struct Setup {
     pub name: String,
     /// The short id of the session.
     pub session: String,
-    /// The members, and the parser of input lines.
-    pub company: InputParser,
+    /// The team.
+    pub team: Team,
     /// The person who speaks.
     pub speaker: MemberName,
     /// The initial recipients.
@@ -186,7 +187,7 @@ impl Chat {
         };
         chat.resize(size);
         for message in messages {
-            chat.said(message.id, &message.from, &message.to, &message.text);
+            chat.add_message(message);
         }
         for diagnostic in chat.setup.diagnostics.clone() {
             chat.diagnose(&diagnostic);
@@ -299,7 +300,7 @@ impl Chat {
             return None;
         }
         self.scrolled = 0;
-        match self.setup.company.understand(&line, &self.to) {
+        match InputParser::new(&self.setup.team).understand(&line, &self.to) {
             Ok(user_action) => self.intend(user_action),
             Err(why) => {
                 // Put the line back for correction.
@@ -342,7 +343,7 @@ impl Chat {
     }
 
     fn say(&mut self, text: &str, to: Vec<String>) -> Effect {
-        let to = self.setup.company.meant(&self.speaker, to);
+        let to = InputParser::new(&self.setup.team).meant(&self.speaker, to);
         let saying = PersonMessage::new(self.speaker.clone(), text).to(to);
         self.pending.push(saying.clone());
         if self.activity == Activity::Waiting {
@@ -397,16 +398,16 @@ impl Chat {
         None
     }
 
-    fn said(&mut self, id: MessageId, from: &MemberName, to: &[MemberName], text: &str) {
-        let names: Vec<&str> = to.iter().map(MemberName::as_str).collect();
+    fn add_message(&mut self, message: ShownMessage) {
+        let to: Vec<&str> = message.to.iter().map(MemberName::as_str).collect();
         let head = Head {
-            id,
-            from: printable_line(from.as_str()),
-            to: if names.is_empty() { String::new() } else { printable_line(&names.join(", ")) },
-            is_person: self.setup.company.members.is_person(from),
+            id: message.id,
+            from: printable_line(message.from.as_str()),
+            to: printable_line(&to.join(", ")),
+            is_person: self.setup.team.is_person(&message.from),
             cost: String::new(),
         };
-        self.transcript.say(head, text);
+        self.transcript.say(head, &message.text);
     }
 
     fn diagnose(&mut self, diagnostic: &Diagnostic) {

@@ -17,6 +17,7 @@ pub mod trust;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCompleter;
 use convoke_agent::config::Kind;
 use convoke_agent::id::{ThreadId, now};
 use convoke_agent::turn_input::Trust;
@@ -36,6 +37,7 @@ use self::project::{Origin, Project, TEAM_FILE, UserConfiguration, find_team_fil
 use self::rehearsal_servers::RehearsalServers;
 use self::resolved_team::{AgentResolver, ResolvedTeam};
 use self::team_redaction::without_secrets;
+use crate::commands::completions;
 use crate::outcome::UsageError;
 
 /// The options that choose a conversation and its agents.
@@ -45,7 +47,7 @@ pub struct ConversationOptions {
     #[arg(long, value_name = "FILE")]
     pub team: Option<PathBuf>,
     /// The session to continue: its id, the beginning or end of it, or `last`
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = ArgValueCompleter::new(completions::sessions))]
     pub session: Option<String>,
     /// Run without an account: a built-in stand-in replies. With `=cli` the installed programs run in private
     /// homes against a model server on this machine. A session that began as a rehearsal stays one unless
@@ -141,29 +143,29 @@ impl Conversation {
             return Ok(turn.member.clone());
         }
         let session = self.coordinator.store().session(self.coordinator.session()).await?;
-        let members = self.coordinator.team_agents().members();
-        let asked = session.state.asker.filter(|asker| members.is_person(asker));
+        let team = self.coordinator.team_agents().team();
+        let asked = session.state.asker.filter(|asker| team.is_person(asker));
         // A team always has a person.
-        Ok(asked.or_else(|| members.people().next().cloned()).unwrap_or_else(|| "user".into()))
+        Ok(asked.or_else(|| team.people().next().cloned()).unwrap_or_else(|| "user".into()))
     }
 
     /// Returns the member that a message without a marker addresses: the agent whose question is answered,
     /// else the first agent of the team.
     pub async fn listener(&self) -> anyhow::Result<Option<MemberName>> {
-        let members = self.coordinator.team_agents().members();
+        let team = self.coordinator.team_agents().team();
         let asked = match self.coordinator.awaited() {
             Some(turn) => self.author(turn.answers).await?,
             None => None,
         };
-        let asked = asked.filter(|name| members.agents().any(|agent| agent == name));
-        Ok(asked.or_else(|| members.agents().next().cloned()))
+        let asked = asked.filter(|name| team.agents().any(|agent| agent == name));
+        Ok(asked.or_else(|| team.agents().next().cloned()))
     }
 
     /// Returns the author of a message, if still a member.
     pub async fn author(&self, message: MessageNumber) -> anyhow::Result<Option<MemberName>> {
         let (store, session) = (self.coordinator.store(), self.coordinator.session());
         let message = store.message(session, message).await?.message;
-        Ok(self.coordinator.team_agents().members().resolve(message.said.speaker.name()).cloned())
+        Ok(self.coordinator.team_agents().team().resolve(message.said.speaker.name()).cloned())
     }
 
     /// Returns the model members: Convoke sends their requests itself.
@@ -173,7 +175,7 @@ impl Conversation {
         members
             .filter(|_| self.players == AgentBackend::Agents)
             .filter(move |member| member.agent().is_some_and(is_model))
-            .map(|member| MemberName::new(&*member.name))
+            .map(|member| member.name.clone())
     }
 
     /// Returns whether the session is kept: it was resumed, or has messages.

@@ -97,8 +97,14 @@ impl AgentResolver<'_> {
         let agents = members.filter_map(|member| Some((&member.name, member.agent()?)));
         agents
             .map(|(name, settings)| {
-                let agent = resolve_agent(self.project, self.catalog, name, settings, diagnostics)?;
-                Ok((MemberName::new(&**name), agent))
+                let agent = resolve_agent(
+                    self.project,
+                    self.catalog,
+                    name.as_str(),
+                    settings,
+                    diagnostics,
+                )?;
+                Ok((name.clone(), agent))
             })
             .collect()
     }
@@ -198,9 +204,9 @@ impl AgentResolver<'_> {
         let Some((member, settings)) = found else {
             return Err(UsageError(format!("no agent of the team has the name `{name}`")).into());
         };
-        let name = MemberName::new(&*member.name);
+        let name = member.name.clone();
         let resolved =
-            resolve_agent(self.project, self.catalog, &member.name, settings, diagnostics)?;
+            resolve_agent(self.project, self.catalog, name.as_str(), settings, diagnostics)?;
         if resolved.definition.kind != Kind::Api {
             let program = resolved.definition.program();
             let why = format!(

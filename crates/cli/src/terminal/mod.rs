@@ -6,6 +6,7 @@
 
 mod filter;
 mod paint;
+mod settings;
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write};
@@ -13,6 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 pub use filter::clear_line;
 pub use paint::{Paint, Tone};
+pub use settings::{OutputSettings, is_quiet};
 
 use filter::Filter;
 

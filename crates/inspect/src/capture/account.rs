@@ -59,6 +59,7 @@ impl Capture {
         let said = match &self.ended {
             Ended::Done { output } => output.clone(),
             Ended::Failed { reason } => reason.clone(),
+            Ended::Stopped => String::new(),
             Ended::TimedOut => "nothing before its time limit".to_owned(),
             Ended::Interrupted => "nothing before it was interrupted".to_owned(),
         };

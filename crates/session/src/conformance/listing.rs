@@ -4,7 +4,7 @@ use convoke_agent::usage::Usage;
 
 use super::{attempt, commit, message, new_session, turn};
 use crate::content::Content;
-use crate::id::{Head, MemberName, MessageNumber, SessionId};
+use crate::id::{Head, MemberName, MessageNumber, Millis, SessionId};
 use crate::session::MemberCost;
 use crate::store::{Holder, Store, StoreError};
 use crate::turn::TurnState;
@@ -15,15 +15,16 @@ pub(super) async fn removed_sessions_can_be_restored(store: &impl Store) -> Resu
     let is_listed = async || -> Result<bool, StoreError> {
         Ok(store.sessions().await?.iter().any(|summary| summary.id == new.id))
     };
-    let hold = store.hold(new.id, Holder { pid: 7, host: "here".to_owned(), since: 1 }).await?;
-    let refused = store.set_removed(new.id, Some(9)).await;
+    let hold =
+        store.hold(new.id, Holder { pid: 7, host: "here".to_owned(), since: Millis(1) }).await?;
+    let refused = store.set_removed(new.id, Some(Millis(9))).await;
     assert!(matches!(refused, Err(StoreError::Held { .. })), "a held session is not removed");
     drop(hold);
-    store.set_removed(new.id, Some(9)).await?;
+    store.set_removed(new.id, Some(Millis(9))).await?;
     assert!(!is_listed().await?, "a removed session is not listed");
     let removed = store.removed_sessions().await?;
     let found = removed.iter().find(|removed| removed.session.id == new.id);
-    assert_eq!(found.map(|removed| removed.removed_at), Some(9), "it is listed as removed");
+    assert_eq!(found.map(|removed| removed.removed_at), Some(Millis(9)), "it is listed as removed");
     store.set_removed(new.id, None).await?;
     assert!(is_listed().await?, "a restored session is listed");
     let unknown = store.set_removed(SessionId::generate(), None).await;
@@ -77,7 +78,7 @@ pub(super) async fn words_are_found(store: &impl Store) -> Result<(), StoreError
     }
     let words = [own.clone()];
     assert_eq!(store.search(&words, 2).await?.len(), 2, "no more than the limit");
-    store.set_removed(new.id, Some(1)).await?;
+    store.set_removed(new.id, Some(Millis(1))).await?;
     assert!(store.search(&words, 9).await?.is_empty(), "removed sessions are not searched");
     store.remove(new.id).await?;
     assert!(store.search(&words, 9).await?.is_empty(), "deleted sessions are not searched");

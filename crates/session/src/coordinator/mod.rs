@@ -9,17 +9,18 @@ mod turn_runner;
 
 use convoke_agent::thread::ThreadStoreError;
 use convoke_core::marker::Intent;
-use convoke_core::{Diagnostic, MessageId};
+use convoke_core::{Diagnostic, MessageId, NewMessage};
+use convoke_team::Team;
 use tokio::sync::mpsc;
 
 pub use self::controls::Controls;
 use self::controls::StopRequest;
 pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
 use crate::diagnostics;
-use crate::event::{SessionEvent, SessionEventKind, StopReason};
+use crate::event::{SessionEvent, SessionEventKind, ShownMessage, StopReason};
 use crate::id::{Head, MemberName, Millis, SessionId, TurnId};
 use crate::progress::interrupt;
-use crate::routing::conversation::{Conversation, IncomingMessage, MessageEffects};
+use crate::routing::conversation::{Conversation, MessageEffects};
 use crate::routing::guard::Guard;
 use crate::routing::queue::Concurrency;
 use crate::routing::{Call, Routed, route};
@@ -179,7 +180,7 @@ impl<S: Store> Coordinator<S> {
             store,
             session: id,
             head: session.head,
-            conversation: Conversation::new(session.state, Vec::new()),
+            conversation: Conversation::new(session.state, Vec::new(), 0),
             team_agents,
             guard: Guard::default(),
             controls,
@@ -212,7 +213,8 @@ impl<S: Store> Coordinator<S> {
         }
         let ids = interrupted.iter().map(|turn| turn.id).collect();
         self.head = session.head;
-        self.conversation = Conversation::new(session.state, open);
+        let queue_limit = self.team_agents.team().limits.queue;
+        self.conversation = Conversation::new(session.state, open, queue_limit);
         if !interrupted.is_empty() {
             let mut commit = self.commit_of(&self.conversation);
             for turn in &interrupted {
@@ -258,7 +260,7 @@ impl<S: Store> Coordinator<S> {
     /// Returns the next turn if it is a person's.
     pub fn awaited(&self) -> Option<&Turn> {
         let next = self.conversation.queue.peek()?;
-        self.team_agents.members().is_person(&next.member).then_some(next)
+        self.team_agents.team().is_person(&next.member).then_some(next)
     }
 
     /// Returns the team task.
@@ -267,20 +269,19 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Stores and routes a message of a person. The message is durable when this returns.
-    pub async fn accept(&mut self, saying: PersonMessage) -> Result<MessageId, CoordinatorError> {
+    pub async fn accept(&mut self, given: PersonMessage) -> Result<MessageId, CoordinatorError> {
         self.refresh().await?;
-        let members = self.team_agents.members();
-        let person = members.resolve_person(saying.person.as_str()).cloned().ok_or_else(|| {
-            let people = members.people().cloned().collect();
-            CoordinatorError::NoPerson { name: saying.person.to_string(), people }
+        let team = self.team_agents.team();
+        let person = team.resolve_person(given.person.as_str()).cloned().ok_or_else(|| {
+            let people = team.people().cloned().collect();
+            CoordinatorError::NoPerson { name: given.person.to_string(), people }
         })?;
-        let policy = self.team_agents.team().context.text;
-        let mut routed = route(members, &person, &saying.text, policy);
+        let mut routed = route(team, &person, &given.text);
         // An unknown name is left to the person to correct; nobody else answers instead.
         if routed.calls.is_empty() && !routed.names_somebody {
-            call_instead(&mut routed, &saying.to, &self.team_agents);
+            call_instead(&mut routed, &given.to, team);
         }
-        let speaker = members.speaker(&routed.speaker);
+        let mut message = NewMessage::new(team.speaker(&routed.speaker), given.text);
         let mut next = self.conversation.clone();
         // If the next turn is the person's own, this message answers it.
         let is_answered = next.queue.peek().is_some_and(|turn| turn.member == routed.speaker);
@@ -288,23 +289,12 @@ impl<S: Store> Coordinator<S> {
             Some(id) if is_answered => next.queue.remove(id),
             _ => None,
         };
-        let answers = match &answered {
-            None => None,
-            Some(turn) => {
-                let message = self.store.message(self.session, turn.answers).await?;
-                Some((turn.answers, message.message.id))
-            }
-        };
+        let answers = answered.as_ref().map(|turn| turn.answers);
+        if let Some(number) = answers {
+            message.in_reply_to = Some(self.store.message(self.session, number).await?.message.id);
+        }
         let at = self.team_agents.now();
-        let said = IncomingMessage {
-            asker: routed.speaker.clone(),
-            routed: &routed,
-            speaker,
-            content: saying.text,
-            answers,
-            at,
-        };
-        let effects = next.say(said, self.team_agents.team().limits.queue);
+        let effects = next.add(message, answers, &routed, &routed.speaker, at);
         let mut commit = self.commit_of(&next);
         commit.at = at;
         commit.turns.extend(answered.map(|turn| Turn {
@@ -384,7 +374,7 @@ impl<S: Store> Coordinator<S> {
         let Some(next) = self.conversation.queue.peek() else {
             return Some(StopReason::Idle { person: self.asker() });
         };
-        if self.team_agents.members().is_person(&next.member) {
+        if self.team_agents.team().is_person(&next.member) {
             let (person, turn, answers) = (next.member.clone(), next.id, next.answers);
             return Some(StopReason::Addressed { person, turn, answers });
         }
@@ -396,8 +386,8 @@ impl<S: Store> Coordinator<S> {
     /// Returns the person to whom control returns.
     fn asker(&self) -> MemberName {
         let asker =
-            self.conversation.asker().filter(|asker| self.team_agents.members().is_person(asker));
-        let anybody = || self.team_agents.members().people().next();
+            self.conversation.asker().filter(|asker| self.team_agents.team().is_person(asker));
+        let anybody = || self.team_agents.team().people().next();
         // A team always has a person.
         asker.or_else(anybody).cloned().unwrap_or_else(|| "user".into())
     }
@@ -419,21 +409,13 @@ impl<S: Store> Coordinator<S> {
         effects: MessageEffects,
     ) -> Result<(), CoordinatorError> {
         let MessageEffects { message, dropped, queued, left_out } = effects;
-        let said = &message.message;
-        let shown = SessionEventKind::Message {
-            id: said.id.clone(),
-            number: message.number,
-            from: routed.speaker.clone(),
-            to: routed.calls.iter().map(|call| call.member.clone()).collect(),
-            in_reply_to: said.said.in_reply_to.clone(),
-            text: routed.text.clone(),
-        };
+        let shown = ShownMessage::new(&message, routed.text.clone());
         let at = commit.at;
         commit.messages.push(message);
         commit.turns.extend(dropped.iter().chain(&queued).cloned());
         self.commit(commit).await?;
         self.conversation = next;
-        self.emit(at, shown);
+        self.emit(at, SessionEventKind::Message(shown));
         for diagnostic in &routed.diagnostics {
             let diagnostic = diagnostic.clone();
             self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
@@ -497,16 +479,15 @@ impl<S: Store> Coordinator<S> {
 }
 
 /// Queues turns for the recipients that a message has beside its text.
-fn call_instead(routed: &mut Routed, to: &[String], team_agents: &TeamAgents) {
+fn call_instead(routed: &mut Routed, to: &[String], team: &Team) {
     for name in to {
-        match team_agents.members().resolve(name) {
+        match team.resolve(name) {
             Some(member) if routed.calls.iter().any(|call| call.member == *member) => {}
             Some(member) => {
                 routed.calls.push(Call { member: member.clone(), intent: Intent::default() });
             }
             None => {
-                let hint = team_agents.members().hint(name);
-                let message = format!("no member has the name `{name}`; {hint}");
+                let message = format!("no member is called `{name}`; {}", team.hint(name));
                 routed.diagnostics.push(Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message));
             }
         }

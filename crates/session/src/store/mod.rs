@@ -302,7 +302,7 @@ pub enum StoreError {
     Held {
         /// The session.
         session: SessionId,
-        /// The process.
+        /// The process id.
         holder: Holder,
     },
     /// The session changed since it was read.

@@ -10,7 +10,7 @@ use super::export::name;
 use super::pages::{Pages, contents_of};
 use crate::diagnostics;
 use crate::id::{AttemptRef, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId};
-use crate::prompt::PromptInput;
+use crate::prompt::PromptRecord;
 use crate::request::{self, RequestDelta, TextDelta};
 use crate::session::{NewSession, NumberedMessage, State};
 use crate::store::{Page, SessionImport, Store, StoreError};
@@ -174,7 +174,7 @@ impl Cut {
         // The prompt of a turn without a reply may contain later messages.
         for attempt in attempts {
             let input = store.content(attempt.input.hash).await?;
-            let input = PromptInput::from_record(&input);
+            let input = PromptRecord::from_record(&input);
             if input.map_or(true, |input| input.as_of > self.last) {
                 return Ok(false);
             }

@@ -14,8 +14,8 @@ use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::transfer::ThreadCheck;
 use convoke_session::{
-    Coordinator, MemberAgent, MemberName, NewSession, SessionEvent, SessionEventKind, SessionId,
-    SqliteStore, TeamAgents,
+    Coordinator, MemberAgent, MemberName, Millis, NewSession, SessionEvent, SessionEventKind,
+    SessionId, ShownMessage, SqliteStore, TeamAgents,
 };
 use convoke_team::Team;
 use tempfile::TempDir;
@@ -140,7 +140,7 @@ impl Stage {
         }
         let mut team_agents = TeamAgents::new(Team::parse(&file).unwrap(), seats);
         let ticks = AtomicI64::new(1_000);
-        team_agents.clock = Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed));
+        team_agents.clock = Arc::new(move || Millis(ticks.fetch_add(1, Ordering::Relaxed)));
         let session = SessionId::generate();
         let events = Arc::default();
         Self { _directory: directory, store, session, deliveries, team_agents, team: file, events }
@@ -150,7 +150,7 @@ impl Stage {
     pub async fn begin(&self) -> Coordinator<SqliteStore> {
         let new = NewSession {
             id: self.session,
-            created_at: 1,
+            created_at: Millis(1),
             name: Some("stage".to_owned()),
             directory: "/work".to_owned(),
             team: self.team.clone(),
@@ -193,7 +193,9 @@ impl Stage {
     pub fn transcript(&self) -> Vec<String> {
         let events = self.events.lock().unwrap();
         let line = |event: &SessionEventKind| match event {
-            SessionEventKind::Message { from, text, .. } => Some(format!("{from}: {text}")),
+            SessionEventKind::Message(ShownMessage { from, text, .. }) => {
+                Some(format!("{from}: {text}"))
+            }
             _ => None,
         };
         events.iter().map(|event| &event.kind).filter_map(line).collect()

@@ -10,7 +10,7 @@ use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::{
-    Coordinator, MemberAgent, MemberName, MessageNumber, NewSession, NumberedMessage,
+    Coordinator, MemberAgent, MemberName, MessageNumber, Millis, NewSession, NumberedMessage,
     PersonMessage, SessionId, SqliteStore, StopReason, Store, TeamAgents, TurnId, TurnState,
 };
 use convoke_team::Team;
@@ -112,7 +112,7 @@ impl World {
         let id = SessionId::generate();
         let new = NewSession {
             id,
-            created_at: 0,
+            created_at: Millis(0),
             name: None,
             directory: String::new(),
             team: String::new(),

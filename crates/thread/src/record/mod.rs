@@ -29,6 +29,8 @@ pub struct Record {
     pub base_instructions: Option<String>,
     /// The source of those instructions.
     pub base_source: BaseSource,
+    /// The version of Codex that recorded it, if one did and says so.
+    pub codex_version: Option<String>,
     /// The events, in order.
     pub events: Vec<Event>,
 }

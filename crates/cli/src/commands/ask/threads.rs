@@ -123,7 +123,7 @@ impl Listed {
         format!(
             "{}  {:>10}  {}  {}",
             paint.strong(self.thread.as_str()),
-            self.last_request_at.map_or_else(|| "-".to_owned(), |at| age(now.saturating_sub(at))),
+            self.last_request_at.map_or_else(|| "-".to_owned(), |at| age(now.since(at))),
             paint.faint(&format!("{requests}, {bytes}")),
             self.first_question
                 .as_deref()

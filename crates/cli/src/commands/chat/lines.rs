@@ -4,14 +4,13 @@
 use std::io::{self, BufRead as _, Write as _};
 use std::time::Instant;
 
-use convoke_chat::{PromptView, SentPrompt, UserAction, help, printable, read_sheet};
+use convoke_chat::{InputParser, PromptView, SentPrompt, UserAction, help, printable, read_sheet};
 use convoke_session::event::StopReason;
 use convoke_session::{MemberName, PersonMessage, SessionEvent, Store as _, TurnId};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 
-use super::company;
 use crate::commands::run::{self, Finale, Reached, Show, conclude, drive};
 use crate::conversation::{self, Conversation};
 use crate::figures::count;
@@ -112,7 +111,7 @@ impl LineChat {
             if line.trim().is_empty() {
                 continue;
             }
-            match company(&self.conversation).understand(&line, &self.to) {
+            match self.parser().understand(&line, &self.to) {
                 Ok(UserAction::Quit) => return Ok(()),
                 Ok(user_action) => match self.intend(user_action).await {
                     Err(error) if error.is::<UsageError>() => {
@@ -127,6 +126,10 @@ impl LineChat {
         Ok(())
     }
 
+    fn parser(&self) -> InputParser<'_> {
+        InputParser::new(self.conversation.coordinator.team_agents().team())
+    }
+
     fn misunderstand(&mut self, line: &str, why: &str) -> anyhow::Result<()> {
         self.misunderstood += 1;
         match self.form {
@@ -138,7 +141,7 @@ impl LineChat {
     async fn intend(&mut self, user_action: UserAction) -> anyhow::Result<()> {
         match user_action {
             UserAction::Say { text, to } => {
-                let to = company(&self.conversation).meant(&self.speaker, to);
+                let to = self.parser().meant(&self.speaker, to);
                 let saying = PersonMessage::new(self.speaker.clone(), text).to(to);
                 self.conversation.coordinator.accept(saying).await?;
                 self.go_on().await

@@ -5,9 +5,11 @@ mod lines;
 use std::io::{IsTerminal, Write as _, stdin};
 
 use clap::Args;
-use convoke_chat::{InputParser, Setup};
+use clap_complete::ArgValueCompleter;
+use convoke_chat::Setup;
 use convoke_session::{MessageNumber, Store as _};
 
+use crate::commands::completions;
 use crate::commands::run::{Arguments as RunArguments, addressees};
 use crate::commands::sessions::short;
 use crate::conversation::project::Origin;
@@ -31,7 +33,7 @@ pub struct Arguments {
     #[command(flatten)]
     order: ConversationOptions,
     /// The recipient of messages that address nobody [default: the first agent of the team]
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     to: Vec<String>,
     /// Read lines, and write one JSON event per line
     #[arg(long)]
@@ -98,16 +100,11 @@ async fn setup(to: &[String], conversation: &Conversation) -> anyhow::Result<Set
     Ok(Setup {
         name: team.name.clone().unwrap_or_else(|| "a conversation".to_owned()),
         session: short(coordinator.session()),
-        company: company(conversation),
+        team: coordinator.team_agents().team().clone(),
         speaker: conversation.speaker().await?,
         to: addressees(to, conversation).await?,
         suggestion,
         label: (conversation.players != AgentBackend::Agents).then_some("rehearsal"),
         diagnostics: conversation.diagnostics.clone(),
     })
-}
-
-fn company(conversation: &Conversation) -> InputParser {
-    let team_agents = conversation.coordinator.team_agents();
-    InputParser { members: team_agents.members().clone(), text: team_agents.team().context.text }
 }

@@ -20,8 +20,8 @@ const DEFAULT_WIDTH: usize = 80;
 /// The maximum number of rows.
 const MAX_ROWS: usize = 40;
 const MAX_MESSAGES: usize = 6;
-const COLUMN: usize = 9;
-const SIZE_COLUMN: usize = 10;
+pub(super) const COLUMN: usize = 9;
+pub(super) const SIZE_COLUMN: usize = 10;
 /// The minimum width of the column of reasons.
 const MIN_WHY: usize = 16;
 const MIN_BAR: usize = 4;
@@ -58,6 +58,7 @@ impl View<'_> {
             self.sizes(&mut out);
             self.kept_out(&mut out);
         }
+        self.skills(&mut out);
         let findings = Findings::of(self.report);
         self.findings(&mut out, &findings, !rows.is_empty());
         out
@@ -220,7 +221,7 @@ impl View<'_> {
         push_line(out, &self.paint.text(Tone::Faint, note));
     }
 
-    fn bar(&self, percent: u64, cells: usize) -> String {
+    pub(super) fn bar(&self, percent: u64, cells: usize) -> String {
         let percent = usize::try_from(percent).unwrap_or(100);
         let filled = (percent * cells).div_ceil(100);
         let tone = match percent {
@@ -317,7 +318,7 @@ impl View<'_> {
     }
 
     /// Returns a path relative to the repository or the home directory, else in full.
-    fn place_relative(&self, path: &Path) -> String {
+    pub(super) fn place_relative(&self, path: &Path) -> String {
         let base = self.report.repository.as_deref().unwrap_or(&self.report.cwd);
         match path.strip_prefix(base) {
             Ok(below) if base.parent().is_some() => harmless(&below.to_string_lossy()),
@@ -406,7 +407,7 @@ fn short_why(why: &LoadReason) -> String {
     }
 }
 
-fn short_title(agent: &AgentReport) -> &'static str {
+pub(super) fn short_title(agent: &AgentReport) -> &'static str {
     match agent.agent {
         "claude" => "Claude",
         "gemini" => "Gemini",
@@ -419,7 +420,7 @@ fn is_same_version(installed: &str, measured: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-fn push_line(out: &mut String, line: &str) {
+pub(super) fn push_line(out: &mut String, line: &str) {
     out.push_str(line.trim_end());
     out.push('\n');
 }
@@ -430,7 +431,7 @@ fn harmless(text: &str) -> String {
 }
 
 /// Formats a number of bytes in at most nine columns.
-fn bytes(count: u64) -> String {
+pub(super) fn bytes(count: u64) -> String {
     const KIB: u64 = 1024;
     const MIB: u64 = KIB * KIB;
     let tenths = |unit: u64| format!("{}.{}", count / unit, count % unit * 10 / unit);
@@ -441,12 +442,12 @@ fn bytes(count: u64) -> String {
     }
 }
 
-fn padded(text: &str, width: usize) -> String {
+pub(super) fn padded(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
 }
 
 /// Shortens a text at its start: the end of a path is the most useful part.
-fn shortened(text: &str, width: usize) -> String {
+pub(super) fn shortened(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
@@ -474,7 +475,7 @@ fn begun(text: &str, width: usize) -> String {
 }
 
 /// Wraps a text at spaces; a word wider than a line stays whole.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let Some(line) = lines.last_mut() else {

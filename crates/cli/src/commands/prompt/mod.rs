@@ -9,10 +9,12 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::{ArgGroup, Args};
+use clap_complete::ArgValueCompleter;
 use convoke_agent::adapter::escaping;
-use convoke_core::{AgentContext, AssemblerOutput, ContextManager, Hooks};
+use convoke_core::{AgentContext, AssemblerOutput, ContextManager, ContextOptions, Hooks};
 
 use self::output::Shown;
+use crate::commands::completions;
 use crate::conversation::home::Home;
 use crate::conversation::project::{Project, TEAM_FILE, UserConfiguration, find_team_file};
 use crate::diagnostics::Deny;
@@ -26,13 +28,18 @@ use crate::outcome::{Outcome, UsageError};
 #[command(group = ArgGroup::new("account").args(["explain", "json"]).multiple(true))]
 pub struct Arguments {
     /// The member whose prompt is shown
-    #[arg(long = "for", value_name = "NAME")]
+    #[arg(long = "for", value_name = "NAME", add = ArgValueCompleter::new(completions::members))]
     member: String,
     /// The team file [default: convoke.toml here or in a parent directory, up to the repository's root]
     #[arg(long, value_name = "FILE")]
     team: Option<PathBuf>,
     /// Use the conversation of a stored session: its id, the beginning or end of it, or `last`
-    #[arg(long, value_name = "ID", conflicts_with_all = ["snapshot", "messages", "in_reply_to"])]
+    #[arg(
+        long,
+        value_name = "ID",
+        conflicts_with_all = ["snapshot", "messages", "in_reply_to"],
+        add = ArgValueCompleter::new(completions::sessions)
+    )]
     session: Option<String>,
     /// Use the conversation of a snapshot
     #[arg(long, value_name = "FILE", conflicts_with = "messages")]
@@ -83,26 +90,28 @@ fn assemble(arguments: &Arguments) -> anyhow::Result<AssemblerOutput<'static>> {
     let (member, settings) = member::find_agent(team, &arguments.member)?;
     let instructions = project.read_instructions(settings)?;
 
-    let mut manager = ContextManager::new(team.context_options(member), Hooks::default());
+    let options =
+        ContextOptions { escaping: escaping(&settings.agent), ..team.context_options(member) };
+    let mut manager = ContextManager::new(options.into(), Hooks::default());
     let mut diagnostics = conversation::load(&mut manager, team, arguments)?;
 
+    let briefing = team.briefing_for(member);
     let names: Vec<&str> = member.display_name.as_deref().into_iter().collect();
     let context = AgentContext {
         agent_names: &names,
         role_summary: settings.role_summary.as_deref(),
         system_instruction: settings.instructions.as_deref(),
+        briefing: briefing.as_deref(),
         instruction_file_text: instructions.as_deref(),
         instruction_file_path: settings.instructions_file.as_deref(),
         ..AgentContext::default()
     };
-    let mut input = match &arguments.in_reply_to {
-        None => manager.context_for_agent(&member.name, context),
+    let input = match &arguments.in_reply_to {
+        None => manager.context_for_agent(member.name.as_str(), context),
         Some(id) => manager
-            .context_for_reply(&id.as_str().into(), &member.name, context)
+            .context_for_reply(&id.as_str().into(), member.name.as_str(), context)
             .map_err(|error| UsageError(format!("--in-reply-to: {error}")))?,
     };
-    input.briefing = team.briefing_for(member).map(Into::into);
-    input.escaping = escaping(&settings.agent);
     diagnostics.extend(conversation::marker_diagnostics(&manager, &input, team.context.text));
     let mut prompt = manager
         .assemble_prompt(&settings.agent, &input)

@@ -12,6 +12,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 use convoke_agent::id::now;
 use convoke_core::Diagnostic;
 use convoke_session::event::StopReason;
@@ -27,13 +28,14 @@ pub(in crate::commands) use self::reached::Reached;
 use self::summary::End;
 use self::tally::Tally;
 use self::view::{Layout, View};
+use crate::commands::completions;
 use crate::commands::sessions::short;
 use crate::conversation::{self, Conversation, ConversationOptions};
 use crate::diagnostics::Deny;
 use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::program;
-use crate::terminal::{Paint, Screen, stdout};
+use crate::terminal::{Paint, Screen, is_quiet, stdout};
 
 /// Run a team conversation to its end, and show it while it runs.
 ///
@@ -52,7 +54,7 @@ pub struct Arguments {
     #[command(flatten)]
     pub(in crate::commands) order: ConversationOptions,
     /// The recipient if your message addresses nobody [default: the first agent of the team]
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     pub(in crate::commands) to: Vec<String>,
     /// Retry the last turn that failed or was cancelled
     #[arg(long, requires = "session")]
@@ -260,7 +262,9 @@ impl Show {
         conversation: &Conversation,
     ) -> anyhow::Result<()> {
         if let Audience::Person(view) = &mut self.audience {
-            summary::opening(view, conversation)?;
+            if !is_quiet() {
+                summary::opening(view, conversation)?;
+            }
             for model in conversation.models() {
                 view.knows_model(model);
             }
@@ -326,6 +330,7 @@ impl Show {
 
     fn closing(&mut self, conversation: &Conversation, end: &End<'_>) -> io::Result<()> {
         match &mut self.audience {
+            Audience::Person(_) if is_quiet() => Ok(()),
             Audience::Person(view) => summary::closing(view, &self.tally, conversation, end),
             Audience::Program => json::summary(&self.tally, conversation, end.elapsed),
         }

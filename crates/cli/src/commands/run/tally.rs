@@ -101,7 +101,7 @@ impl Tally {
     /// Adds an event.
     pub(super) fn note(&mut self, event: &SessionEventKind) {
         match event {
-            SessionEventKind::Message { .. } => self.messages += 1,
+            SessionEventKind::Message(_) => self.messages += 1,
             SessionEventKind::TurnStarted {
                 turn, member, prompt, system, tokens_estimate, ..
             } => {

@@ -6,9 +6,11 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use convoke_agent::event::{EventKind, Part};
-use convoke_core::Diagnostic;
 use convoke_core::marker::Intent;
-use convoke_session::{MemberName, MessageNumber, SessionEventKind, TurnId, TurnState};
+use convoke_core::{Diagnostic, Severity};
+use convoke_session::{
+    MemberName, MessageNumber, SessionEventKind, ShownMessage, TurnId, TurnState,
+};
 
 use unicode_width::UnicodeWidthChar as _;
 
@@ -16,7 +18,7 @@ use super::tally::Requests;
 use super::text::FlowingText;
 use crate::figures::{count, number, seconds};
 use crate::requests::{retry, tokens};
-use crate::terminal::{Paint, clear_line, printable};
+use crate::terminal::{Paint, clear_line, is_quiet, printable};
 
 /// The layout of the output.
 #[derive(Debug, Clone, Copy)]
@@ -103,6 +105,9 @@ impl<W: Write> View<W> {
 
     /// Writes a diagnostic.
     pub(super) fn diagnostic(&mut self, diagnostic: &Diagnostic) -> io::Result<()> {
+        if is_quiet() && diagnostic.code.severity() == Severity::Note {
+            return Ok(());
+        }
         let paint = self.layout.paint;
         let code = paint.warning(&format!("! {}", diagnostic.code));
         let message = printable(&diagnostic.message);
@@ -112,9 +117,7 @@ impl<W: Write> View<W> {
     /// Shows an event.
     pub(super) fn show(&mut self, event: &SessionEventKind) -> io::Result<()> {
         match event {
-            SessionEventKind::Message { from, to, number, text, .. } => {
-                self.message(from, to, *number, text)?;
-            }
+            SessionEventKind::Message(message) => self.message(message)?,
             SessionEventKind::TurnQueued { turn, member, intent, .. } => {
                 let queued = Queued { turn: *turn, member: member.clone(), intent: *intent };
                 self.called.push(queued.clone());
@@ -223,15 +226,10 @@ impl<W: Write> View<W> {
         Ok(())
     }
 
-    fn message(
-        &mut self,
-        from: &MemberName,
-        to: &[MemberName],
-        number: MessageNumber,
-        text: &str,
-    ) -> io::Result<()> {
+    fn message(&mut self, message: &ShownMessage) -> io::Result<()> {
+        let ShownMessage { from, to, number, text, .. } = message;
         self.called.clear();
-        self.speakers.insert(number, from.clone());
+        self.speakers.insert(*number, from.clone());
         let turn = self.at_work.iter_mut().find(|at_work| at_work.member == *from);
         match turn {
             // The reply was streamed, or is shown now that it is complete.

@@ -86,8 +86,7 @@ struct Row {
 impl Row {
     async fn read(session: Summary, store: &SqliteStore) -> anyhow::Result<Self> {
         let team = Team::parse(&store.session(session.id).await?.began.team);
-        let members = team.map(|team| team.members).unwrap_or_default();
-        let members = members.into_iter().map(|member| member.name).collect();
+        let members = team.iter().flat_map(Team::names).map(ToString::to_string).collect();
         let costs = store.costs(session.id).await?;
         Ok(Self { session, members, costs })
     }
@@ -121,7 +120,7 @@ impl Row {
         let who = if name.is_empty() { members } else { format!("{name}: {members}") };
         [
             short(*id),
-            age(now.saturating_sub(*updated_at)),
+            age(now.since(*updated_at)),
             shorten_front(&printable(&here.shown(Path::new(directory))), COLUMN),
             shorten(&printable(&who), COLUMN),
             turns,
@@ -207,8 +206,8 @@ fn shorten_front(text: &str, width: usize) -> String {
     shorten(&reversed, width).chars().rev().collect()
 }
 
-/// Formats the age of a time.
-pub(in crate::commands) fn age(millis: Millis) -> String {
+/// Returns a number of milliseconds as the age of something.
+pub(in crate::commands) fn age(millis: i64) -> String {
     match millis / 1000 {
         ..60 => "just now".to_owned(),
         seconds @ 60..3600 => format!("{} min ago", seconds / 60),

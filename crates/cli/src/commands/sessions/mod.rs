@@ -18,9 +18,11 @@ mod turn;
 use std::io::{self, Write};
 
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCompleter;
 use convoke_session::{SessionId, SqliteStore, TurnId};
 use serde::Serialize;
 
+use crate::commands::completions;
 use crate::conversation::sessions::{find, open_store};
 use crate::host_environment;
 use crate::outcome::Outcome;
@@ -102,7 +104,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
 #[derive(Debug, Args)]
 struct Which {
     /// The session: its id, the beginning or end of it, or `last`
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", add = ArgValueCompleter::new(completions::sessions))]
     id: String,
 }
 

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
 
 use clap::Args;
 use convoke_agent::id::now;
-use convoke_session::{Millis, SessionId, SqliteStore, Store as _};
+use convoke_session::{SessionId, SqliteStore, Store as _};
 use serde_json::json;
 
 use super::list::{age, one_line};
@@ -14,8 +14,9 @@ use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{Paint, stderr, stdout};
 
 /// The days for which a removed session can be restored.
-const DAYS: Millis = 30;
-const DAY: Millis = 24 * 60 * 60 * 1000;
+const DAYS: i64 = 30;
+/// The milliseconds of a day.
+const DAY: i64 = 24 * 60 * 60 * 1000;
 /// The fewest characters of an id that remove a session.
 const FEWEST: usize = 4;
 /// The columns of a conversation's beginning.
@@ -143,7 +144,7 @@ pub(super) async fn restore(arguments: &Restore, store: &SqliteStore) -> anyhow:
         for removed in &removed {
             let session = &removed.session;
             let beginning = one_line(session.beginning.as_deref().unwrap_or_default(), BEGINNING);
-            let age = age(now().saturating_sub(removed.removed_at));
+            let age = age(now().since(removed.removed_at));
             writeln!(
                 out,
                 "{}  removed {age}  {}  {beginning}",
@@ -173,9 +174,9 @@ pub(super) async fn restore(arguments: &Restore, store: &SqliteStore) -> anyhow:
 
 /// Deletes the sessions that were removed too long ago to be restored.
 async fn purge_expired(store: &SqliteStore) -> anyhow::Result<()> {
-    let expired = now().saturating_sub(DAYS * DAY);
+    let now = now();
     for removed in store.removed_sessions().await? {
-        if removed.removed_at < expired {
+        if now.since(removed.removed_at) > DAYS * DAY {
             store.remove(removed.session.id).await?;
         }
     }

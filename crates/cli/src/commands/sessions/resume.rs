@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 
 use super::Which;
+use crate::commands::completions;
 use crate::commands::run;
 use crate::conversation::{ConversationOptions, Rehearse};
 use crate::diagnostics::Deny;
@@ -23,7 +25,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "WITH", num_args = 0..=1, require_equals = true, default_missing_value = "stand-in")]
     rehearse: Option<Rehearse>,
     /// The recipient if your message addresses nobody [default: the first agent of the team]
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     to: Vec<String>,
     /// Retry the last turn that failed or was cancelled
     #[arg(long)]

@@ -68,7 +68,7 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
         writeln!(out, "No message has these words{wider}.")?;
     }
     for (session, message) in &found {
-        let age = age(now().saturating_sub(session.updated_at));
+        let age = age(now().since(session.updated_at));
         let place = format!("message {}  {age}", message.number);
         writeln!(out, "{}  {}", paint.strong(&short(session.id)), paint.faint(&place))?;
         writeln!(out, "  {}", printable(&message.excerpt))?;
