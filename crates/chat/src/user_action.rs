@@ -156,7 +156,8 @@ impl<'a> InputParser<'a> {
         let each = || {
             let names = names.iter().map(|name| name.trim().trim_start_matches('@'));
             names.filter(|name| !name.is_empty()).map(|name| {
-                let unknown = || format!("no member has the name `{name}`; {}", self.team.hint(name));
+                let unknown =
+                    || format!("no member has the name `{name}`; {}", self.team.hint(name));
                 self.member(name).ok_or_else(unknown)
             })
         };

@@ -72,7 +72,9 @@ pub(in crate::commands) async fn addressees(
             names.push(member.to_string());
         } else {
             let hint = team.hint(written);
-            return Err(UsageError(format!("--to: no member has the name `{written}`; {hint}")).into());
+            return Err(
+                UsageError(format!("--to: no member has the name `{written}`; {hint}")).into()
+            );
         }
     }
     Ok(names)
