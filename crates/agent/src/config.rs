@@ -197,6 +197,7 @@ pub(crate) fn is_option(value: &str) -> bool {
 
 /// An error in a file of agents.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// The file is not TOML, or a setting is wrong.
     #[error("{}: {message}", .path.display())]

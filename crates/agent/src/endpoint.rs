@@ -255,6 +255,7 @@ fn at(path: &Path) -> impl FnOnce(std::io::Error) -> EndpointError {
 
 /// An error while preparing a home.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum EndpointError {
     /// A file cannot be read or written.
     #[error("cannot prepare {}", path.display())]

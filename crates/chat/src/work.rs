@@ -111,13 +111,7 @@ impl Work {
             EventKind::Retry { reason, .. } => {
                 self.activity = format!("retrying: {}", brief(reason));
             }
-            EventKind::Started { .. }
-            | EventKind::Request { .. }
-            | EventKind::ToolFinished { .. }
-            | EventKind::Todo { .. }
-            | EventKind::Warning(_)
-            | EventKind::Unknown { .. }
-            | EventKind::Finished { .. } => {}
+            _ => {}
         }
     }
 

@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 /// An agent at the version whose rules are applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Edition {
     /// Claude Code 2.1.197.
     Claude197,

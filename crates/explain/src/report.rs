@@ -131,6 +131,7 @@ pub struct Loaded {
 
 /// The reason why a file is loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LoadReason {
     /// The administrator's instructions.
     Managed,
@@ -204,6 +205,7 @@ pub struct Ignored {
 
 /// The rule that keeps a file out.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Rule {
     /// Another agent's file.
     OtherAgent(&'static str),

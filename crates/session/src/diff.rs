@@ -73,6 +73,7 @@ pub enum LineChange {
 
 /// An error of [`diff`].
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DiffError {
     /// The store failed.
     #[error(transparent)]

@@ -27,6 +27,7 @@ pub struct TextDelta {
 
 /// A delta that does not lead from the previous text to the one that was stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DeltaError {
     /// It refers to bytes that the previous text does not have.
     #[error("the delta refers to bytes outside the previous text")]

@@ -26,6 +26,7 @@ use crate::store::{Store, StoreError};
 
 /// A session could not be exported, imported or forked.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TransferError {
     /// The store failed.
     #[error(transparent)]
@@ -54,6 +55,7 @@ pub enum TransferError {
 
 /// A problem of an archive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ArchiveProblem {
     /// The line is not JSON of the right form.
     #[error("{0}")]

@@ -72,6 +72,7 @@ impl Shape {
 
 /// A pack that cannot be used; the message names the file.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PackError {
     /// A file is missing or cannot be read.
     #[error("cannot read the pack's file {path}")]

@@ -14,6 +14,7 @@ use convoke_files::{Files, absolute};
 
 /// A part of what a user sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UserInput {
     /// Text.
     Text(String),

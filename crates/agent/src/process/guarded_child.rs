@@ -24,6 +24,7 @@ const MARKED_ROUNDS: usize = 200;
 
 /// A child could not be started.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
     /// The working directory does not exist.
     #[error("the working directory `{}` does not exist", .0.display())]

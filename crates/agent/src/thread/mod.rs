@@ -79,6 +79,7 @@ pub struct ThreadAppend {
 
 /// A failure of a [`ThreadStore`].
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ThreadStoreError {
     /// The thread has other lines than those that the caller has read.
     #[error("the thread {0} was changed by another program; nothing was added to it")]

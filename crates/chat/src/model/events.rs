@@ -73,6 +73,7 @@ impl Chat {
             }
             SessionEventKind::Diagnostic { diagnostic, .. } => self.diagnose(&diagnostic),
             SessionEventKind::Stopped(stop) => return self.stop(stop),
+            _ => {}
         }
         None
     }

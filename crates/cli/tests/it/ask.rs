@@ -123,7 +123,7 @@ fn failures_say_what_to_do_and_have_their_exit_codes() {
     ----- stdout -----
 
     ----- stderr -----
-    what was sent is kept: convoke ask --thread [SESSION 1] --request
+    the requests are stored: convoke ask --thread [SESSION 1] --request
     convoke: not signed in: rehearsed error 401 (status 401)
     ");
     insta::assert_snapshot!(context.run(&["ask", "--thread", "nope", "Hello"]), @r"
@@ -152,7 +152,7 @@ fn failures_say_what_to_do_and_have_their_exit_codes() {
     ----- stdout -----
 
     ----- stderr -----
-    convoke: --agent: no api agent is called `appi`; did you mean `api`?
+    convoke: --agent: no api agent has the name `appi`; did you mean `api`?
     ");
     let empty = TestContext::new();
     let home = empty.path().display().to_string();

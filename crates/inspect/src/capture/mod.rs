@@ -289,7 +289,7 @@ pub enum CaptureError {
     #[error("{} is none of claude, codex and gemini; if it is one under another name, say so with --as", .0.display())]
     Unknown(PathBuf),
     /// The private home could not be created.
-    #[error("cannot make a private home")]
+    #[error("cannot create a private home")]
     Home(#[source] std::io::Error),
     /// The configuration could not be copied into it.
     #[error(transparent)]

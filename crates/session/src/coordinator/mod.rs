@@ -107,6 +107,7 @@ pub struct Coordinator<S: Store> {
 
 /// An error that ends a conversation.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CoordinatorError {
     /// The store failed.
     #[error(transparent)]
@@ -487,7 +488,7 @@ fn call_instead(routed: &mut Routed, to: &[String], team: &Team) {
                 routed.calls.push(Call { member: member.clone(), intent: Intent::default() });
             }
             None => {
-                let message = format!("no member is called `{name}`; {}", team.hint(name));
+                let message = format!("no member has the name `{name}`; {}", team.hint(name));
                 routed.diagnostics.push(Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message));
             }
         }

@@ -279,6 +279,7 @@ pub struct Holder {
 
 /// An error of a store.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StoreError {
     /// There is no such session.
     #[error("there is no session {0}")]

@@ -74,6 +74,7 @@ pub struct Request {
 
 /// A prompt that cannot be sent.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RequestError {
     /// The Chat wire has no schemas.
     #[error(

@@ -56,6 +56,7 @@ pub struct Setup<'a> {
 
 /// A thread that cannot be made or continued.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ThreadError {
     /// The pack knows nothing of a model.
     #[error("the pack {pack} has no facts for the model `{model}`: add an entry to models.json")]

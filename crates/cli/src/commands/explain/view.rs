@@ -404,6 +404,7 @@ fn short_why(why: &LoadReason) -> String {
         LoadReason::Import { line, .. } => format!("import, line {line}"),
         LoadReason::Read(_) => "after a read".to_owned(),
         LoadReason::Fallback => "fallback name".to_owned(),
+        other => other.to_string(),
     }
 }
 

@@ -18,7 +18,9 @@ pub(super) fn run(agent: Vendor, arguments: &Arguments) -> anyhow::Result<Outcom
     if let Some(directory) = &arguments.cd {
         let directory = absolute(&host_environment.cwd, directory);
         if !directory.is_dir() {
-            return Err(UsageError(format!("--cd: {} is no directory", directory.display())).into());
+            return Err(
+                UsageError(format!("--cd: {} is not a directory", directory.display())).into()
+            );
         }
         host_environment.cwd = directory;
     }

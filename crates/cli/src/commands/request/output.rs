@@ -74,7 +74,7 @@ pub(super) fn write_measured(measured: &Measured, arguments: &Arguments) -> io::
         });
         return write_json(&facts, &measured.body, &account.ledger, &measured.diagnostics);
     }
-    let version = version.unwrap_or("of an unknown version");
+    let version = version.unwrap_or("(unknown version)");
     let title =
         format!("{agent} {version}  measured offline  {} ({})", account.model, account.wire);
     let shown = Shown {

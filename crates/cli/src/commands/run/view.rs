@@ -191,7 +191,7 @@ impl<W: Write> View<W> {
                     self.line(&paint.warning(&line))?;
                 }
             }
-            SessionEventKind::Stopped(_) => {}
+            _ => {}
         }
         self.out.flush()
     }
