@@ -156,7 +156,7 @@ fn a_thread_that_is_none_is_refused_with_its_line_and_nothing_is_imported() {
     let cases = [
         (with("{\\\"usages\\\""), "not a line of a thread: `usages` is not known"),
         (with("\\\"usage\\\""), "not a line of a thread: trailing characters"),
-        (with("{\\\"undone\\\":0,\\\"x\\\""), "it undoes line 0 of the thread"),
+        (with("{\\\"undone\\\":0,\\\"x\\\""), "undoes line 0 of the thread"),
     ];
     for (text, why) in cases {
         let other = TestContext::new().file("all.jsonl", text);

@@ -228,7 +228,7 @@ async fn lines_that_no_thread_has_are_refused() {
         ),
         (
             refused(&|lines| lines[1] = lines[1].replace(thread().as_str(), "x\\r\\ny: z")),
-            "0: its own name is none".into(),
+            "0: invalid thread id: ".into(),
         ),
     ];
     for (told, expected) in cases {
