@@ -38,8 +38,8 @@ pub fn is_kept(name: &OsStr) -> bool {
     KEPT.iter().any(|kept| name == *kept)
 }
 
-/// Says whether a variable of the user's environment is one of a CLI's own settings, and neither a key nor an
-/// address. A program that is to behave as it does for its user keeps those too.
+/// Returns whether a variable of the user's environment is a setting of a CLI, and neither a key nor an address. A
+/// measured program inherits those too.
 pub fn is_setting(vendor: Vendor, name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let (prefixes, names, others): (&[&str], &[&str], &[&str]) = match vendor {
@@ -51,7 +51,7 @@ pub fn is_setting(vendor: Vendor, name: &OsStr) -> bool {
                 "MAX_THINKING_TOKENS",
                 "SLASH_COMMAND_TOOL_CHAR_BUDGET",
             ],
-            // Where it is, how it signs in, and what it calls.
+            // Directories, sign-in and endpoints.
             &["CLAUDE_CONFIG_DIR", "CLAUDE_CODE_USE_", "CLAUDE_CODE_SKIP_", "CLAUDE_CODE_CLIENT_"],
         ),
         Vendor::Codex => (&[], &[], &[]),
@@ -68,7 +68,7 @@ pub fn is_setting(vendor: Vendor, name: &OsStr) -> bool {
     is_own && !is_other && !is_nested(name) && (is_count || !is_secret_name(name))
 }
 
-/// Returns the variables that point a CLI to the server and to a home of its own.
+/// Returns the variables that point a CLI to the server and to a private home.
 ///
 /// The server is also the CLI's proxy: it refuses and records requests to all other hosts.
 pub fn environment(
@@ -150,8 +150,8 @@ pub fn configure(vendor: Vendor, base_url: &str, home: &Path) -> Result<(), Endp
     }
 }
 
-/// Removes from Claude Code's settings what signs it in or leads it elsewhere: its settings come before the
-/// environment. A file that is no JSON is left as it is, since the program ignores it.
+/// Removes credentials and endpoints from Claude Code's settings, which override the environment. A file that is not
+/// JSON is unchanged, since the program ignores it.
 fn claude_settings(text: &str) -> String {
     const SIGN_IN: [&str; 7] = [
         "apiKeyHelper",
@@ -172,8 +172,8 @@ fn claude_settings(text: &str) -> String {
     serde_json::Value::Object(settings).to_string()
 }
 
-/// Has every provider of a configuration of Codex lead to the server, without its keys. One that is active
-/// stays so, because what Codex sends depends on it; one that is not described there cannot be redirected.
+/// Points every provider of a Codex configuration to the server, without keys. The active one stays active, because
+/// the request depends on it; a provider that is not described there cannot be redirected.
 fn redirect_codex(file: &mut toml::Table, base_url: &str) {
     const KEYS: [&str; 8] = [
         "env_key",

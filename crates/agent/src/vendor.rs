@@ -33,7 +33,7 @@ pub struct Facts {
     pub directory_variable: Option<&'static str>,
     /// The configuration files in that directory, as opposed to credentials, logs and caches.
     pub configuration: &'static [&'static str],
-    /// What of the same kind lies elsewhere in the user's home.
+    /// Configuration files elsewhere in the user's home.
     pub shared_configuration: &'static [&'static str],
     /// The hosts that the CLI needs.
     pub hosts: &'static [&'static str],

@@ -11,6 +11,7 @@ pub mod coordinator;
 pub mod diagnostics;
 pub mod diff;
 pub mod event;
+pub mod event_queue;
 pub mod progress;
 pub mod prompt;
 pub mod replay;

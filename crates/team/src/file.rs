@@ -76,11 +76,15 @@ fn read_team(
         briefing: read_briefing(&mut top),
         context: read_context(&mut top, problems),
         limits: read_limits(&mut top, problems),
+        require_sandbox: top.boolean("require-sandbox").unwrap_or(false),
         members: Vec::new(),
     };
     let (members, is_there) = read_members(&mut top, problems);
     let count = problems.len();
-    top.finish(|key| in_another_table(key, &["name", "task", "briefing"]), problems);
+    top.finish(
+        |key| in_another_table(key, &["name", "task", "briefing", "require-sandbox"]),
+        problems,
+    );
     let is_misspelt = problems[count..].iter().any(|problem| problem.fix.contains("[[member]]"));
     if !is_there && !is_misspelt {
         problems.push(Problem {
@@ -140,18 +144,17 @@ fn read_context(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> ContextOp
 
 fn read_limits(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> Limits {
     let mut section = top.table("limits");
-    let timeout = Form {
-        types: &["string"],
-        must_be: "a time with a unit, from \"1s\" to \"720h\"",
-        example: "turn-timeout = \"30m\"",
+    let mut timeout = |key: &'static str, example: &'static str| {
+        let must_be = "a time with a unit, from \"1s\" to \"720h\"";
+        let form = Form { types: &["string"], must_be, example };
+        section.read(key, &form, |value| duration(value.as_str()?).filter(|time| !time.is_zero()))
     };
+    let turn_timeout = timeout("turn-timeout", "turn-timeout = \"30m\"");
+    let background_timeout = timeout("background-timeout", "background-timeout = \"10m\"");
     let limits = Limits {
         turns: section.number("turns", "turns = 50").unwrap_or(50),
-        turn_timeout: section
-            .read("turn-timeout", &timeout, |value| {
-                duration(value.as_str()?).filter(|time| !time.is_zero())
-            })
-            .unwrap_or(Duration::from_mins(30)),
+        turn_timeout: turn_timeout.unwrap_or(Duration::from_mins(30)),
+        background_timeout: background_timeout.unwrap_or(Duration::from_mins(10)),
         queue: section.number("queue", "queue = 50").unwrap_or(50),
         parallel: section.boolean("parallel").unwrap_or(false),
     };
@@ -273,7 +276,7 @@ fn read_agent(section: &mut Section<'_>, agent: String) -> AgentSettings {
 
 /// The settings of each table, for those that stand in the wrong one.
 const CONTEXT: &[&str] = &["window", "fence", "max-bytes", "visibility", "text"];
-const LIMITS: &[&str] = &["turns", "turn-timeout", "queue", "parallel"];
+const LIMITS: &[&str] = &["turns", "turn-timeout", "background-timeout", "queue", "parallel"];
 const AGENT: &[&str] = &[
     "role-summary",
     "instructions",

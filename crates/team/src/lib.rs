@@ -42,6 +42,8 @@ pub struct Team {
     pub context: ContextOptions,
     /// The limits of the conversation.
     pub limits: Limits,
+    /// Whether a turn is refused where the system enforces less of its permissions than it could.
+    pub require_sandbox: bool,
     /// The people and agents.
     pub members: Vec<Member>,
 }
@@ -53,6 +55,8 @@ pub struct Limits {
     pub turns: u64,
     /// The most time for a turn.
     pub turn_timeout: Duration,
+    /// The most time for shells that an agent left running in the background when it answered.
+    pub background_timeout: Duration,
     /// The most queued turns.
     pub queue: u64,
     /// Whether turns that do not depend on each other may run at the same time.

@@ -23,6 +23,7 @@ fn every_setting_is_read() {
         [limits]
         turns = 9
         turn-timeout = "90s"
+        background-timeout = "2m"
         parallel = true
 
         [[member]]
@@ -58,6 +59,7 @@ fn every_setting_is_read() {
     assert_eq!(team.context.text, TextPolicy::Compat);
     assert_eq!(team.context.max_bytes, 65536);
     assert_eq!(team.limits.turn_timeout, Duration::from_secs(90));
+    assert_eq!(team.limits.background_timeout, Duration::from_mins(2));
     let max = team.member("max the reviewer").unwrap();
     let options = team.context_options(max);
     assert_eq!((options.window, options.max_bytes), (3, 4096));

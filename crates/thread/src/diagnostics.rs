@@ -1,5 +1,11 @@
 //! Diagnostics of model requests and of the files that they are built from.
 
+use std::io;
+use std::path::Path;
+
+use convoke_core::diagnostic::Diagnostic;
+use convoke_core::diagnostics::FILE_UNREADABLE;
+
 convoke_core::diagnostic_codes! {
     CONFIG_IGNORED = "config.ignored", Note,
         "A key of the configuration has no effect.",
@@ -49,4 +55,10 @@ convoke_core::diagnostic_codes! {
     RECORD_INVALID = "record.invalid", Loss,
         "A line of a thread's file could not be understood and was left out.",
         "Use a file of the supported version.";
+}
+
+/// Reports a directory that could not be listed.
+pub(crate) fn not_listed(what: &str, directory: &Path, error: &io::Error) -> Diagnostic {
+    let message = format!("the {what} in {} are left out: {error}", directory.display());
+    Diagnostic::new(FILE_UNREADABLE, message).at_path(directory.display().to_string())
 }

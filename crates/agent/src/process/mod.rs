@@ -17,6 +17,7 @@ use std::path::PathBuf;
 
 pub use self::guarded_child::StartError;
 pub use self::private_dir::PrivateDir;
+pub(crate) use self::private_dir::other_private_dirs;
 pub use self::supervise::supervise;
 use crate::stream::{Sink, TurnPhase};
 use crate::turn::TurnResult;
@@ -35,6 +36,8 @@ pub struct Launch {
     pub cwd: PathBuf,
     /// The turn's private directory, for temporary files and the control socket.
     pub private_dir: PathBuf,
+    /// What the program may do, as a file for the confine step; `None` if nothing is enforced.
+    pub policy: Option<PathBuf>,
 }
 
 /// The dialogue with a child over standard input and output.

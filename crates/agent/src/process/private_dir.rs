@@ -63,11 +63,18 @@ pub(super) fn is_private_dir(dir: &Path) -> bool {
     dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PREFIX))
 }
 
+/// Returns the private directories of other turns, and the path that stands for those to come.
+pub(crate) fn other_private_dirs(root: &Path, own: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
+    let others = entries.map(|entry| entry.path()).filter(|dir| is_private_dir(dir) && dir != own);
+    others.chain([root.join(PREFIX)]).collect()
+}
+
 /// Removes this user's abandoned private directories, and kills processes that still use them.
 pub fn sweep(root: &Path) {
     for dir in left_behind(root) {
         for pid in platform::using(&dir) {
-            // One that is gone already is no news.
+            // The process may have ended already.
             let _ = kill(pid, Signal::SIGKILL);
         }
         let _ = std::fs::remove_dir_all(&dir);

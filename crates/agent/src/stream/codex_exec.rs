@@ -13,7 +13,7 @@ use crate::event::{Event, EventKind};
 use crate::turn::TurnResult;
 use crate::verdict::{Ending, Verdict};
 
-/// Reads the events of one turn.
+/// Parses the events of one turn.
 #[derive(Debug)]
 pub struct CodexExec {
     tally: TurnProgress,
@@ -26,7 +26,7 @@ impl CodexExec {
         Self { tally: TurnProgress::new(reply_limit), trouble: Trouble::default() }
     }
 
-    /// Says how many requests a notice stands for that a request failed.
+    /// Sets the number of requests per reported failure.
     #[must_use]
     pub fn counting(mut self, requests: u64) -> Self {
         self.tally.requests_per_notice = requests;

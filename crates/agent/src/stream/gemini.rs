@@ -19,7 +19,7 @@ use crate::turn::TurnResult;
 use crate::usage::Usage;
 use crate::verdict::{Ending, Exit, Failure, Reason, Verdict};
 
-/// Reads the events of one turn.
+/// Parses the events of one turn.
 #[derive(Debug)]
 pub struct Gemini {
     tally: TurnProgress,

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use convoke_core::marker::Intent;
 use convoke_core::{Code, Diagnostic};
+use convoke_session::coordinator::INBOX_LIMIT;
 use convoke_session::{MemberName, PersonMessage, SessionEventKind, ShownMessage, Turn, TurnId};
 use convoke_team::Team;
 use crossterm::event::KeyEvent;
@@ -312,6 +313,10 @@ impl Chat {
 
     fn intend(&mut self, user_action: UserAction) -> Option<Effect> {
         match user_action {
+            UserAction::Say { text, .. } if self.pending.len() >= INBOX_LIMIT => {
+                self.editor.insert(&text);
+                self.remark(format!("{INBOX_LIMIT} messages wait to be stored; send this later"))
+            }
             UserAction::Say { text, to } => Some(self.say(&text, to)),
             UserAction::Address(to) => {
                 self.to = to;
@@ -344,12 +349,12 @@ impl Chat {
 
     fn say(&mut self, text: &str, to: Vec<String>) -> Effect {
         let to = InputParser::new(&self.setup.team).meant(&self.speaker, to);
-        let saying = PersonMessage::new(self.speaker.clone(), text).to(to);
-        self.pending.push(saying.clone());
+        let message = PersonMessage::new(self.speaker.clone(), text).to(to);
+        self.pending.push(message.clone());
         if self.activity == Activity::Waiting {
-            return self.work(Effect::Say(saying));
+            return self.work(Effect::Say(message));
         }
-        Effect::Interject(saying)
+        Effect::Interject(message)
     }
 
     fn look(&mut self, what: PromptView, member: Option<&MemberName>) -> Option<Effect> {

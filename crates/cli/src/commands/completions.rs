@@ -73,7 +73,7 @@ pub fn answer_shell<C: CommandFactory>() -> bool {
         })
 }
 
-/// Returns the names of the team's members that begin with what was typed.
+/// Completes the name of a member.
 pub fn members(typed: &OsStr) -> Vec<CompletionCandidate> {
     find_members()
         .unwrap_or_default()
@@ -86,12 +86,12 @@ pub fn members(typed: &OsStr) -> Vec<CompletionCandidate> {
 fn find_members() -> Option<Vec<String>> {
     let host_environment = host_environment::of_process().ok()?;
     let user = UserConfiguration::load(&Home::of(&host_environment)).ok()?;
-    let project = Project::read(&find_team_file(&host_environment.cwd)?, &user).ok()?;
+    let project = Project::read(&find_team_file(&host_environment)?, &user).ok()?;
     let names = project.team.members.into_iter().map(|member| member.name.to_string());
     Some(names.filter(|name| printable(name) == *name).collect())
 }
 
-/// Returns the sessions of this directory whose id begins with what was typed, and `last`.
+/// Completes the id of a session of this directory, or `last`.
 pub fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
     find_sessions()
         .unwrap_or_default()

@@ -25,7 +25,7 @@ use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files as _};
 use convoke_inspect::HostEnvironment;
 use convoke_model::ModelAgent;
-use convoke_session::coordinator::Observer;
+use convoke_session::event_queue::Observer;
 use convoke_session::{
     Coordinator, MemberName, MessageNumber, NewSession, Rehearsal, Session, SessionId, SqliteStore,
     Store as _,
@@ -207,7 +207,7 @@ impl Conversation {
 pub async fn open(
     order: &ConversationOptions,
     host_environment: &HostEnvironment,
-    observer: Observer,
+    observer: Box<dyn Observer>,
 ) -> anyhow::Result<Conversation> {
     let home = Home::of(host_environment);
     let store = SqliteStore::open(&home.data).await?;
@@ -219,7 +219,7 @@ pub async fn open(
     let project = match (&order.team, &session) {
         (Some(path), _) => Project::read(path, &user)?,
         (None, Some(session)) => project_of(session, &home, &user)?,
-        (None, None) => match find_team_file(&host_environment.cwd) {
+        (None, None) => match find_team_file(&host_environment) {
             Some(path) => Project::read(&path, &user)?,
             None if matches!(order.rehearse, Some(Rehearse::StandIn | Rehearse::Cli)) => {
                 sample::write(&home, &user)?
@@ -314,7 +314,7 @@ pub fn model_member(
 /// Returns the project of a stored session.
 ///
 /// Sessions are untrusted input: they may be imported. A session's copy of the team file is trusted only
-/// while the same text stands in a directory that the user trusts.
+/// while a directory that the user trusts has the same text.
 pub fn project_of(
     session: &Session,
     home: &Home,

@@ -11,7 +11,7 @@ use convoke_thread::config::Wire;
 use super::project::{Origin, how_to_trust};
 use super::trust::DirectoryTrust;
 
-/// What a team file can refer to.
+/// The targets of a team file's references.
 pub(super) struct ProjectReferences<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) directory: &'a Path,

@@ -11,6 +11,7 @@ use convoke_agent::adapter::{Host, Script, StandIn, agent};
 use convoke_agent::config::{Catalog, Kind};
 use convoke_agent::id::ThreadId;
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_core::Diagnostic;
 use convoke_inspect::HostEnvironment;
 use convoke_model::{ModelAgent, Settings};
@@ -160,7 +161,9 @@ impl AgentResolver<'_> {
             let all = sample::lines(name.as_str());
             lines = all[self.done(name, all.len())..].to_vec();
         }
-        let host = stage.enter(name.clone(), vendor, lines, self.host_environment, state).await?;
+        let mut host =
+            stage.enter(name.clone(), vendor, lines, self.host_environment, state).await?;
+        host.sandbox = self.sandbox(host.sandbox.route);
         let mut definition = definition.clone();
         definition.command = Some(program.display().to_string());
         // The variables of the private home point to the rehearsal server; the user's own might not.
@@ -239,7 +242,18 @@ impl AgentResolver<'_> {
             env,
             temp_root: std::env::temp_dir(),
             state_dir: self.home.data.join("agents"),
+            sandbox: self.sandbox(Route::Direct),
         })
+    }
+
+    /// Returns what holds for the sandboxes of the team.
+    fn sandbox(&self, route: Route) -> SandboxSettings {
+        SandboxSettings {
+            private: vec![self.home.data.clone(), self.home.configuration.clone()],
+            route,
+            required: self.project.team.require_sandbox,
+            newest_abi: self.host_environment.newest_landlock(),
+        }
     }
 
     fn environment(&self) -> Vec<(OsString, OsString)> {

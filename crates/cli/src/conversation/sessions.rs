@@ -1,4 +1,4 @@
-//! Looks up sessions by what the user types.
+//! Looks up sessions by id or `last`.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -37,7 +37,7 @@ impl Here {
     /// Finds the real path of the working directory.
     pub fn find(host_environment: &HostEnvironment) -> Self {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let sample = match find_team_file(&host_environment.cwd) {
+        let sample = match find_team_file(host_environment) {
             Some(_) => None,
             None => Some(real(&sample::directory(&Home::of(host_environment)))),
         };
@@ -64,8 +64,8 @@ impl Here {
     }
 }
 
-/// Finds the session that the beginning or the end of an id means. `last` is the session of this directory that
-/// changed last, or that of any other if this one has none; the user is told which.
+/// Finds a session by the beginning or end of its id. `last` is the most recently changed session of this
+/// directory, or of any other if this one has none; then its directory is printed.
 pub async fn find(store: &impl Store, written: &str) -> anyhow::Result<SessionId> {
     let sessions = store.sessions().await?;
     if written == "last" {

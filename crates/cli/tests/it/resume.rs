@@ -29,7 +29,7 @@ agent = "yours"
 fn programs(max: &str, sarah: &str) -> TestContext {
     let agent = |name: &str, script: &str| {
         format!(
-            "[agent.{name}]\nkind = \"plain\"\ncommand = \"/bin/sh\"\nargs = [\"-c\", '''{script}''']\n"
+            "[agent.{name}]\nkind = \"plain\"\npermissions = \"full\"\ncommand = \"/bin/sh\"\nargs = [\"-c\", '''{script}''']\n"
         )
     };
     let project = TestContext::new().file("convoke.toml", TEAM);

@@ -203,7 +203,7 @@ fn what_is_shown_as_sent_is_what_the_agent_read() {
     let read = project.path().join("read");
     std::fs::create_dir_all(project.home().join("config")).unwrap();
     let agent = format!(
-        "[agent.mine]\nkind = \"plain\"\ncommand = \"/bin/sh\"\nargs = [\"-c\", \"cat > {}; echo done\"]\n",
+        "[agent.mine]\nkind = \"plain\"\npermissions = \"full\"\ncommand = \"/bin/sh\"\nargs = [\"-c\", \"cat > {}; echo done\"]\n",
         read.display()
     );
     std::fs::write(project.home().join("config/agents.toml"), agent).unwrap();
@@ -415,7 +415,7 @@ fn a_file_that_is_no_snapshot_is_refused_for_what_it_is() {
 fn a_turn_that_was_under_way_when_convoke_was_killed_says_how_to_go_on() {
     let team = "[[member]]\nname = \"kim\"\nhuman = true\n\n\
                 [[member]]\nname = \"ada\"\nagent = \"busy\"\n";
-    let busy = "[agent.busy]\nkind = \"plain\"\ncommand = \"/bin/sh\"\n\
+    let busy = "[agent.busy]\nkind = \"plain\"\npermissions = \"full\"\ncommand = \"/bin/sh\"\n\
                 args = [\"-c\", \"exec sleep 1000\"]\n";
     let context = TestContext::new()
         .env("CONVOKE_DATA_DIR", "data")

@@ -53,7 +53,7 @@ pub struct FoundSkill {
 /// A `SKILL.md` that Codex does not accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedSkill {
-    /// The file.
+    /// The file, or a folder that is too large to be searched.
     pub path: PathBuf,
     /// The owner.
     pub scope: Scope,

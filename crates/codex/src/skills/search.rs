@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use convoke_files::limit::TooManyEntries;
 use convoke_files::{FileKind, Files, Kind};
 use serde::Deserialize;
 
@@ -50,6 +51,8 @@ impl Search<'_> {
         };
         let of_codex = self.codex_home.join("skills");
         let mut roots = below(".codex/skills");
+        // Codex's own directory in a project is the user's.
+        roots.retain(|(root, _)| *root != of_codex);
         roots.reverse();
         roots.push((of_codex.clone(), Scope::User));
         roots.extend(self.home.map(|home| (home.join(".agents/skills"), Scope::User)));
@@ -111,7 +114,13 @@ impl Finder<'_> {
         let mut visited = BTreeSet::from([real.clone()]);
         let mut queue = VecDeque::from([Folder { path: root.to_owned(), real, depth: 0 }]);
         while let Some(folder) = queue.pop_front() {
-            let entries = self.files.entries(&folder.real).unwrap_or_default();
+            let entries = self.files.entries(&folder.real).unwrap_or_else(|error| {
+                if TooManyEntries::of(&error).is_some() {
+                    let (path, reason) = (folder.path.clone(), error.to_string());
+                    found.rejected.push(RejectedSkill { path, scope, reason });
+                }
+                Vec::new()
+            });
             for (name, kind) in &entries {
                 if name.as_encoded_bytes().starts_with(b".") {
                     continue;

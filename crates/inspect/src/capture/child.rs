@@ -102,6 +102,8 @@ fn start(child: &Child<'_>, guardian: &Guardian) -> AgentTurn {
         env: child.environment.clone(),
         cwd: child.cwd.to_owned(),
         private_dir: PathBuf::new(),
+        // It is the user's own command, and runs as if the user had started it.
+        policy: None,
     };
     tokio::spawn(async move {
         let failed = |error: String| TurnResult::failed(Failure::new(Reason::Start, error));

@@ -13,12 +13,14 @@ mod finding;
 mod instructions;
 mod machine;
 mod network;
+mod sandbox;
 mod sign_in;
 
 pub use finding::{Finding, Level};
 pub use instructions::{InstructionFile, Instructions};
 pub use machine::Limit;
 pub use network::{Network, Proxy, Redirect};
+pub use sandbox::SandboxReport;
 pub use sign_in::{Evidence, SignInReport};
 
 /// The depth of an examination.
@@ -42,6 +44,8 @@ pub struct Report {
     pub limits: Vec<Limit>,
     /// The network settings.
     pub network: Network,
+    /// What enforces the permissions of agents.
+    pub sandbox: SandboxReport,
     /// The findings about the machine.
     pub findings: Vec<Finding>,
 }
@@ -91,5 +95,6 @@ pub fn examine(vendors: &[Vendor], host_environment: &HostEnvironment, depth: De
     }
     let limits = machine::limits(host_environment, &mut findings);
     let network = network::examine(host_environment, &mut findings);
-    Report { version: 1, agents, limits, network, findings }
+    let sandbox = sandbox::examine(host_environment, &mut findings);
+    Report { version: 1, agents, limits, network, sandbox, findings }
 }

@@ -283,7 +283,11 @@ async fn an_answer_that_is_no_stream_is_refused_in_words_and_not_asked_for_again
     let json = r#"{"choices":[{"message":{"role":"assistant","content":"hi"}}]}"#;
     let cases = [
         ("content-type: text/html\r\n", "<html>hello", "(content-type `text/html`);"),
-        ("content-type: application/json; charset=utf-8\r\n", json, "(content-type `application/json`);"),
+        (
+            "content-type: application/json; charset=utf-8\r\n",
+            json,
+            "(content-type `application/json`);",
+        ),
         ("content-type: text/plain\r\n", "hello there\n", "(content-type `text/plain`);"),
         ("", "hello there\n", "not an event stream;"),
     ];

@@ -20,6 +20,7 @@ use super::turn_runner::{FinishedTurn, TurnReport, TurnRunner};
 use super::{Coordinator, CoordinatorError};
 use crate::diagnostics;
 use crate::event::{FailedTurn, SessionEventKind, StopReason};
+use crate::event_queue::Observer;
 use crate::id::{AttemptRef, TurnId};
 use crate::progress::Progress;
 use crate::routing::conversation::Conversation;
@@ -35,6 +36,15 @@ struct Batch {
     runners: JoinSet<FinishedTurn>,
     running: HashMap<Id, RunningTurn>,
     reports: mpsc::Receiver<(TurnId, TurnReport)>,
+}
+
+/// Returns the next report once the observer has room for its event.
+async fn next_report(
+    observer: &mut dyn Observer,
+    reports: &mut mpsc::Receiver<(TurnId, TurnReport)>,
+) -> Option<(TurnId, TurnReport)> {
+    observer.ready().await;
+    reports.recv().await
 }
 
 /// A running turn and its attempt.
@@ -171,7 +181,7 @@ impl<S: Store> Coordinator<S> {
         loop {
             let ended = tokio::select! {
                 biased;
-                Some((turn, report)) = batch.reports.recv() => {
+                Some((turn, report)) = next_report(&mut *self.observer, &mut batch.reports) => {
                     self.on_report(&batch, turn, report).await?;
                     continue;
                 }

@@ -13,11 +13,12 @@ use convoke_core::{Diagnostic, MessageId, NewMessage};
 use convoke_team::Team;
 use tokio::sync::mpsc;
 
-pub use self::controls::Controls;
 use self::controls::StopRequest;
+pub use self::controls::{Controls, INBOX_LIMIT};
 pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
 use crate::diagnostics;
 use crate::event::{SessionEvent, SessionEventKind, ShownMessage, StopReason};
+use crate::event_queue::Observer;
 use crate::id::{Head, MemberName, Millis, SessionId, TurnId};
 use crate::progress::interrupt;
 use crate::routing::conversation::{Conversation, MessageEffects};
@@ -27,9 +28,6 @@ use crate::routing::{Call, Routed, route};
 use crate::session::NewSession;
 use crate::store::{Commit, Holder, Store, StoreError};
 use crate::turn::{Turn, TurnState};
-
-/// A callback for events. Called between two steps; must not block.
-pub type Observer = Box<dyn FnMut(SessionEvent) + Send>;
 
 /// A message from a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +66,9 @@ impl PersonMessage {
 ///
 /// use convoke_agent::adapter::{Script, StandIn};
 /// use convoke_session::conformance::new_session;
-/// use convoke_session::{Coordinator, MemberAgent, PersonMessage, SqliteStore, StopReason, TeamAgents};
+/// use convoke_session::{
+/// Coordinator, MemberAgent, PersonMessage, SessionEvent, SqliteStore, StopReason, TeamAgents,
+/// };
 /// use convoke_team::Team;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -79,7 +79,7 @@ impl PersonMessage {
 /// let store = SqliteStore::open(directory.path()).await?;
 ///
 /// let team_agents = TeamAgents::new(team, agents);
-/// let observer = Box::new(|event| println!("{event:?}"));
+/// let observer = Box::new(|event: SessionEvent| println!("{event:?}"));
 /// let mut coordinator = Coordinator::create(store, new_session(), team_agents, observer).await?;
 /// coordinator.accept(PersonMessage::new("user", "What do you think? [NEXT: max]")).await?;
 /// assert_eq!(coordinator.run().await?, StopReason::Idle { person: "user".into() });
@@ -96,8 +96,8 @@ pub struct Coordinator<S: Store> {
     team_agents: TeamAgents,
     guard: Guard,
     controls: Controls,
-    inbox: mpsc::UnboundedReceiver<PersonMessage>,
-    observer: Observer,
+    inbox: mpsc::Receiver<PersonMessage>,
+    observer: Box<dyn Observer>,
     /// The reason to stop that a guard gave while a message was stored.
     stop: Option<StopReason>,
     /// Whether memory may differ from the store, which then wins.
@@ -149,7 +149,7 @@ impl<S: Store> Coordinator<S> {
         store: S,
         session: NewSession,
         team_agents: TeamAgents,
-        observer: Observer,
+        observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
         let id = session.id;
         let hold = store.hold(id, Holder::this_process(team_agents.now())).await?;
@@ -162,7 +162,7 @@ impl<S: Store> Coordinator<S> {
         store: S,
         session: SessionId,
         team_agents: TeamAgents,
-        observer: Observer,
+        observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
         let hold = store.hold(session, Holder::this_process(team_agents.now())).await?;
         Self::take_up(store, session, hold, team_agents, observer).await
@@ -173,7 +173,7 @@ impl<S: Store> Coordinator<S> {
         id: SessionId,
         hold: S::Hold,
         team_agents: TeamAgents,
-        observer: Observer,
+        observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
         let session = store.session(id).await?;
         let (controls, inbox) = Controls::new();
@@ -319,8 +319,8 @@ impl<S: Store> Coordinator<S> {
         self.guard.reset();
         self.controls.settle();
         let stop = loop {
-            while let Ok(saying) = self.inbox.try_recv() {
-                self.accept(saying).await?;
+            while let Ok(message) = self.inbox.try_recv() {
+                self.accept(message).await?;
             }
             if let Some(stop) = self.pause() {
                 break stop;
@@ -475,7 +475,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     fn emit(&mut self, at: Millis, kind: SessionEventKind) {
-        (self.observer)(SessionEvent { kind, session: self.session, at });
+        self.observer.observe(SessionEvent { kind, session: self.session, at });
     }
 }
 

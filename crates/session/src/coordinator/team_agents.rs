@@ -69,6 +69,7 @@ impl MemberAgent {
         turn_input.model.clone_from(&self.model);
         turn_input.trust = self.trust;
         turn_input.limits.turn = team.limits.turn_timeout;
+        turn_input.limits.background = team.limits.background_timeout;
         turn_input
     }
 }

@@ -9,8 +9,8 @@ use convoke_redact::Redactor;
 use convoke_session::conformance::new_session;
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::{
-    Coordinator, MemberAgent, MessageNumber, PersonMessage, SessionEventKind, StopReason, Store,
-    TeamAgents, TurnId,
+    Coordinator, MemberAgent, MessageNumber, PersonMessage, SessionEvent, SessionEventKind,
+    StopReason, Store, TeamAgents, TurnId,
 };
 use convoke_team::Team;
 
@@ -188,7 +188,9 @@ async fn a_member_without_an_agent_fails_in_its_turn_and_nothing_is_wedged() {
     let team = Team::parse(&format!("{file}[[member]]\nname = \"max\"\nagent = \"codex\"\n"));
     let team_agents = TeamAgents::new(team.unwrap(), seats);
     let store = stage.store.clone();
-    let created = Coordinator::create(store, new_session(), team_agents, Box::new(|_| {})).await;
+    let created =
+        Coordinator::create(store, new_session(), team_agents, Box::new(|_: SessionEvent| {}))
+            .await;
     let mut coordinator = created.unwrap();
     coordinator.accept(PersonMessage::new("user", "go [NEXT: ghost, max]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();

@@ -14,7 +14,7 @@ use convoke_session::conformance::request;
 use convoke_session::transfer::{export, fork};
 use convoke_session::{
     AttemptRef, Coordinator, MemberAgent, MemberName, MessageNumber, Millis, NewSession,
-    PersonMessage, SessionId, SqliteStore, TeamAgents, ThreadId,
+    PersonMessage, SessionEvent, SessionId, SqliteStore, TeamAgents, ThreadId,
 };
 use convoke_team::Team;
 use serde_json::json;
@@ -162,12 +162,16 @@ impl Room {
     pub async fn begin(&self) -> Coordinator<SqliteStore> {
         let new = new_session(self.session);
         let team_agents = self.team_agents(self.session);
-        Coordinator::create(self.store.clone(), new, team_agents, Box::new(|_| {})).await.unwrap()
+        Coordinator::create(self.store.clone(), new, team_agents, Box::new(|_: SessionEvent| {}))
+            .await
+            .unwrap()
     }
 
     pub async fn open(&self, session: SessionId) -> Coordinator<SqliteStore> {
         let team_agents = self.team_agents(session);
-        Coordinator::open(self.store.clone(), session, team_agents, Box::new(|_| {})).await.unwrap()
+        Coordinator::open(self.store.clone(), session, team_agents, Box::new(|_: SessionEvent| {}))
+            .await
+            .unwrap()
     }
 
     pub async fn lines(&self, session: SessionId, member: &str) -> Vec<(Option<u64>, String)> {

@@ -10,6 +10,7 @@ use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::event::EventKind;
 use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_redact::Redactor;
+use convoke_session::event_queue::Observer;
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::transfer::ThreadCheck;
@@ -171,9 +172,9 @@ impl Stage {
             .unwrap()
     }
 
-    fn observer(&self) -> Box<dyn FnMut(SessionEvent) + Send> {
+    fn observer(&self) -> Box<dyn Observer> {
         let events = self.events.clone();
-        Box::new(move |event| events.lock().unwrap().push(event))
+        Box::new(move |event: SessionEvent| events.lock().unwrap().push(event))
     }
 
     /// Waits until something has happened; on a task of its own if need be.

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use convoke_files::{Disk, FileKind, Files};
 use convoke_thread::config::{Config, Machine, Overrides};
 use convoke_thread::environment::{login_shell, shell_name};
@@ -12,7 +14,7 @@ use convoke_thread::pack::Pack;
 use convoke_thread::prompt::Request;
 use convoke_thread::record::{Event, Record};
 use convoke_thread::thread::{Setup, Step, Thread, TurnOverrides};
-use convoke_thread::user_input::UserInput;
+use convoke_thread::user_input::{UserInput, decode_prompt};
 use serde_json::Value;
 
 use crate::argv::{Exec, Resume};
@@ -130,9 +132,18 @@ impl Player<'_> {
             return Ok(());
         }
         let images = exec.images.iter().cloned().map(UserInput::LocalImage);
-        let stdin = || run["stdin"].as_str().or(self.scenario.text("stdin"));
+        let stdin = || {
+            let text = run["stdin"].as_str().or(self.scenario.text("stdin"));
+            let mut encoded = ["stdin_b64", "stdinBase64"].iter();
+            let encoded = encoded.find_map(|key| run[*key].as_str());
+            let bytes = match encoded {
+                Some(encoded) => STANDARD.decode(encoded).map_err(|wrong| wrong.to_string())?,
+                None => text.unwrap_or_default().as_bytes().to_vec(),
+            };
+            decode_prompt(&bytes).map_err(|wrong| wrong.to_string())
+        };
         let prompt = match exec.prompt.as_deref() {
-            None | Some("-") => stdin().unwrap_or("").to_owned(),
+            None | Some("-") => stdin()?,
             Some(prompt) => prompt.to_owned(),
         };
         let mut inputs: Vec<_> = images.collect();

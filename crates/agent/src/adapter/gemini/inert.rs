@@ -1,8 +1,8 @@
 //! Keeps Gemini CLI from interpreting a prompt.
 //!
-//! A prompt that begins with `/` is a command; a line break in front makes it text. `@name` stands for a
-//! file, a resource of an MCP server or a sub-agent; `\@` does not. What a name stands for depends on
-//! settings, extensions and files that may change, so every `@` is escaped. The model sees both changes.
+//! A prompt that begins with `/` is a command; a line break in front makes it text. `@name` means a file, a resource of an
+//! MCP server or a sub-agent; `\@` does not. The meaning of a name depends on settings, extensions and files that may
+//! change, so every `@` is escaped. The model sees both changes.
 //!
 //! An assembled prompt is escaped already ([`super::super::escaping`]) and begins with a header, so that
 //! nothing is left to change here; other callers may send any text.
@@ -13,7 +13,7 @@ use convoke_core::{Diagnostic, Escaping};
 
 use crate::diagnostics;
 
-/// How the prompts of Gemini CLI are escaped.
+/// The escaping of Gemini CLI's prompts.
 pub(in crate::adapter) const ESCAPING: Escaping = Escaping::AtSigns;
 
 /// Returns the escaped prompt and a diagnostic for each kind of change.

@@ -11,6 +11,7 @@ use convoke_core::name::nearest;
 use convoke_files::FileKind;
 use convoke_files::limit::read_stream;
 use convoke_model::withhold_key;
+use convoke_thread::user_input::decode_prompt;
 
 use crate::conversation::home::Home;
 use crate::diagnostics::Deny;
@@ -213,8 +214,5 @@ fn from_standard_input(asked_for: bool) -> Result<String, UsageError> {
     }
     let bytes = read_stream(input, Path::new("-"), FileKind::Input)
         .map_err(|error| UsageError(format!("cannot read standard input: {error}")))?;
-    String::from_utf8(bytes).map_err(|error| {
-        let byte = error.utf8_error().valid_up_to();
-        UsageError(format!("standard input is not UTF-8 at byte {byte}"))
-    })
+    decode_prompt(&bytes).map_err(|wrong| UsageError(format!("standard input {wrong}")))
 }

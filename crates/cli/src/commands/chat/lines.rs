@@ -6,10 +6,11 @@ use std::time::Instant;
 
 use convoke_chat::{InputParser, PromptView, SentPrompt, UserAction, help, printable, read_sheet};
 use convoke_session::event::StopReason;
+use convoke_session::event_queue::{EventQueue, EventReceiver};
 use convoke_session::{MemberName, PersonMessage, SessionEvent, Store as _, TurnId};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::commands::run::{self, Finale, Reached, Show, conclude, drive};
 use crate::conversation::{self, Conversation};
@@ -22,11 +23,8 @@ use crate::terminal::{stderr, stdout};
 pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let began = Instant::now();
-    let (sender, events) = unbounded_channel();
-    let observer = Box::new(move |event: SessionEvent| {
-        // The receiver is gone once the chat has ended.
-        let _ = sender.send(event);
-    });
+    let (observer, events) = EventQueue::new();
+    let observer = Box::new(observer);
     let conversation = conversation::open(&arguments.order, &host_environment, observer).await?;
     let to = match run::addressees(&arguments.to, &conversation).await {
         Ok(to) => to,
@@ -82,7 +80,7 @@ enum Form {
 struct LineChat {
     conversation: Conversation,
     show: Show,
-    events: UnboundedReceiver<SessionEvent>,
+    events: EventReceiver<SessionEvent>,
     speaker: MemberName,
     to: Vec<String>,
     reached: Vec<Reached>,
@@ -98,7 +96,7 @@ impl LineChat {
     async fn listen(&mut self) -> anyhow::Result<()> {
         let mut lines = read_lines();
         while self.stop != Some(StopReason::Left) {
-            // Installed anew for each line: while agents run, their own loop handles interrupts.
+            // Installed for each line separately: while agents run, their own loop handles interrupts.
             let mut interrupts = signal(SignalKind::interrupt())?;
             let mut ends = signal(SignalKind::terminate())?;
             let line = tokio::select! {

@@ -61,7 +61,7 @@ fn has_screen() -> bool {
 
 async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
-    let (observer, reports) = convoke_chat::reports();
+    let (observer, updates) = convoke_chat::updates();
     let conversation = conversation::open(&arguments.order, &host_environment, observer).await?;
     let setup = match setup(&arguments.to, &conversation).await {
         Ok(setup) => setup,
@@ -76,7 +76,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
         (conversation.coordinator.store().clone(), conversation.coordinator.session());
     // The rehearsal servers end with the conversation.
     let Conversation { coordinator, stage, is_new, .. } = conversation;
-    let closing = Box::pin(convoke_chat::hold(coordinator, reports, setup)).await?;
+    let closing = Box::pin(convoke_chat::hold(coordinator, updates, setup)).await?;
     drop(stage);
     if is_new && store.session(id).await?.state.last_message == MessageNumber::default() {
         store.remove(id).await?;

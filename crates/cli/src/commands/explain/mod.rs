@@ -22,7 +22,7 @@ use crate::terminal::{Paint, stdout};
 use installed::Installed;
 use view::View;
 
-/// Shows which instruction files and skills each agent loads in a directory, what is cut, and how to fix it.
+/// Show which instruction files and skills each agent loads in a directory, what is cut, and how to fix it.
 ///
 /// Runs nothing and sends nothing: the rules of each agent were measured on the real program.
 #[derive(Debug, Args)]
@@ -73,9 +73,7 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
     let is_terminal = stdout().is_terminal();
     let mut out = BufWriter::new(stdout());
     if arguments.json {
-        // Written as bytes, so that a reader that goes away is recognised by the error.
-        let json = serde_json::to_vec_pretty(&report).context("cannot write the report")?;
-        out.write_all(&json)?;
+        serde_json::to_writer_pretty(&mut out, &report).context("cannot write the report")?;
         writeln!(out)?;
     } else {
         let view = View {

@@ -15,7 +15,7 @@ use crate::outcome::UsageError;
 
 const CODEX: &str = "As in Codex";
 
-/// Show the exact request that Codex would send from here, without sending it.
+/// Show the exact request that an agent would send from here, without sending it.
 ///
 /// With --agent, the installed program is run offline, with your configuration in a private home, and its request is
 /// shown. Without it, the request of Codex 0.98 is assembled by rule, from Codex's own configuration, with the texts of
@@ -163,7 +163,7 @@ impl Arguments {
         })
     }
 
-    /// Returns the prompt, wherever it stands.
+    /// Returns the prompt, from either position.
     pub(super) fn prompt(&self) -> Result<Option<&str>, UsageError> {
         match (&self.prompt, &self.rest[..]) {
             (prompt, _) if self.agent.is_some() => Ok(prompt.as_deref()),
@@ -213,7 +213,7 @@ impl Arguments {
         Ok(all)
     }
 
-    /// Returns what was given of Codex's own flags with values, apart from the model.
+    /// Returns the given flags of Codex with their values, except the model.
     fn codex_flags(&self) -> Vec<(&'static str, OsString)> {
         let mut all: Vec<(&'static str, OsString)> = Vec::new();
         all.extend(self.config.iter().map(|(key, value)| ("-c", format!("{key}={value}").into())));

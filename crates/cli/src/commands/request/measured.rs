@@ -48,7 +48,7 @@ pub(super) fn run(agent: Vendor, arguments: &Arguments) -> anyhow::Result<Outcom
     Ok(arguments.deny.outcome(measured.diagnostics.iter().map(|diagnostic| diagnostic.code)))
 }
 
-/// What keeps a program from being started is bad usage or configuration.
+/// Converts errors that keep a program from starting to usage errors.
 fn explain(error: CaptureError) -> anyhow::Error {
     match error {
         CaptureError::NotInstalled(_)

@@ -26,9 +26,9 @@ pub(super) struct Assembled<'a> {
     pub diagnostics: &'a [Diagnostic],
 }
 
-/// A request to show, whoever made it.
+/// A request to show, measured or assembled.
 struct Shown<'a> {
-    /// What it is: the first line of every output.
+    /// The title: the first line of every output.
     title: String,
     body: &'a [u8],
     parts: Vec<Part>,

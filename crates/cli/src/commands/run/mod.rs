@@ -16,11 +16,11 @@ use clap_complete::ArgValueCompleter;
 use convoke_agent::id::now;
 use convoke_core::Diagnostic;
 use convoke_session::event::StopReason;
+use convoke_session::event_queue::{EventQueue, EventReceiver};
 use convoke_session::{
     Controls, Rehearsal, SessionEvent, SessionEventKind, SessionId, Store as _, TurnId, TurnState,
 };
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 pub(in crate::commands) use self::message::addressees;
 use self::reached::Arrivals;
@@ -75,11 +75,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let began = Instant::now();
-    let (sender, mut events) = unbounded_channel();
-    let observer = Box::new(move |event: SessionEvent| {
-        // The receiver is gone once the run has ended.
-        let _ = sender.send(event);
-    });
+    let (observer, mut events) = EventQueue::new();
+    let observer = Box::new(observer);
     let mut conversation =
         conversation::open(&arguments.order, &host_environment, observer).await?;
     let saying = match message::what_to_say(arguments, &conversation).await {
@@ -166,7 +163,7 @@ async fn undone(conversation: &Conversation) -> anyhow::Result<Option<TurnId>> {
 /// Runs the conversation until it stops, and shows its events.
 pub(in crate::commands) async fn drive(
     conversation: &mut Conversation,
-    events: &mut UnboundedReceiver<SessionEvent>,
+    events: &mut EventReceiver<SessionEvent>,
     show: &mut Show,
     reached: &mut Vec<Reached>,
 ) -> anyhow::Result<StopReason> {
@@ -199,7 +196,7 @@ pub(in crate::commands) async fn drive(
             _ = clock.tick() => reader.heed(|| show.tick()),
         }
     };
-    while let Ok(event) = events.try_recv() {
+    while let Some(event) = events.try_recv() {
         see(&event, show, &mut reader);
     }
     reader.gone.map_or(Ok(stop), |error| Err(error.into()))

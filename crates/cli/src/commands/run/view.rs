@@ -1,10 +1,11 @@
 //! The terminal output of a run: headings, streamed replies, and a live status line for the running agent.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
+use convoke_agent::diagnostics::SANDBOX_PARTIAL;
 use convoke_agent::event::{EventKind, Part};
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, Severity};
@@ -42,6 +43,8 @@ pub(super) struct View<W> {
     speakers: HashMap<MessageNumber, MemberName>,
     /// The model members: their requests contain more than their prompts.
     models: Vec<MemberName>,
+    /// What was said of sandboxes.
+    partial: HashSet<String>,
 }
 
 /// A running agent.
@@ -79,6 +82,7 @@ impl<W: Write> View<W> {
             called: Vec::new(),
             speakers: HashMap::new(),
             models: Vec::new(),
+            partial: HashSet::new(),
         }
     }
 
@@ -106,6 +110,10 @@ impl<W: Write> View<W> {
     /// Writes a diagnostic.
     pub(super) fn diagnostic(&mut self, diagnostic: &Diagnostic) -> io::Result<()> {
         if is_quiet() && diagnostic.code.severity() == Severity::Note {
+            return Ok(());
+        }
+        // The same of every turn: once is enough.
+        if diagnostic.code == SANDBOX_PARTIAL && !self.partial.insert(diagnostic.message.clone()) {
             return Ok(());
         }
         let paint = self.layout.paint;

@@ -96,7 +96,7 @@ async fn find_to_remove(
     find(store, written).await
 }
 
-/// Asks on a terminal, after it showed what would go. Without a terminal a script meant what it wrote.
+/// Shows the sessions and asks for confirmation on a terminal. Without a terminal nothing is asked.
 async fn confirmed(
     sessions: &[SessionId],
     purge: bool,
