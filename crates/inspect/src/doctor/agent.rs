@@ -59,8 +59,11 @@ fn check_version(program: &Installed, facts: &Facts, findings: &mut Vec<Finding>
     let measured = facts.versions.join(", ");
     let message = format!("{} {version} is not a measured version: {measured}", facts.command);
     let newest = facts.versions.last().copied().unwrap_or_default();
-    let fix =
-        format!("It will probably work; if not, run `npm install -g {}@{newest}`.", facts.package);
+    let fix = format!(
+        "Run `convoke explain --verify` to see whether it reads the same files; a measured version is \
+         `npm install -g {}@{newest}`.",
+        facts.package
+    );
     let oldest = facts.versions.first().copied().unwrap_or_default();
     let level = if numbers(version) < numbers(oldest) { Level::Warning } else { Level::Note };
     findings

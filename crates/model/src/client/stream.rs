@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use convoke_agent::verdict::Reason;
+use convoke_agent::verdict::FailureReason;
 use convoke_thread::config::Wire;
 
 use super::{CallError, CallEvent, CallLimits};
@@ -138,8 +138,9 @@ fn no_stream(kind: &str) -> CallError {
         "" => String::new(),
         kind => format!(" (content-type `{kind}`)"),
     };
-    let message = format!("the response is not an event stream{kind}; check `base-url` and `wire`");
-    CallError::Said { reason: Reason::Request, message }
+    let message =
+        format!("the answer is no stream of events{kind}; does this address speak this wire?");
+    CallError::Said { reason: FailureReason::Request, message }
 }
 
 /// Converts deltas to events, up to the end.

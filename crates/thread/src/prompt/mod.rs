@@ -35,9 +35,9 @@ pub struct Prompt<'a> {
     pub output_schema: Option<&'a Value>,
     /// The thread's id, by which servers cache.
     pub cache_key: &'a str,
-    /// The purpose.
-    pub purpose: Purpose,
-    /// The prefix of summaries, by which they are recognised in session files of Codex.
+    /// What the request is for.
+    pub purpose: RequestPurpose,
+    /// How summaries begin, by which one is recognised in a session file of Codex.
     pub summary_prefix: &'a str,
 }
 
@@ -50,7 +50,7 @@ impl Prompt<'_> {
 
 /// The purpose of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub enum RequestPurpose {
     /// An answer.
     Answer,
     /// A summary of the thread: no tools, no schema, outputs as they were recorded.
@@ -62,8 +62,8 @@ pub enum Purpose {
 pub struct Request {
     /// The path below the provider's address.
     pub path: &'static str,
-    /// The purpose.
-    pub purpose: Purpose,
+    /// What it is for.
+    pub purpose: RequestPurpose,
     /// The exact body.
     pub body: String,
     /// The ledger of the body.
@@ -90,8 +90,8 @@ pub fn build_api_prompt(
     mut diagnostics: Vec<Diagnostic>,
 ) -> Result<Request, RequestError> {
     let freeform = match (prompt.purpose, provider.wire) {
-        (Purpose::Compaction, Wire::Responses) => false,
-        (Purpose::Answer, Wire::Responses) => prompt.tools.iter().any(is_freeform_patch),
+        (RequestPurpose::Compaction, Wire::Responses) => false,
+        (RequestPurpose::Answer, Wire::Responses) => prompt.tools.iter().any(is_freeform_patch),
         (_, Wire::Chat) => prompt.model.patches_are_freeform(),
     };
     if freeform {

@@ -16,7 +16,7 @@ use convoke_files::{Disk, FileKind, Files};
 use crate::adapter::{Context, NESTED};
 use crate::diagnostics;
 use crate::env_file;
-use crate::verdict::{Failure, Reason};
+use crate::verdict::{Failure, FailureReason};
 
 /// Files that the program applies and that cannot be withheld.
 const FOLLOWED: &[&str] = &[".gemini/settings.json", ".gemini/commands", ".gemini/policies"];
@@ -102,5 +102,5 @@ fn untrusted(path: &Path) -> Failure {
     let message = format!(
         "gemini would apply `{path}`; review it, then trust the directory with `convoke trust`"
     );
-    Failure::new(Reason::Untrusted, message)
+    Failure::new(FailureReason::Untrusted, message)
 }

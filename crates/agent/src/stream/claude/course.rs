@@ -6,7 +6,7 @@
 
 use super::wire::Task;
 use crate::stream::TurnPhase;
-use crate::verdict::{Ending, Failure, Reason, TerminationCause};
+use crate::verdict::{Ending, Failure, FailureReason, TerminationCause};
 
 /// The task type of shells, the only tasks that may outlive a complete reply.
 const SHELL: &str = "local_bash";
@@ -113,8 +113,8 @@ impl Course {
                 1 => "a background task was running".to_owned(),
                 tasks => format!("{tasks} background tasks were running"),
             };
-            let message = format!("ended with {} while {tasks}", ending.exit);
-            Failure::new(Reason::Incomplete, message)
+            let message = format!("it ended with {} while {tasks}", ending.exit);
+            Failure::new(FailureReason::Incomplete, message)
         })
     }
 }
