@@ -55,7 +55,7 @@ impl AgentKind {
 pub struct Definition {
     /// The kind of agent.
     pub kind: AgentKind,
-    /// The program; the usual one when there is none.
+    /// The program; `None` for the default.
     pub command: Option<String>,
     /// Additional arguments.
     pub args: Vec<String>,
@@ -316,7 +316,7 @@ impl Entry {
         settings.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect()
     }
 
-    /// Returns what is wrong with settings that have the right form. A key is not repeated.
+    /// Returns an error in well-formed settings. It never contains a key.
     fn problem(&self, name: &str, kind: AgentKind) -> Option<String> {
         let unused = self.settings().into_iter().find_map(|it| Some((it, kind.unused(it)?)));
         if let Some((setting, Unused { problem, fix })) = unused {

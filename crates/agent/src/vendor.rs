@@ -41,7 +41,7 @@ pub struct Facts {
     pub address_variable: &'static str,
     /// The events that it writes in every turn.
     pub events: &'static [&'static str],
-    /// How it is signed in.
+    /// The ways to sign in.
     pub sign_in: SignIn,
 }
 

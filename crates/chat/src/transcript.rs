@@ -38,9 +38,9 @@ pub(crate) struct Entry {
 /// The kind of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum EntryKind {
-    /// Somebody said something.
+    /// A message.
     Said(MessageHeader),
-    /// Convoke has something to say.
+    /// A note of Convoke.
     Note(Tone),
 }
 
@@ -98,7 +98,7 @@ impl Transcript {
         self.height + self.gone
     }
 
-    /// Adds what somebody said.
+    /// Adds a message.
     pub(crate) fn say(&mut self, head: MessageHeader, text: &str) {
         let shown = &text[..text.floor_char_boundary(MOST_BYTES)];
         let mut shown = printable(shown).into_owned();

@@ -93,7 +93,7 @@ impl Work {
             EventKind::Text { text, part: TextPart::Whole } if is_own => {
                 self.settle(&printable(text))
             }
-            EventKind::Text { .. } => "a sub-agent writes".clone_into(&mut self.activity),
+            EventKind::Text { .. } => "sub-agent writing".clone_into(&mut self.activity),
             EventKind::Thinking { .. } => "thinks".clone_into(&mut self.activity),
             EventKind::ToolStarted { name, input, .. } => {
                 let name = if name.is_empty() { "a tool" } else { name };
@@ -107,7 +107,7 @@ impl Work {
                 self.activity = format!("changed {}", brief(&paths.join(", ")));
             }
             EventKind::Request { purpose: RequestPurpose::Compaction, .. } => {
-                "compacts its thread".clone_into(&mut self.activity);
+                "compacting its thread".clone_into(&mut self.activity);
             }
             EventKind::Usage(usage) => self.usage = Some(*usage),
             EventKind::Retry { reason, .. } => {

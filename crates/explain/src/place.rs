@@ -56,15 +56,15 @@ impl<'a> Listed<'a> {
         Self { files, heads, entries, read: Cell::new(0), listings }
     }
 
-    /// Returns what stands in a directory, sorted by name, if it was listed.
+    /// Returns the entries of a directory, sorted by name, if it was listed.
     pub(crate) fn listed(&self, directory: &Path) -> Option<&[(OsString, EntryKind)]> {
         let listings = self.listings.get(&directory.as_os_str().len())?;
         let same = |listing: &&Listing| listing.directory.as_os_str() == directory.as_os_str();
         listings.iter().find(same).map(|listing| listing.entries.as_slice())
     }
 
-    /// Returns what the listings tell about a path: an error when nothing stands there, a kind when
-    /// it is an entry of a listed directory, and nothing when the system must be asked.
+    /// Looks a path up in the listings: an error if it does not exist, its kind if it does, and `None` if the system
+    /// must be asked.
     fn known(&self, path: &Path) -> io::Result<Option<EntryKind>> {
         // Names are looked for at most a few levels below a directory of the chain.
         let mut below = path;

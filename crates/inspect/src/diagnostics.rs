@@ -30,7 +30,7 @@ convoke_core::diagnostic_codes! {
         "Run it with --version.";
     DOCTOR_VERSION_UNMEASURED = "doctor.version-unmeasured", Note,
         "An agent's version is not one that Convoke was measured with.",
-        "It may well work; install a measured version if something goes wrong.";
+        "It will probably work; install a measured version if it does not.";
     DOCTOR_FLAG_GONE = "doctor.flag-gone", Error,
         "An agent's version refuses a flag that Convoke starts it with.",
         "Install a version that Convoke was measured with, or a newer Convoke.";

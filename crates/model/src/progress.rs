@@ -83,10 +83,10 @@ impl Progress {
         Some(match self.stopped? {
             FinishReason::OutputFull => Failure::new(
                 FailureReason::OutputFull,
-                "the model stopped at its limit of output tokens",
+                "the model reached its limit of output tokens",
             ),
             FinishReason::Refused => {
-                Failure::new(FailureReason::Refused, "the model's answer was stopped by a filter")
+                Failure::new(FailureReason::Refused, "the response was stopped by a filter")
             }
         })
     }

@@ -124,7 +124,7 @@ pub fn root_of(cwd: &Path, home: Option<&Path>) -> PathBuf {
 
 impl Files for ProjectFiles {
     fn entry_kind(&self, path: &Path) -> io::Result<EntryKind> {
-        // Not there at all, or it would be missed a second time as a link that leads nowhere.
+        // Missing, so that it is not also reported as a dangling link.
         if self.is_refused(path) {
             return Err(io::ErrorKind::NotFound.into());
         }

@@ -238,7 +238,7 @@ impl Conversation {
             SIGN_IN => Input::more(self.begin_thread()),
             THREAD => {
                 let Some(thread) = thread else {
-                    return self.give_up(FailureReason::Other, "codex began no thread");
+                    return self.give_up(FailureReason::Other, "codex did not start a thread");
                 };
                 self.reader.thread_is(&thread, model, sink);
                 let prompt = std::mem::take(&mut self.prompt);

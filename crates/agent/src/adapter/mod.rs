@@ -242,9 +242,7 @@ fn prepare(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         if is_option(value) {
             return Err(Failure::new(
                 FailureReason::Usage,
-                format!(
-                    "the {name} `{value}` begins with `-`, and programs would take it for an option"
-                ),
+                format!("the {name} `{value}` begins with `-` and would be parsed as an option"),
             ));
         }
     }
@@ -253,7 +251,9 @@ fn prepare(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         AgentKind::Codex => codex::call(context),
         AgentKind::Gemini => gemini::call(context),
         AgentKind::Plain | AgentKind::StandIn => Ok(plain::call(context)),
-        AgentKind::Api => Err(start_failure("an api agent has no program: convoke-model makes it")),
+        AgentKind::Api => {
+            Err(start_failure("an api agent has no program; convoke-model creates it"))
+        }
     }
 }
 

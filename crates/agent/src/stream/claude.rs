@@ -127,7 +127,7 @@ const QUIET_DELTA: &[&str] = &["input_json_delta", "signature_delta", "citations
 #[derive(Debug)]
 pub struct Claude {
     progress: TurnProgress,
-    /// Calls of tools that write a file, until their result says whether they did.
+    /// Tool calls that write a file, until their result arrives.
     edits: HashMap<String, (String, &'static str)>,
     /// The last error that the program wrote in place of a reply: label and text.
     error: Option<(String, String)>,
@@ -345,7 +345,7 @@ impl Claude {
                 };
                 sink(Event::of(sub_agent, kind));
             }
-            // A request that failed half-way is made again, and its answer begins anew.
+            // A failed request was retried: the text starts over.
             "message_start" if sub_agent.is_none() => self.progress.forget_preview(),
             quiet if QUIET_RAW.contains(&quiet) => {}
             other => {
@@ -371,13 +371,13 @@ impl Claude {
         let verdict = self.closing(&event);
         if verdict == Verdict::Done {
             match event.result.as_str() {
-                // A result that holds nothing is no reason to forget what was said.
+                // An empty result does not replace the reply.
                 "" if self.progress.closing.is_some() => {}
                 "" => self.progress.reply_nothing_new(),
                 reply => self.progress.reply_is(reply),
             }
             if self.synthetic && event.num_turns.0 == Some(0) {
-                let message = "the program took the prompt for a command of its own";
+                let message = "the program interpreted the prompt as a command";
                 self.progress
                     .warn(Diagnostic::new(diagnostics::AGENT_ANSWERED_ITSELF, message), sink);
             }
@@ -526,7 +526,7 @@ impl Reader for Claude {
     }
 }
 
-/// Returns the reason that the label of an error stands for.
+/// Returns the reason of an error label.
 fn labelled(label: &str) -> Option<FailureReason> {
     Some(match label {
         "authentication_failed" => FailureReason::Auth,

@@ -88,7 +88,7 @@ pub enum Message {
 #[derive(Debug)]
 pub struct CodexApp {
     progress: TurnProgress,
-    /// What the thread had used before this turn, which is no news while the turn runs.
+    /// The tokens of the thread before this turn.
     before: Usage,
     trouble: Trouble,
 }

@@ -21,8 +21,8 @@ pub(super) fn failure(message: String) -> Failure {
     Failure::new(reason, message)
 }
 
-/// Returns the reason that Codex's words stand for. Codex says that a stream was disconnected also where
-/// the server ended it with an error of its own, and then the server's words follow.
+/// Returns the reason of an error message. "Stream disconnected" may also mean that the server sent an error, whose
+/// text then follows.
 fn reason(message: &str) -> FailureReason {
     const OWN_WORDS: &[&str] =
         &["stream closed", "sending request", "UTF8", "ransport", "idle timeout", "decoding"];
@@ -92,10 +92,10 @@ impl<'m> Retry<'m> {
         Some(Self { attempt, max, status, reason })
     }
 
-    /// Tells of it. What was said of the answer so far is void.
+    /// Reports the retry and discards the partial text.
     pub fn tell(self, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
         progress.forget_preview();
-        // A stream that broke off was one request; one that never began was repeated out of sight.
+        // A broken stream was one request; a stream that never started was retried silently.
         let repeated = self.status.is_some()
             || reason_in_words(self.reason).is_some_and(|reason| reason == FailureReason::Server)
             || self.reason.contains("error sending request");
@@ -115,20 +115,20 @@ impl<'m> Retry<'m> {
 pub(super) struct Trouble(Option<String>);
 
 impl Trouble {
-    /// Takes note of an error.
+    /// Records an error.
     pub fn told(&mut self, message: String, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
         self.passed(progress, sink);
         self.0 = Some(message);
     }
 
-    /// The turn went on: the error was a notice.
+    /// Reports the error as a notice: the turn continued.
     pub fn passed(&mut self, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
         if let Some(message) = self.0.take() {
             progress.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, plain_words(message)), sink);
         }
     }
 
-    /// The turn was closed with this verdict.
+    /// Handles the end of the turn.
     pub fn ended(&mut self, verdict: &Verdict, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
         let said = self.0.take_if(|message| match verdict {
             Verdict::Failed(failure) => plain_words(message.clone()) == failure.message,

@@ -23,7 +23,7 @@ use crate::verdict::{Ending, Exit, Failure, FailureReason, Verdict};
 #[derive(Debug)]
 pub struct Gemini {
     progress: TurnProgress,
-    /// The text that the chunks since the last tool call make up.
+    /// The text since the last tool call.
     text: String,
     text_limit: usize,
     edits: HashMap<String, (String, &'static str)>,
@@ -232,7 +232,7 @@ impl Reader for Gemini {
             self.read_document(&json, sink);
         }
         self.end_text(sink);
-        // The closing event repeats the server's words alone; the error output names the kind of error.
+        // The closing event contains only the server's message; the error output names the kind of error.
         if let Some(Verdict::Failed(failure)) = &mut self.progress.closing
             && failure.reason == FailureReason::Other
         {

@@ -37,7 +37,7 @@ pub struct Arguments {
     /// changed; without it, only of those whose version is unknown
     #[arg(long)]
     verify: bool,
-    /// Writes JSON
+    /// Write JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -110,7 +110,7 @@ fn try_turns(
     Ok(())
 }
 
-/// The user's own agents, which every run reads first.
+/// Returns a finding if `agents.toml`, which every run reads first, has errors.
 fn broken_configuration(host_environment: &HostEnvironment) -> Option<Finding> {
     let wrong = Home::of(host_environment).read_catalog().err()?;
     Some(Finding::new(Level::Problem, own::DOCTOR_CONFIGURATION, wrong.to_string()))

@@ -121,9 +121,9 @@ pub struct Conversation {
     pub coordinator: Coordinator<SqliteStore>,
     /// The team and its directory.
     pub project: Project,
-    /// What answers for the agents.
+    /// The implementation behind the agents.
     pub backend: AgentBackend,
-    /// The option that chooses the same agents again.
+    /// The option that chooses the same backend again.
     pub option: &'static str,
     /// The model servers of a rehearsal with CLIs.
     pub rehearsal_servers: RehearsalServers,

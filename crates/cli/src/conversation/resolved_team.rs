@@ -263,8 +263,8 @@ impl AgentResolver<'_> {
     }
 }
 
-/// Tells whether a CLI inherits a variable: not if it holds the key of a model, unless it is one that the
-/// CLI itself signs in with.
+/// Returns whether a CLI inherits a variable: not if it holds the key of a model, unless the CLI itself signs
+/// in with it.
 fn is_inherited(name: &OsStr, kind: AgentKind, model_keys: &BTreeSet<OsString>) -> bool {
     let signs_in_with = kind.vendor().map_or(&[][..], |vendor| vendor.facts().sign_in.keys);
     !model_keys.contains(name) || signs_in_with.iter().any(|own| name == *own)

@@ -156,7 +156,7 @@ impl fmt::Display for IgnoreReason {
 pub struct Ignored {
     /// The path.
     pub path: PathBuf,
-    /// Why it is not sent.
+    /// The reason.
     pub reason: IgnoreReason,
 }
 

@@ -83,9 +83,9 @@ pub struct Capture {
     pub cwd: PathBuf,
     /// The path of the private home, which no longer exists.
     pub home: PathBuf,
-    /// How it ended.
+    /// The end of the program.
     pub ended: ChildEnd,
-    /// What it sent, in order.
+    /// The requests, in order.
     pub requests: Vec<Recorded>,
     /// The texts that may be the user's.
     pub yours: Vec<Yours>,
@@ -288,7 +288,7 @@ pub enum CaptureError {
     /// A file changed while the program ran.
     #[error("a file that it reads was changed while it ran; run it again")]
     Changed,
-    /// It is not known how to point this program to the server.
+    /// The program is not a known CLI.
     #[error("{} is none of claude, codex and gemini; if it is one under another name, say so with --as", .0.display())]
     Unknown(PathBuf),
     /// The private home could not be created.

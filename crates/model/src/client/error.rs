@@ -18,9 +18,9 @@ pub enum CallError {
     Status {
         /// The HTTP status.
         status: u16,
-        /// What the server says of it.
+        /// The reason.
         reason: FailureReason,
-        /// In its own words.
+        /// The server's message.
         message: String,
         /// The wait that it asks for.
         after: Option<Duration>,
@@ -30,7 +30,7 @@ pub enum CallError {
     Said {
         /// Why.
         reason: FailureReason,
-        /// In the server's words.
+        /// The server's message.
         message: String,
     },
     /// An event has an invalid format; a retry would not help.
@@ -69,9 +69,9 @@ impl CallError {
             message => shortened(message),
         };
         let message = match (status, reason) {
-            // The address is wrong more often than the server.
+            // More often a wrong address than a server error.
             (404, FailureReason::Request) => {
-                format!("nothing answers below this address; is `base-url` right? {message}")
+                format!("not found; check `base-url`: {message}")
             }
             _ => message,
         };
@@ -204,26 +204,26 @@ impl Said {
         }
     }
 
-    /// Returns the reason for a status: its words count only where the status leaves it open.
+    /// Returns the reason for a status; the message counts only if the status is ambiguous.
     fn reason_with(&self, status: u16) -> FailureReason {
         let (own, open): (_, &[FailureReason]) = match status {
             401 => (None, &[]),
             429 => (self.coded(), &[FailureReason::Budget]),
             400..=499 => (self.reason(), &OF_THE_REQUEST),
             500 => (self.reason(), &[FailureReason::ContextFull, FailureReason::Budget]),
-            // What a gateway that is busy says of tokens is said of its own limits.
+            // A busy gateway that mentions tokens means its rate limits.
             _ => (self.coded(), &[FailureReason::ContextFull, FailureReason::Budget]),
         };
         match own.filter(|own| open.contains(own)) {
             Some(own) => own,
             None if status == 404 && self.mentions("model") => FailureReason::Model,
-            // A key that is known may still not be allowed to do this, and a path may not be there.
+            // A valid key may lack the permission, and the path may not exist.
             None if status == 403 || status == 404 => FailureReason::Request,
             None => FailureReason::from_status(status),
         }
     }
 
-    /// Returns the reason that its words give: what its codes say, and then what its prose does.
+    /// Returns the reason from the codes, else from the message.
     fn reason(&self) -> Option<FailureReason> {
         let is_too_long = ["context length", "context window", "context size", "too many tokens"]
             .iter()
@@ -236,7 +236,7 @@ impl Said {
         }
     }
 
-    /// Returns the reason that its codes give, where they are of one meaning.
+    /// Returns the reason from the codes, if they are unambiguous.
     fn coded(&self) -> Option<FailureReason> {
         let has = |word: &str| self.words.contains(word);
         if has("context_length_exceeded") || has("exceed_context_size") {
@@ -263,7 +263,7 @@ impl Said {
     }
 }
 
-/// What may be wrong with a request that a server refuses with a status from 400 on.
+/// The reasons of a rejected request.
 const OF_THE_REQUEST: [FailureReason; 4] =
     [FailureReason::ContextFull, FailureReason::Budget, FailureReason::Auth, FailureReason::Model];
 

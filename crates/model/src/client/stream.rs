@@ -138,8 +138,7 @@ fn no_stream(kind: &str) -> CallError {
         "" => String::new(),
         kind => format!(" (content-type `{kind}`)"),
     };
-    let message =
-        format!("the answer is no stream of events{kind}; does this address speak this wire?");
+    let message = format!("the response is not an event stream{kind}; check `base-url` and `wire`");
     CallError::Said { reason: FailureReason::Request, message }
 }
 

@@ -35,9 +35,9 @@ pub struct Prompt<'a> {
     pub output_schema: Option<&'a Value>,
     /// The thread's id, by which servers cache.
     pub cache_key: &'a str,
-    /// What the request is for.
+    /// The purpose.
     pub purpose: RequestPurpose,
-    /// How summaries begin, by which one is recognised in a session file of Codex.
+    /// The prefix of summaries, by which they are recognised in session files of Codex.
     pub summary_prefix: &'a str,
 }
 
@@ -62,7 +62,7 @@ pub enum RequestPurpose {
 pub struct Request {
     /// The path below the provider's address.
     pub path: &'static str,
-    /// What it is for.
+    /// The purpose.
     pub purpose: RequestPurpose,
     /// The exact body.
     pub body: String,

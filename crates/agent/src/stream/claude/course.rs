@@ -113,7 +113,7 @@ impl Course {
                 1 => "a background task was running".to_owned(),
                 tasks => format!("{tasks} background tasks were running"),
             };
-            let message = format!("it ended with {} while {tasks}", ending.exit);
+            let message = format!("ended with {} while {tasks}", ending.exit);
             Failure::new(FailureReason::Incomplete, message)
         })
     }

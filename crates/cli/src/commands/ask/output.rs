@@ -134,7 +134,7 @@ impl<O: Write, E: Write> Printer<O, E> {
                 self.print(fresh)
             }
             (EventKind::Text { text, part: TextPart::Whole }, _) => {
-                // What was held back is a part of it.
+                // The whole message includes the text that the redactor held back.
                 self.pieces = self.redactor.stream();
                 let text = self.redactor.redact(text).into_owned();
                 let is_begun = !self.shown.is_empty();

@@ -32,7 +32,7 @@ use crate::terminal::stdout;
 pub struct Arguments {
     #[command(flatten)]
     conversation: ConversationOptions,
-    /// Who is called when your text calls nobody; by default the first agent of the team
+    /// The recipient of messages that address nobody [default: the first agent of the team]
     #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     to: Vec<String>,
     /// Read lines, and write one JSON event per line
@@ -75,7 +75,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let option = conversation.option;
     let (store, id) =
         (conversation.coordinator.store().clone(), conversation.coordinator.session());
-    // The servers of a rehearsal end with the conversation.
+    // The rehearsal servers end with the conversation.
     let Conversation { coordinator, rehearsal_servers, is_new, .. } = conversation;
     let closing = Box::pin(convoke_chat::hold(coordinator, updates, setup)).await?;
     drop(rehearsal_servers);

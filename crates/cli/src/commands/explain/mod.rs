@@ -54,7 +54,7 @@ pub struct Explain {
     #[arg(long, conflicts_with = "reads")]
     verify: bool,
 
-    /// Writes the report as JSON.
+    /// Write the report as JSON
     #[arg(long)]
     json: bool,
 

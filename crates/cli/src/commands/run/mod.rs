@@ -53,7 +53,7 @@ pub struct Arguments {
     pub(in crate::commands) task: Option<String>,
     #[command(flatten)]
     pub(in crate::commands) conversation: ConversationOptions,
-    /// Who is called when your text calls nobody; by default the first agent of the team
+    /// The recipient if your message addresses nobody [default: the first agent of the team]
     #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     pub(in crate::commands) to: Vec<String>,
     /// Retry the last turn that failed or was cancelled
@@ -123,7 +123,7 @@ pub(in crate::commands) async fn conclude(
     }
     let arrived = reached.iter().filter(|reached| reached.is_unchanged()).count();
     let arrivals = Arrivals { arrived, calls: reached.len() };
-    // Somebody who comes back to a turn that was not done is told how to have it tried again.
+    // A run without turns, after one that failed, suggests a retry.
     let is_undone = show.totals.turns() == 0 && undone(conversation).await?.is_some();
     show.closing(conversation, &End { stop: &stop, arrivals, elapsed, is_undone })?;
     let denied = show.denied(deny);

@@ -95,7 +95,7 @@ pub(super) fn closing<W: Write>(
         view.line("")?;
         let mut members = totals.members.clone();
         if conversation.backend == AgentBackend::StandIns {
-            // A stand-in has no model whose tokens it could count.
+            // A stand-in has no model, and its token counts are estimates.
             for member in &mut members {
                 member.counted_tokens = None;
             }
