@@ -60,8 +60,8 @@ impl Capture {
             ChildEnd::Done { output } => output.clone(),
             ChildEnd::Failed { reason } => reason.clone(),
             ChildEnd::Stopped => String::new(),
-            ChildEnd::TimedOut => "nothing, until its time was over".to_owned(),
-            ChildEnd::Interrupted => "nothing, until it was interrupted".to_owned(),
+            ChildEnd::TimedOut => "nothing before its time limit".to_owned(),
+            ChildEnd::Interrupted => "nothing before it was interrupted".to_owned(),
         };
         let sent = sent.map(|request| format!("{} {}", request.method, request.target));
         CaptureError::NoCall { sent: sent.collect(), said }
