@@ -10,7 +10,7 @@ use crate::command::{Command, Verb, parse};
 /// The most bytes of a name after an `@`.
 const LONGEST_NAME: usize = 64;
 
-/// What a person wants.
+/// The action of an input line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UserAction {
     /// Send a message.
@@ -102,7 +102,7 @@ impl<'a> InputParser<'a> {
     fn mention(self, text: &str) -> Option<(String, &str)> {
         let after = text.strip_prefix('@')?;
         let ends = after.char_indices().map(|(at, c)| at + c.len_utf8());
-        // Names are short: no need to look through a whole page for the end of one.
+        // Names are short: bound the search.
         let ends = ends.take_while(|end| *end <= LONGEST_NAME);
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
         let found = ends.filter_map(|end| {

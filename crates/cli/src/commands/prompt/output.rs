@@ -74,7 +74,7 @@ fn write_parts(prompt: &AssemblerOutput<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a text to the byte; a terminal gets the line break that it needs.
+/// Writes a text byte for byte; on a terminal, ends its last line.
 fn write_text(text: &str) -> io::Result<()> {
     let mut out = stdout();
     out.write_all(text.as_bytes())?;

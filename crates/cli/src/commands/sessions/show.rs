@@ -191,7 +191,7 @@ fn describe_requests(requests: &[RequestRecord<()>]) -> String {
     text
 }
 
-/// Shows what every turn was sent, each text under a heading of its own.
+/// Shows the texts of every turn, each with a heading.
 async fn show_all_prompts(
     arguments: &Arguments,
     store: &SqliteStore,
