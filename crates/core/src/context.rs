@@ -1,8 +1,7 @@
-//! Context: what an agent is told of the conversation when it is its turn.
+//! The context of a turn: the earlier messages that an agent gets.
 //!
-//! It is a function over messages. Whoever owns them (a [`ContextManager`](crate::ContextManager), a
-//! store) hands in the message to answer and the earlier ones, newest first; no more of those are
-//! looked at than the window holds.
+//! It is a function over messages. Their owner (a [`ContextManager`](crate::ContextManager), a store) passes the message
+//! to answer and the earlier ones, newest first; only as many are read as the window holds.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -15,7 +14,7 @@ use crate::marker::TextPolicy;
 use crate::message::ConversationMessage;
 use crate::name::NameKey;
 
-/// How many context messages an agent gets when nothing else is said.
+/// The default number of context messages.
 pub const DEFAULT_CONTEXT_WINDOW: usize = 5;
 
 /// The options of an agent's prompts: of a team, of a member, and in the record of a turn.
@@ -50,14 +49,14 @@ impl Default for ContextOptions {
     }
 }
 
-/// Which messages a member sees.
+/// The messages that a member sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Visibility {
     /// Every message; the line of each says whom it was sent to.
     #[default]
     All,
-    /// Only what the member wrote, what was sent to it, and what was sent to everyone.
+    /// Only messages from the member, to it, or to everyone.
     Addressed,
 }
 
@@ -121,7 +120,7 @@ pub(crate) fn format_addressees(addressees: &[String]) -> Cow<'_, str> {
     }
 }
 
-/// Tells whether a member, known by any of these names, sees a message.
+/// Returns whether a member, known by any of these names, sees a message.
 pub fn is_visible_to(message: &ConversationMessage, names: &[NameKey]) -> bool {
     message.is_to_everyone() || readers(message).any(|name| names.contains(&name))
 }

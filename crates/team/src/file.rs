@@ -412,7 +412,7 @@ fn problem_with_name(name: &str) -> Option<(String, &'static str)> {
     Some((problem.to_owned(), fix))
 }
 
-/// Tells whether a character shows nothing, or changes how others are shown: controls, line breaks,
+/// Returns whether a character shows nothing, or changes how others are shown: controls, line breaks,
 /// writing directions, and everything of no width.
 fn is_unseen(c: char) -> bool {
     c.is_control()
