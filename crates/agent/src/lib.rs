@@ -38,6 +38,7 @@ pub mod event;
 pub mod id;
 pub mod process;
 pub mod redaction;
+pub mod relayed;
 pub mod stream;
 pub mod thread;
 pub mod turn;

@@ -4,7 +4,7 @@
 //! that we know, where `exec` takes it from an argument or from the user's own configuration. Text is
 //! passed on as it is by both; neither looks for commands or files in it.
 
-mod provider;
+pub(crate) mod provider;
 
 pub use self::provider::key_variable;
 

@@ -11,7 +11,7 @@ use convoke_agent::endpoint::{self, ModelServer};
 use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
 use convoke_inspect::HostEnvironment;
-use convoke_rehearsal::{Answer, Rehearsal, Script, start};
+use convoke_rehearsal::{Answer, Rehearsal, RequestFeed, Script, start};
 use convoke_session::MemberName;
 use convoke_wire::{PartKind, RequestParts};
 
@@ -43,7 +43,8 @@ pub struct Received {
 }
 
 impl RehearsalServers {
-    /// Sets up a member's server and home, and returns the machine as its program will see it.
+    /// Sets up a member's server and home, and returns the machine as its program will see it, and the
+    /// requests that its server will be sent.
     pub(super) async fn enter(
         &mut self,
         member: MemberName,
@@ -51,7 +52,7 @@ impl RehearsalServers {
         lines: Vec<&str>,
         host_environment: &HostEnvironment,
         state_dir: PathBuf,
-    ) -> anyhow::Result<Host> {
+    ) -> anyhow::Result<(Host, RequestFeed)> {
         let home =
             PrivateDir::create(&std::env::temp_dir()).context("cannot make a private home")?;
         let server = start(Script::new(lines.into_iter().map(Answer::say))).await?;
@@ -68,8 +69,9 @@ impl RehearsalServers {
             temp_root: home.path().join("tmp"),
             state_dir,
         };
+        let feed = server.feed();
         self.actors.push(Actor { member, server, seen: 0, _home: home });
-        Ok(host)
+        Ok((host, feed))
     }
 
     /// Returns the first call for a turn that reached a member's server since this was asked last.

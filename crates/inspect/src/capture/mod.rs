@@ -20,11 +20,11 @@ use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 use crate::installed::{Installed, version_in};
 
-mod account;
+pub(crate) mod account;
 mod child;
 mod diff;
 mod home;
-mod ownership;
+pub(crate) mod ownership;
 mod saved;
 
 pub use account::{Account, Share};

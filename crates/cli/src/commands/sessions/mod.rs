@@ -1,5 +1,6 @@
 //! `convoke sessions`: what was said and sent, and what can be done with it.
 
+mod cache;
 mod compact;
 mod conversation;
 mod diff;

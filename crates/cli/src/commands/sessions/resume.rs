@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::Which;
 use crate::commands::run;
-use crate::conversation::{ConversationOptions, Rehearse};
+use crate::conversation::{ConversationOptions, RecordOption, Rehearse};
 use crate::diagnostics::Deny;
 
 #[derive(Debug, Args)]
@@ -22,6 +22,9 @@ pub(super) struct Arguments {
     /// Needs no account; see `convoke run`
     #[arg(long, value_name = "WITH", num_args = 0..=1, require_equals = true, default_missing_value = "stand-in")]
     rehearse: Option<Rehearse>,
+    /// Record what the programs send to their models; see `convoke run`
+    #[arg(long, value_name = "WHAT")]
+    record: Option<RecordOption>,
     /// Who is called when your text calls nobody; by default the first agent of the team
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     to: Vec<String>,
@@ -37,8 +40,8 @@ pub(super) struct Arguments {
 
 impl From<Arguments> for run::Arguments {
     fn from(arguments: Arguments) -> Self {
-        let Arguments { which, task, team, rehearse, to, retry, json, deny } = arguments;
-        let order = ConversationOptions { team, session: Some(which.id), rehearse };
+        let Arguments { which, task, team, rehearse, record, to, retry, json, deny } = arguments;
+        let order = ConversationOptions { team, session: Some(which.id), rehearse, record };
         Self { task, order, to, retry, json, deny }
     }
 }
