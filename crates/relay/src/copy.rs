@@ -15,8 +15,8 @@ use tokio::sync::{mpsc, oneshot};
 use crate::stored;
 use crate::tee::{AnswerContent, AnswerCopy, BodyCopy};
 
-/// The most bytes of a body, decoded, that are kept.
-pub(crate) const LONGEST_BODY: usize = 64 << 20;
+/// The most bytes of a body, when it is decoded.
+const LONGEST_BODY: usize = 64 << 20;
 
 /// A request that passes, as far as it is known when it is forwarded.
 pub(crate) struct Passing {

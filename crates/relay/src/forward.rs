@@ -17,7 +17,7 @@ use hyper::{HeaderMap, Request, Response, StatusCode, Uri};
 use tokio::sync::{Mutex, oneshot};
 
 use crate::connect::Connection;
-use crate::copy::{LONGEST_BODY, Passing, content_type};
+use crate::copy::{Passing, content_type};
 use crate::server::Shared;
 use crate::tee::{AnswerBody, AnswerContent, AnswerTee, RequestTee};
 
@@ -58,9 +58,10 @@ pub(crate) async fn answer(
     }
     let (body_done, body_copy) = oneshot::channel();
     let (answer_done, answer_copy) = oneshot::channel();
-    let forwarded = forwarded.map(|()| RequestTee::new(body, LONGEST_BODY, body_done));
     let is_counted = shared.is_own_program(&head.headers);
     let wire = Wire::at(target.path()).filter(|_| is_counted);
+    let body_done = Some(body_done).filter(|_| wire.is_some());
+    let forwarded = forwarded.map(|()| RequestTee::new(body, shared.longest_body, body_done));
     if wire.is_some() {
         let number = shared.numbers.fetch_add(1, Ordering::Relaxed) + 1;
         let passing = Passing { number, head, target, body: body_copy, answer: answer_copy };

@@ -39,12 +39,14 @@ pub struct RelayOptions {
     /// A program that the agent runs in a shell inherits the address, and its requests are forwarded and
     /// not recorded.
     pub own_user_agents: Vec<String>,
+    /// The most bytes of a request that are kept; a larger one is forwarded, and recorded without its body.
+    pub longest_body: usize,
 }
 
 impl RelayOptions {
     /// Creates the settings for an endpoint, with an empty environment.
     pub fn new(upstream: Upstream) -> Self {
-        Self { upstream, env: Vec::new(), own_user_agents: Vec::new() }
+        Self { upstream, env: Vec::new(), own_user_agents: Vec::new(), longest_body: 64 << 20 }
     }
 }
 
@@ -74,6 +76,7 @@ pub(crate) struct Shared {
     pub access: Access,
     pub connector: Connector,
     pub numbers: AtomicU64,
+    pub longest_body: usize,
     own_user_agents: Vec<String>,
     exchanges: mpsc::UnboundedSender<Exchange>,
     reports: Mutex<JoinSet<()>>,
@@ -113,7 +116,7 @@ impl Relay {
     pub async fn start(
         options: RelayOptions,
     ) -> Result<(Self, mpsc::UnboundedReceiver<Exchange>), StartError> {
-        let RelayOptions { upstream, env, own_user_agents } = options;
+        let RelayOptions { upstream, env, own_user_agents, longest_body } = options;
         let connector = Connector::new(upstream.clone(), &env).map_err(StartError::Environment)?;
         // Never another address: whoever reaches this port speaks with the user's credentials to nobody,
         // but pollutes the record.
@@ -125,6 +128,7 @@ impl Relay {
             upstream,
             connector,
             numbers: AtomicU64::new(0),
+            longest_body,
             own_user_agents,
             exchanges,
             reports: Mutex::default(),

@@ -31,10 +31,9 @@ pub(crate) struct RequestTee {
 }
 
 impl RequestTee {
-    /// Copies at most `limit` bytes.
-    pub fn new(body: Incoming, limit: usize, done: oneshot::Sender<BodyCopy>) -> Self {
-        let (kept, hash) = (Some(Vec::new()), Sha256::new());
-        Self { body, kept, limit, bytes: 0, hash, done: Some(done) }
+    /// Copies at most `limit` bytes, if anybody wants a copy.
+    pub fn new(body: Incoming, limit: usize, done: Option<oneshot::Sender<BodyCopy>>) -> Self {
+        Self { body, kept: Some(Vec::new()), limit, bytes: 0, hash: Sha256::new(), done }
     }
 
     fn copy(&mut self, data: &Bytes) {
@@ -66,6 +65,7 @@ impl Body for RequestTee {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
+            && self.done.is_some()
         {
             self.copy(data);
         }

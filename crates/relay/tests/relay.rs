@@ -301,23 +301,25 @@ async fn an_answer_arrives_piece_by_piece() {
 #[tokio::test]
 async fn large_bodies_pass_whole_in_both_directions() {
     let mut server = ModelServer::start().await;
-    let mut place = Place::new(RelayOptions::new(server.upstream())).await;
+    let mut options = RelayOptions::new(server.upstream());
+    options.own_user_agents = vec!["own".to_owned()];
+    options.longest_body = 3 << 20;
+    let mut place = Place::new(options).await;
     let text = "x".repeat(50 << 20);
-    let body = format!(r#"{{"model":"m","input":"{text}"}}"#);
     server.reply(whole("200 OK", &["content-type: application/octet-stream"], &text));
-    let answer = place.ask("/v1/responses", &[], body.as_bytes()).await;
-    assert_eq!(answer.body.len(), text.len());
-    assert_eq!(sha256(&server.got.recv().await.unwrap().body), sha256(body.as_bytes()));
-    let (sent, _) = place.exchange().await;
-    assert_eq!(sent.sent_sha256, sha256(body.as_bytes()));
-    assert_eq!(sent.body.unwrap().len(), body.len());
-    // A body that is too large to be kept is forwarded and counted.
-    let body = format!(r#"{{"input":"{}"}}"#, "y".repeat(70 << 20));
-    server.reply(whole("200 OK", &[], "{}"));
-    place.ask("/v1/responses", &[], body.as_bytes()).await;
-    assert_eq!(sha256(&server.got.recv().await.unwrap().body), sha256(body.as_bytes()));
-    let (sent, _) = place.exchange().await;
-    assert_eq!((sent.body, sent.sent_bytes), (None, body.len() as u64));
+    let answer = place.ask("/v1/responses", &[], text.as_bytes()).await;
+    assert!(answer.body == text.as_bytes());
+    assert!(server.got.recv().await.unwrap().body == text.as_bytes());
+    for (size, is_kept) in [(2 << 20, true), (4 << 20, false)] {
+        // What is too large to be kept is forwarded and counted.
+        let body = format!(r#"{{"model":"m","input":"{}"}}"#, &text[..size]);
+        server.reply(whole("200 OK", &[], "{}"));
+        place.ask("/v1/responses", &["User-Agent: own"], body.as_bytes()).await;
+        assert!(server.got.recv().await.unwrap().body == body.as_bytes());
+        let (sent, _) = place.exchange().await;
+        assert_eq!(sent.sent_sha256, sha256(body.as_bytes()));
+        assert_eq!((sent.body.is_some(), sent.sent_bytes), (is_kept, body.len() as u64));
+    }
 }
 
 #[tokio::test]
@@ -445,9 +447,10 @@ async fn an_endpoint_that_is_not_there_is_a_failure_with_a_reason() {
     let answer = place.ask("/v1/messages", &[], b"{}").await;
     assert!(answer.head[0].contains("502"));
     assert!(String::from_utf8(answer.body).unwrap().contains("cannot reach 127.0.0.1:1"));
-    let (_, answer) = place.exchange().await;
-    assert!(answer.failure.unwrap().contains("cannot reach"));
-    assert!(place.relay.failure().is_some());
+    assert!(place.relay.failure().unwrap().contains("cannot reach"));
+    // What was not sent is not recorded as sent.
+    place.relay.shutdown().await;
+    assert!(place.exchanges.try_recv().is_err());
 }
 
 #[tokio::test]

@@ -106,9 +106,9 @@ impl RelayingAgent {
             .map_err(|error| failure(format!("{error} ({})", endpoint.base_url)))?;
         let env = self.environment();
         let options = RelayOptions {
-            upstream,
             env: env.clone(),
             own_user_agents: endpoint.own_user_agents(),
+            ..RelayOptions::new(upstream)
         };
         let (relay, exchanges) = Relay::start(options).await.map_err(failure)?;
         let started = Started {
