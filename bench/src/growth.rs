@@ -1,9 +1,12 @@
 //! Growth of readers: an input of twice the size costs at most 2.5 times as much, up to the reader's limit.
 //!
 //! A reader of untrusted input has a row for each kind of input that made it, or one like it, slow. To add one: a name, the
-//! largest input that the reader takes, how an input of a given size is made, and how it is read.
+//! largest input that the reader takes, how an input of a given size is made, and how it is read. All times are processor
+//! time, the least of several runs.
 
 mod files;
+mod search;
+mod sessions;
 
 use std::hint::black_box;
 
@@ -61,43 +64,53 @@ const fn redaction(input: &'static str, make: fn(usize) -> String) -> Reader {
     Reader { name: "redaction", input, limit: 4 * MIB, make, read }
 }
 
-/// Prints the table of all readers.
+/// Prints the table of all readers, and that of imported requests.
 pub fn run() {
     table::begin(
         "Growth of readers: the worst step from n to 2n, from 64 KiB or an eighth of the limit on",
         &["reader", "input", "limit", "time at the limit", "throughput", "2n / n", "within 2.5"],
     );
     for reader in READERS.iter().chain(files::READERS) {
-        let mut size = (reader.limit / 8).min(64 * KIB);
-        let mut before = cost(reader, size);
-        let mut worst: f64 = 0.0;
-        while size < reader.limit {
-            size *= 2;
-            let now = cost(reader, size);
-            worst = worst.max(now / before);
-            before = now;
-        }
-        table::row(&[
-            reader.name.to_owned(),
-            reader.input.to_owned(),
-            number(size),
-            time(before),
-            throughput(size, before),
-            ratio(worst, 1.0),
-            if worst <= MOST { "yes" } else { "NO" }.to_owned(),
-        ]);
+        let smallest = (reader.limit / 8).min(64 * KIB);
+        row([reader.name, reader.input], smallest, reader.limit, |size| cost(reader, size));
     }
+    search::rows();
+    sessions::rows();
+    sessions::requests();
+}
+
+/// Prints the row of a reader whose cost for an input of a size is known.
+fn row(titles: [&str; 2], smallest: usize, limit: usize, cost: impl Fn(usize) -> f64) {
+    let mut size = smallest;
+    let mut before = cost(size);
+    let mut worst: f64 = 0.0;
+    while size < limit {
+        size *= 2;
+        let now = cost(size);
+        worst = worst.max(now / before);
+        before = now;
+    }
+    let [name, input] = titles.map(str::to_owned);
+    let growth = ratio(worst, 1.0);
+    let verdict = if worst <= MOST { "yes" } else { "NO" }.to_owned();
+    let figures = [number(size), time(before), throughput(size, before)];
+    table::row(&[[name, input].as_slice(), &figures, &[growth, verdict]].concat());
 }
 
 fn cost(reader: &Reader, size: usize) -> f64 {
     let input = (reader.make)(size);
     let batch = (BYTES_A_RUN / size).max(1);
-    let run = || {
+    least(RUNS, || (0..batch).for_each(|_| (reader.read)(&input))) / table::float(batch)
+}
+
+/// Returns the nanoseconds of the fastest of some runs.
+fn least(runs: usize, mut run: impl FnMut()) -> f64 {
+    let mut once = || {
         let watch = Stopwatch::start();
-        (0..batch).for_each(|_| (reader.read)(&input));
+        run();
         watch.nanos()
     };
-    (0..RUNS).map(|_| run()).fold(f64::MAX, f64::min) / table::float(batch)
+    (0..runs).map(|_| once()).fold(f64::MAX, f64::min)
 }
 
 fn redactor() -> Redactor {

@@ -1,7 +1,7 @@
 //! The manager against the length of its history.
 
 use convoke_core::{
-    AgentContext, ContextManager, ContextManagerOptions, Hooks, NewMessage, Speaker, SpeakerType,
+    AgentContext, ContextManager, ContextOptions, Hooks, NewMessage, Speaker, SpeakerType,
     Visibility,
 };
 
@@ -35,10 +35,8 @@ pub fn run() {
 fn row(count: usize) {
     let text = lines_of(PROSE, MESSAGE);
     let messages: Vec<NewMessage> = (0..count).map(|index| message(index, &text)).collect();
-    let addressed = ContextManagerOptions {
-        visibility: Visibility::Addressed,
-        ..ContextManagerOptions::default()
-    };
+    let addressed =
+        ContextOptions { visibility: Visibility::Addressed, ..ContextOptions::default() }.into();
     let mut manager = ContextManager::default();
     let (mut adding, mut allocated) = (f64::MAX, 0);
     for _ in 0..if count > 100_000 { 2 } else { 8 } {

@@ -48,37 +48,32 @@ fn time<T>(batch: u32, run: &mut impl FnMut() -> T) -> Duration {
     begin.elapsed()
 }
 
-/// Times what cannot be repeated often: by the time that this thread was running, where the system
-/// tells it, because a long run is interrupted by whatever shares the machine.
+/// Times what cannot be repeated often, by the processor time of the process in all its threads: a long
+/// run is interrupted by whatever shares the machine.
 pub struct Stopwatch {
-    begin: Instant,
-    ran_before: Option<u64>,
+    begin: Duration,
 }
 
 impl Stopwatch {
     pub fn start() -> Self {
-        Self { ran_before: nanos_on_cpu(), begin: Instant::now() }
+        Self { begin: processor_time() }
     }
 
-    /// Returns the nanoseconds since the start.
+    /// Returns the nanoseconds of processor time since the start.
     pub fn nanos(&self) -> f64 {
-        let wall = self.begin.elapsed();
-        let ran = nanos_on_cpu().zip(self.ran_before).map(|(now, before)| now - before);
-        match ran {
-            // The system counts in steps of some milliseconds.
-            Some(ran) if wall > Duration::from_millis(100) => {
-                nanos(Duration::from_nanos(ran).min(wall))
-            }
-            _ => nanos(wall),
-        }
+        nanos(processor_time().saturating_sub(self.begin))
     }
 }
 
-/// Returns the nanoseconds that this thread was running, where the system tells it.
-fn nanos_on_cpu() -> Option<u64> {
-    #[expect(clippy::disallowed_methods, reason = "the kernel bounds it")]
-    let status = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    status.split(' ').next()?.parse().ok()
+/// Returns the processor time that the process has used.
+#[expect(unsafe_code, reason = "the clock is a system call")]
+fn processor_time() -> Duration {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes to `now` and nothing else.
+    let status = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut now) };
+    assert_eq!(status, 0, "the clock of the process can be read");
+    let part = |value: i64| u64::try_from(value).unwrap_or_default();
+    Duration::from_secs(part(now.tv_sec)) + Duration::from_nanos(part(now.tv_nsec))
 }
 
 /// Returns a duration in nanoseconds.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use convoke_agent::env_file;
 use convoke_codex::config::Layers;
 use convoke_codex::project_doc::{Rules, Settings, Trust, discover};
 use convoke_explain::{Edition, Session, explain};
@@ -23,6 +24,15 @@ pub(super) const READERS: &[Reader] = &[
         format!("paths: \"{}\"", repeated("{a,b}", bytes - 9))
     }),
     front_matter("`{a}` in `paths:`", |bytes| format!("paths: \"{}\"", repeated("{a}", bytes - 9))),
+    skill("`[`", |bytes| repeated("[", bytes)),
+    skill("one long description", |bytes| {
+        format!("name: a\ndescription: {}", repeated("use it ", bytes - 21))
+    }),
+    skill("keys", |bytes| numbered(bytes / 12, |number| format!("k{number:07}: x\n"))),
+    env_file("`a=`", |bytes| repeated("a=", bytes)),
+    env_file("`a =`", |bytes| repeated("a =", bytes)),
+    env_file("`export `", |bytes| repeated("export ", bytes)),
+    env_file("line breaks before `=`", |bytes| repeated("\n\n\n=", bytes)),
     rule_files("files with `paths:`", |bytes| {
         let rule = |number| format!("---\npaths: s/{number:08}/**\n---\nRule.\n\0");
         numbered(bytes / 38, rule)
@@ -125,6 +135,20 @@ const fn front_matter(input: &'static str, make: fn(usize) -> String) -> Reader 
         make,
         read,
     }
+}
+
+const fn skill(input: &'static str, make: fn(usize) -> String) -> Reader {
+    let read = |front: &str| {
+        let text = format!("---\n{front}\n---\nDo it.\n");
+        explained(&[(".claude/skills/a/SKILL.md", &text)], Edition::Claude325);
+    };
+    let limit = limit(FileKind::FrontMatter);
+    Reader { name: "front matter of a skill", input, limit, make, read }
+}
+
+const fn env_file(input: &'static str, make: fn(usize) -> String) -> Reader {
+    let read = |text: &str| env_file::names(text).for_each(drop);
+    Reader { name: "`.env`", input, limit: limit(FileKind::Variables), make, read }
 }
 
 /// Files that are separated by a zero.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{Definition, Kind};
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::sandbox::SandboxSettings;
 use convoke_agent::turn_input::TurnInput;
 
 const ROUNDS: usize = 40;
@@ -59,6 +60,7 @@ async fn run_by_us(script: &str) -> Duration {
         env: std::env::vars_os().collect(),
         temp_root: dir.path().to_owned(),
         state_dir: dir.path().to_owned(),
+        sandbox: SandboxSettings::default(),
     };
     let agent = agent(definition, host);
     let begin = Instant::now();

@@ -11,6 +11,7 @@ pub use convoke_team::{ApiDeveloperRole, ApiTools, ApiWire};
 use serde::Deserialize;
 
 pub use self::unused::Unused;
+use crate::sandbox::SandboxAdditions;
 use crate::turn_input::Permissions;
 
 /// A kind of agent: the program or protocol that it uses.
@@ -70,6 +71,8 @@ pub struct Definition {
     pub replies: Vec<String>,
     /// The endpoint and tools of an api agent.
     pub api: Api,
+    /// What the user adds to its sandbox.
+    pub sandbox: SandboxAdditions,
 }
 
 /// The endpoint of a model, and the tools that the model is offered.
@@ -113,6 +116,7 @@ impl Definition {
             protocol: Protocol::default(),
             replies: Vec::new(),
             api: Api::default(),
+            sandbox: SandboxAdditions::default(),
         }
     }
 
@@ -184,6 +188,11 @@ impl Catalog {
                 context_window: entry.context_window.or(base.api.context_window),
                 tools: entry.tools.unwrap_or(base.api.tools),
             },
+            sandbox: SandboxAdditions {
+                readable: entry.readable.unwrap_or(base.sandbox.readable),
+                writable: entry.writable.unwrap_or(base.sandbox.writable),
+                ports: entry.ports.unwrap_or(base.sandbox.ports),
+            },
         };
         self.agents.insert(name, changed);
         Ok(())
@@ -193,6 +202,11 @@ impl Catalog {
 /// Tells whether a program would parse a value as an option.
 pub(crate) fn is_option(value: &str) -> bool {
     value.starts_with('-')
+}
+
+/// Tells whether a path means the same in every working directory.
+fn is_anchored(path: &Path) -> bool {
+    path.is_absolute() || path.starts_with("~")
 }
 
 /// An error in a file of agents.
@@ -252,6 +266,9 @@ struct Entry {
     key_env: Option<String>,
     context_window: Option<u64>,
     tools: Option<ApiTools>,
+    readable: Option<Vec<PathBuf>>,
+    writable: Option<Vec<PathBuf>>,
+    ports: Option<Vec<u16>>,
 }
 
 impl Entry {
@@ -272,6 +289,9 @@ impl Entry {
             key_env,
             context_window,
             tools,
+            readable,
+            writable,
+            ports,
         } = self;
         let settings = [
             ("command", command.is_some()),
@@ -287,6 +307,9 @@ impl Entry {
             ("key-env", key_env.is_some()),
             ("context-window", context_window.is_some()),
             ("tools", tools.is_some()),
+            ("readable", readable.is_some()),
+            ("writable", writable.is_some()),
+            ("ports", ports.is_some()),
         ];
         settings.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect()
     }
@@ -307,6 +330,16 @@ impl Entry {
             return Some(format!(
                 "`agent.{name}.key-env` must be the name of a variable, not the key itself"
             ));
+        }
+        let paths = [("readable", &self.readable), ("writable", &self.writable)];
+        for (setting, paths) in paths {
+            let wrong = paths.iter().flatten().find(|path| !is_anchored(path));
+            if let Some(path) = wrong {
+                let path = path.display();
+                return Some(format!(
+                    "`agent.{name}.{setting}` must hold paths that begin with `/` or `~/`, not `{path}`"
+                ));
+            }
         }
         if self.context_window == Some(0) {
             return Some(format!(
@@ -364,7 +397,8 @@ mod tests {
     fn a_setting_that_the_kind_does_not_use_is_refused() {
         for (text, words) in [
             ("[agent.claude]\nbase-url = \"http://h\"\n", "ANTHROPIC_BASE_URL"),
-            ("[agent.plain]\npermissions = \"read-only\"\n", "nothing would enforce it"),
+            ("[agent.stand-in]\npermissions = \"read-only\"\n", "runs no program"),
+            ("[agent.claude]\nreadable = [\"keys\"]\n", "begin with `/` or `~/`, not `keys`"),
             ("[agent.api]\ncommand = \"x\"\n", "runs no program"),
             ("[agent.gemini]\nprotocol = \"exec\"\n", "one protocol"),
         ] {

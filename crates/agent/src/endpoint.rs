@@ -4,13 +4,16 @@
 //! The server stands in for the vendor's own, so that the CLI behaves as it does for its users: Codex,
 //! for one, sends 12 KiB less to a server that is configured as a provider of its own.
 
+pub mod measured;
+
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use convoke_files::{Disk, FileKind, Files};
+use convoke_redact::is_secret_name;
 use serde_json::json;
 
-use crate::adapter::without_comments;
+use crate::adapter::{is_nested, without_comments};
 use crate::vendor::Vendor;
 
 /// What stands where a key belongs; no server of a vendor would take it.
@@ -33,6 +36,36 @@ pub struct ModelServer<'a> {
 /// Says whether a variable of the user's environment is kept.
 pub fn is_kept(name: &OsStr) -> bool {
     KEPT.iter().any(|kept| name == *kept)
+}
+
+/// Says whether a variable of the user's environment is one of a CLI's own settings, and neither a key nor an
+/// address. A program that is to behave as it does for its user keeps those too.
+pub fn is_setting(vendor: Vendor, name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    let (prefixes, names, others): (&[&str], &[&str], &[&str]) = match vendor {
+        Vendor::Claude => (
+            &["CLAUDE_", "ANTHROPIC_DEFAULT_", "DISABLE_", "ENABLE_", "MCP_", "BASH_"],
+            &[
+                "ANTHROPIC_MODEL",
+                "ANTHROPIC_SMALL_FAST_MODEL",
+                "MAX_THINKING_TOKENS",
+                "SLASH_COMMAND_TOOL_CHAR_BUDGET",
+            ],
+            // Where it is, how it signs in, and what it calls.
+            &["CLAUDE_CONFIG_DIR", "CLAUDE_CODE_USE_", "CLAUDE_CODE_SKIP_", "CLAUDE_CODE_CLIENT_"],
+        ),
+        Vendor::Codex => (&[], &[], &[]),
+        Vendor::Gemini => (
+            &["GEMINI_CLI_"],
+            &["GEMINI_MODEL", "GEMINI_SYSTEM_MD"],
+            &["GEMINI_CLI_HOME", "GEMINI_CLI_IDE"],
+        ),
+    };
+    // The names of some settings contain the word that names of secrets do.
+    let is_count = name.ends_with("_TOKENS");
+    let is_own = names.contains(&name) || prefixes.iter().any(|prefix| name.starts_with(prefix));
+    let is_other = others.iter().any(|other| name.starts_with(other));
+    is_own && !is_other && !is_nested(name) && (is_count || !is_secret_name(name))
 }
 
 /// Returns the variables that point a CLI to the server and to a home of its own.
@@ -89,12 +122,13 @@ pub fn configure(vendor: Vendor, base_url: &str, home: &Path) -> Result<(), Endp
     let directory = home.join(vendor.facts().directory);
     std::fs::create_dir_all(&directory).map_err(at(&directory))?;
     match vendor {
-        Vendor::Claude => Ok(()),
+        Vendor::Claude => match directory.join("settings.json") {
+            settings if settings.exists() => edit(&settings, |text| Ok(claude_settings(text))),
+            _ => Ok(()),
+        },
         Vendor::Codex => edit(&directory.join("config.toml"), |text| {
             let mut file: toml::Table = toml::from_str(text).map_err(|error| error.to_string())?;
-            file.insert("openai_base_url".into(), format!("{base_url}/v1").into());
-            // A provider that the user has configured leads elsewhere.
-            file.remove("model_provider");
+            redirect_codex(&mut file, &format!("{base_url}/v1"));
             toml::to_string(&file).map_err(|error| error.to_string())
         }),
         // A base address alone makes it ask for a gateway's sign-in.
@@ -115,6 +149,66 @@ pub fn configure(vendor: Vendor, base_url: &str, home: &Path) -> Result<(), Endp
             file["security"]["auth"]["selectedType"] = json!("gemini-api-key");
             Ok(file.to_string())
         }),
+    }
+}
+
+/// Removes from Claude Code's settings what signs it in or leads it elsewhere: its settings come before the
+/// environment. A file that is no JSON is left as it is, since the program ignores it.
+fn claude_settings(text: &str) -> String {
+    const SIGN_IN: [&str; 7] = [
+        "apiKeyHelper",
+        "proxyAuthHelper",
+        "awsAuthRefresh",
+        "awsCredentialExport",
+        "gcpAuthRefresh",
+        "otelHeadersHelper",
+        "forceLoginMethod",
+    ];
+    let Ok(serde_json::Value::Object(mut settings)) = serde_json::from_str(text) else {
+        return text.to_owned();
+    };
+    settings.retain(|name, _| !SIGN_IN.contains(&name.as_str()));
+    if let Some(serde_json::Value::Object(variables)) = settings.get_mut("env") {
+        variables.retain(|name, _| is_setting(Vendor::Claude, OsStr::new(name)));
+    }
+    serde_json::Value::Object(settings).to_string()
+}
+
+/// Has every provider of a configuration of Codex lead to the server, without its keys. One that is active
+/// stays so, because what Codex sends depends on it; one that is not described there cannot be redirected.
+fn redirect_codex(file: &mut toml::Table, base_url: &str) {
+    const KEYS: [&str; 8] = [
+        "env_key",
+        "env_key_instructions",
+        "experimental_bearer_token",
+        "http_headers",
+        "env_http_headers",
+        "query_params",
+        "auth",
+        "aws",
+    ];
+    file.insert("openai_base_url".into(), base_url.into());
+    // A command that is run after each turn, and that the model does not hear of.
+    file.remove("notify");
+    let mut described = Vec::new();
+    if let Some(toml::Value::Table(providers)) = file.get_mut("model_providers") {
+        for (name, provider) in providers.iter_mut() {
+            let Some(provider) = provider.as_table_mut() else { continue };
+            provider.retain(|key, _| !KEYS.contains(&key));
+            provider.insert("base_url".into(), base_url.into());
+            provider.insert("supports_websockets".into(), false.into());
+            described.push(name.clone());
+        }
+    }
+    let keep_described = |table: &mut toml::Table| {
+        let named = table.get("model_provider").and_then(toml::Value::as_str);
+        if named.is_some_and(|named| !described.iter().any(|known| known == named)) {
+            table.remove("model_provider");
+        }
+    };
+    keep_described(file);
+    if let Some(toml::Value::Table(profiles)) = file.get_mut("profiles") {
+        profiles.iter_mut().filter_map(|(_, it)| it.as_table_mut()).for_each(keep_described);
     }
 }
 
@@ -241,6 +335,30 @@ mod tests {
             read(".gemini/settings.json"),
             r#"{"ui":{"theme":"dark"},"security":{"auth":{"selectedType":"gemini-api-key"}}}"#
         );
+    }
+
+    #[test]
+    fn every_provider_leads_to_the_server_without_its_keys() {
+        let mut file: toml::Table = toml::from_str(
+            "model_provider = \"mine\"\nnotify = [\"bell\"]\n[profiles.a]\nmodel_provider = \"none\"\nmodel = \"m\"\n\
+             [model_providers.mine]\nname = \"Mine\"\nbase_url = \"https://x\"\nwire_api = \"chat\"\nenv_key = \"K\"\n\
+             http_headers = { authorization = \"secret\" }\n",
+        )
+        .unwrap();
+        redirect_codex(&mut file, "http://s/v1");
+        let expected: toml::Table = toml::from_str(
+            "model_provider = \"mine\"\nopenai_base_url = \"http://s/v1\"\n[profiles.a]\nmodel = \"m\"\n\
+             [model_providers.mine]\nname = \"Mine\"\nbase_url = \"http://s/v1\"\nwire_api = \"chat\"\nsupports_websockets = false\n",
+        )
+        .unwrap();
+        assert_eq!(file, expected);
+    }
+
+    #[test]
+    fn settings_of_claude_keep_what_is_no_sign_in() {
+        let text = r#"{"apiKeyHelper": "key", "model": "opus", "env": {"ANTHROPIC_BASE_URL": "x", "CLAUDE_CODE_X": "1", "HTTPS_PROXY": "y"}}"#;
+        assert_eq!(claude_settings(text), r#"{"env":{"CLAUDE_CODE_X":"1"},"model":"opus"}"#);
+        assert_eq!(claude_settings("{ no JSON"), "{ no JSON");
     }
 
     #[test]

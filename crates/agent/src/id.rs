@@ -7,13 +7,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Milliseconds since 1970.
-pub type Millis = i64;
+pub use convoke_core::Millis;
+pub use convoke_core::name::MemberName;
 
 /// Returns the time now. The only reading of the clock for what is stored.
 pub fn now() -> Millis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
+    Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// The id of a session; later sessions sort after earlier ones.
@@ -181,35 +181,6 @@ impl ThreadId {
 }
 
 impl fmt::Display for ThreadId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// The name of a member, as its team spells it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct MemberName(String);
-
-impl MemberName {
-    /// Creates a name.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self(name.into())
-    }
-
-    /// Returns the name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<&str> for MemberName {
-    fn from(name: &str) -> Self {
-        Self(name.to_owned())
-    }
-}
-
-impl fmt::Display for MemberName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

@@ -6,6 +6,7 @@
 //! use convoke_agent::adapter::{Host, agent};
 //! use convoke_agent::config::Catalog;
 //! use convoke_agent::process::guardian::Guardian;
+//! use convoke_agent::sandbox::SandboxSettings;
 //! use convoke_agent::{TurnInput, Verdict};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -14,6 +15,7 @@
 //!     env: std::env::vars_os().collect(),
 //!     temp_root: std::env::temp_dir(),
 //!     state_dir: "/home/me/.local/state/convoke".into(),
+//!     sandbox: SandboxSettings::default(),
 //! };
 //! let definition = Catalog::built_in().get("claude").cloned().ok_or("no such agent")?;
 //! let mut turn = agent(definition, host).start(TurnInput::new("What is this?", "/home/me/project"));
@@ -34,11 +36,13 @@ pub mod adapter;
 pub mod config;
 pub mod diagnostics;
 pub mod endpoint;
+pub mod env_file;
 pub mod event;
 pub mod id;
 pub mod process;
 pub mod redaction;
 pub mod relayed;
+pub mod sandbox;
 pub mod stream;
 pub mod thread;
 pub mod turn;

@@ -8,6 +8,7 @@ use convoke_redact::Redactor;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::diagnostics;
 use crate::event::{Event, EventKind};
 use crate::redaction::redact_verdict;
 use crate::thread::ThreadAppend;
@@ -171,7 +172,14 @@ impl TurnSide {
     }
 
     /// Ends the turn: sends its last event, then its result, without secrets in the failure's message.
+    /// A reply without text is reported.
     pub async fn finish(self, mut result: TurnResult) {
+        if result.verdict == Verdict::Done && result.reply.trim().is_empty() {
+            let message = "the agent ended its turn without a reply";
+            let empty = Diagnostic::new(diagnostics::AGENT_REPLY_EMPTY, message);
+            self.warn(empty.clone()).await;
+            result.diagnostics.push(empty);
+        }
         redact_verdict(&mut result.verdict, &self.redactor);
         let verdict = result.verdict.clone();
         self.send(Event::own(EventKind::Finished { verdict })).await;

@@ -33,6 +33,8 @@ pub struct Facts {
     pub directory_variable: Option<&'static str>,
     /// What in its own directory is configuration, as opposed to credentials, logs and caches.
     pub configuration: &'static [&'static str],
+    /// What of the same kind lies elsewhere in the user's home.
+    pub shared_configuration: &'static [&'static str],
     /// The hosts that it must reach to work.
     pub hosts: &'static [&'static str],
     /// A variable that sends its calls to another address.
@@ -156,6 +158,7 @@ static CLAUDE: Facts = Facts {
         "skills",
         "output-styles",
     ],
+    shared_configuration: &[],
     hosts: &["api.anthropic.com"],
     address_variable: "ANTHROPIC_BASE_URL",
     sign_in: SignIn {
@@ -181,7 +184,9 @@ static CODEX: Facts = Facts {
         "prompts",
         "rules",
         "skills",
+        "models_cache.json",
     ],
+    shared_configuration: &[".agents/skills"],
     hosts: &["api.openai.com", "chatgpt.com"],
     address_variable: "OPENAI_BASE_URL",
     sign_in: SignIn {
@@ -200,7 +205,18 @@ static GEMINI: Facts = Facts {
     versions: &["0.61.0"],
     directory: ".gemini",
     directory_variable: None,
-    configuration: &["GEMINI.md", "settings.json", "commands", "extensions", "skills"],
+    configuration: &[
+        "GEMINI.md",
+        "settings.json",
+        "trustedFolders.json",
+        "projects.json",
+        "agents",
+        "commands",
+        "extensions",
+        "policies",
+        "skills",
+    ],
+    shared_configuration: &[".agents/skills"],
     hosts: &["generativelanguage.googleapis.com"],
     address_variable: "GOOGLE_GEMINI_BASE_URL",
     sign_in: SignIn {

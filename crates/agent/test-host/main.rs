@@ -1,27 +1,34 @@
 //! A program for the tests. Like the real binary it has the guardian's mode; else it plays Convoke:
-//! it runs one turn of a plain command and waits for its end.
+//! it runs one turn of a command and waits for its end.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use convoke_agent::Verdict;
 use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{Definition, Kind};
 use convoke_agent::process::guardian::{Guardian, run_if_asked};
+use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_agent::turn_input::{Permissions, TurnInput};
+use convoke_agent::{TurnResult, Verdict};
+use seccompiler::{SeccompAction, SeccompFilter, apply_filter};
 
 fn main() -> ExitCode {
     if let Some(code) = run_if_asked() {
         return code;
     }
+    if let Some(errno) = setting("ERRNO") {
+        without_landlock(errno);
+    }
     match play_convoke() {
-        Some(Verdict::Done) => ExitCode::SUCCESS,
+        Some(TurnResult { verdict: Verdict::Done, .. }) => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
 }
 
-/// Takes `KIND MODEL DIRECTORY COMMAND ARGS…` and runs one turn there, with every permission.
-fn play_convoke() -> Option<Verdict> {
+/// Takes `KIND MODEL DIRECTORY COMMAND ARGS…` and runs one turn there. Variables choose its sandbox; it
+/// has every permission without one. With `CONVOKE_TEST_SHOW`, what came of it is printed.
+fn play_convoke() -> Option<TurnResult> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;
     let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name)?;
@@ -33,17 +40,62 @@ fn play_convoke() -> Option<Verdict> {
         model,
         ..Definition::built_in(kind)
     };
+    let port = setting("PORT");
     let host = Host {
         guardian: Guardian::this_program().ok()?,
         env: std::env::vars_os().collect(),
-        temp_root: dir.clone(),
+        temp_root: std::env::var_os("TMPDIR").map_or_else(|| dir.clone(), PathBuf::from),
         state_dir: dir.clone(),
+        sandbox: SandboxSettings {
+            private: std::env::var_os("CONVOKE_TEST_PRIVATE")
+                .map(PathBuf::from)
+                .into_iter()
+                .collect(),
+            route: port.map_or(Route::Direct, |port| Route::Through { port }),
+            required: setting::<bool>("REQUIRED").is_some(),
+            newest_abi: setting("ABI"),
+        },
+    };
+    let permissions = match setting::<String>("PERMISSIONS").as_deref() {
+        Some("read-only") => Permissions::ReadOnly,
+        Some("edit") => Permissions::Edit,
+        Some("edit-and-network") => Permissions::EditAndNetwork,
+        _ => Permissions::Full,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-    let outcome = runtime.block_on(async {
+    let result = runtime.block_on(async {
         let mut turn_input = TurnInput::new("Begin.", dir);
-        turn_input.permissions = Permissions::Full;
+        turn_input.permissions = permissions;
         agent(definition, host).start(turn_input).result().await
     });
-    Some(outcome.verdict)
+    if setting::<String>("SHOW").is_some() {
+        #[expect(clippy::disallowed_methods, reason = "a test reads it")]
+        let mut stdout = std::io::stdout();
+        let show = |stdout: &mut std::io::Stdout| {
+            use std::io::Write as _;
+            writeln!(stdout, "{}\n{}", result.verdict, result.reply)?;
+            result.diagnostics.iter().try_for_each(|diagnostic| {
+                writeln!(stdout, "{}: {}", diagnostic.code.name(), diagnostic.message)
+            })
+        };
+        show(&mut stdout).ok()?;
+    }
+    Some(result)
+}
+
+fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
+    std::env::var(format!("CONVOKE_TEST_{name}")).ok()?.parse().ok()
+}
+
+/// Answers every call of Landlock with an error, as kernels without it and some containers do.
+fn without_landlock(errno: u32) {
+    const CREATE_RULESET: i64 = 444;
+    let rules = BTreeMap::from([(CREATE_RULESET, Vec::new())]);
+    let filter = std::env::consts::ARCH.try_into().ok().and_then(|arch| {
+        SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno), arch).ok()
+    });
+    let program: Option<seccompiler::BpfProgram> = filter.and_then(|it| it.try_into().ok());
+    if let Some(program) = program {
+        let _ = apply_filter(&program);
+    }
 }

@@ -2,9 +2,9 @@
 
 use convoke_core::name::NameKey;
 use convoke_session::MemberName;
+use convoke_team::Team;
 
 use crate::command::{COMMANDS, Takes};
-use crate::user_action::InputParser;
 
 /// What the word at the cursor could become.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,10 +27,9 @@ pub(crate) struct Candidate {
 }
 
 /// Returns what the end of a text could become; nothing when it is whole or not to be completed.
-pub(crate) fn complete(before: &str, company: &InputParser) -> Option<Completion> {
-    let (from, candidates) = command(before, company)
-        .or_else(|| marker(before, company))
-        .or_else(|| mention(before, company))?;
+pub(crate) fn complete(before: &str, team: &Team) -> Option<Completion> {
+    let (from, candidates) =
+        command(before, team).or_else(|| marker(before, team)).or_else(|| mention(before, team))?;
     let word = &before[from..];
     let is_whole = candidates.iter().any(|candidate| candidate.text.trim_end() == word);
     (!candidates.is_empty() && !is_whole).then_some(Completion { from, candidates })
@@ -39,7 +38,7 @@ pub(crate) fn complete(before: &str, company: &InputParser) -> Option<Completion
 type Found = (usize, Vec<Candidate>);
 
 /// A command, or the names after it.
-fn command(before: &str, company: &InputParser) -> Option<Found> {
+fn command(before: &str, team: &Team) -> Option<Found> {
     let line = before.strip_prefix('/')?;
     let Some((name, rest)) = line.split_once(' ') else {
         let fitting = COMMANDS.iter().filter(|entry| entry.name.starts_with(line));
@@ -55,17 +54,16 @@ fn command(before: &str, company: &InputParser) -> Option<Found> {
     let from = before.len() - rest.len();
     let last = rest.rfind([' ', ',']).map_or(from, |at| from + at + 1);
     let word = &before[last..];
-    let members = &company.members;
     Some(match entry.takes {
         Takes::Nothing | Takes::Text => return None,
-        Takes::Person => (from, names(members.people(), rest, "", company)),
-        Takes::Agent => (from, names(members.agents(), rest, "", company)),
-        Takes::Members => (last, with_all(names(members.names(), word, "", company), word)),
+        Takes::Person => (from, names(team.people(), rest, "", team)),
+        Takes::Agent => (from, names(team.agents(), rest, "", team)),
+        Takes::Members => (last, with_all(names(team.names(), word, "", team), word)),
     })
 }
 
 /// A name in a marker that is not closed yet.
-fn marker(before: &str, company: &InputParser) -> Option<Found> {
+fn marker(before: &str, team: &Team) -> Option<Found> {
     let open = before.rfind('[')?;
     let inside = &before[open + 1..];
     let (keyword, list) = inside.split_once(':')?;
@@ -77,35 +75,34 @@ fn marker(before: &str, company: &InputParser) -> Option<Found> {
         .map_or(0, |at| at + list[at..].chars().next().map_or(1, char::len_utf8));
     let word = list[last..].trim_start();
     let from = before.len() - word.len();
-    let members = &company.members;
     match keyword.to_ascii_uppercase().as_str() {
-        "NEXT" | "DROP" => Some((from, with_all(names(members.names(), word, "", company), word))),
-        "FROM" => Some((from, names(members.people(), word, "", company))),
+        "NEXT" | "DROP" => Some((from, with_all(names(team.names(), word, "", team), word))),
+        "FROM" => Some((from, names(team.people(), word, "", team))),
         _ => None,
     }
 }
 
 /// A name after an `@`.
-fn mention(before: &str, company: &InputParser) -> Option<Found> {
+fn mention(before: &str, team: &Team) -> Option<Found> {
     let from = before
         .rfind(char::is_whitespace)
         .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
     let word = before[from..].strip_prefix('@')?;
-    Some((from, names(company.members.names(), word, "@", company)))
+    Some((from, names(team.names(), word, "@", team)))
 }
 
 fn names<'a>(
     names: impl Iterator<Item = &'a MemberName>,
     word: &str,
     sign: &str,
-    company: &InputParser,
+    team: &Team,
 ) -> Vec<Candidate> {
     let key = NameKey::new(word);
     let fitting =
         names.filter(|name| NameKey::new(name.as_str()).as_str().starts_with(key.as_str()));
     let candidate = |name: &MemberName| {
         let text = format!("{sign}{name}");
-        let meaning = if company.members.is_person(name) { "a person" } else { "an agent" };
+        let meaning = if team.is_person(name) { "a person" } else { "an agent" };
         Candidate { label: text.clone(), text, meaning }
     };
     fitting.map(candidate).collect()
@@ -122,11 +119,11 @@ fn with_all(mut candidates: Vec<Candidate>, word: &str) -> Vec<Candidate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::testing::company;
+    use crate::model::testing::team;
 
     #[test]
     fn names_and_commands_are_completed_where_they_belong() {
-        let offered = |before: &str| match complete(before, &company()) {
+        let offered = |before: &str| match complete(before, &team()) {
             None => "-".to_owned(),
             Some(completion) => {
                 let texts = completion.candidates.iter().map(|candidate| &*candidate.text);

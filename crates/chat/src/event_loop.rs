@@ -6,7 +6,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use convoke_core::Code;
-use convoke_session::coordinator::Observer;
+use convoke_session::event_queue::{EventQueue, EventReceiver, Observer, Ready, merge_text};
 use convoke_session::{
     Controls, Coordinator, CoordinatorError, MemberName, PersonMessage, SessionEvent,
     SessionEventKind, SessionId, Store, StoreError, TurnId,
@@ -15,6 +15,7 @@ use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures_util::StreamExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use crate::history;
 use crate::model::{Chat, Effect, Input, Setup, Waiting};
@@ -44,121 +45,135 @@ pub enum ChatError {
     Store(#[from] StoreError),
 }
 
-/// What the conversation tells the screen.
+/// A message from the conversation to the screen.
 #[derive(Debug)]
-enum Report {
-    /// Something happened.
+enum Update {
+    /// An event of the session.
     Event(SessionEventKind),
-    /// These turns wait, and this is the task.
+    /// The queued turns and the task.
     Standing(Vec<Waiting>, Option<String>),
-    /// Something could not be done, and nothing changed.
+    /// A request could not be carried out, and nothing changed.
     Refused(String),
 }
 
-impl From<Report> for Input {
-    fn from(report: Report) -> Self {
-        match report {
-            Report::Event(event) => Self::Event(event),
-            Report::Standing(queue, task) => Self::Standing(queue, task),
-            Report::Refused(why) => Self::Refused(why),
+impl From<Update> for Input {
+    fn from(update: Update) -> Self {
+        match update {
+            Update::Event(event) => Self::Event(event),
+            Update::Standing(queue, task) => Self::Standing(queue, task),
+            Update::Refused(why) => Self::Refused(why),
         }
     }
 }
 
-/// Where the conversation's events arrive.
-pub struct Reports {
-    sender: mpsc::UnboundedSender<Report>,
-    receiver: mpsc::UnboundedReceiver<Report>,
+/// Merges pieces of a text: a slow terminal draws the text, not every piece of it.
+fn merge(last: &mut Update, next: Update) -> Option<Update> {
+    match (last, next) {
+        (Update::Event(last), Update::Event(next)) => merge_text(last, next).map(Update::Event),
+        (_, next) => Some(next),
+    }
 }
 
-/// What there is to say about a chat that has ended.
+/// The updates of a conversation, for its screen.
+pub struct Updates {
+    queue: EventQueue<Update>,
+    receiver: EventReceiver<Update>,
+}
+
+/// The sum of a chat that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closing {
-    /// Every diagnostic that was given.
+    /// The codes of all diagnostics.
     pub codes: Vec<Code>,
 }
 
-/// Creates the observer that a conversation is opened with, and the place where its events arrive.
-pub fn reports() -> (Observer, Reports) {
-    let (sender, receiver) = mpsc::unbounded_channel();
-    let reports = Reports { sender: sender.clone(), receiver };
-    // When nobody listens any more, the chat is over.
-    let observer = Box::new(move |event: SessionEvent| {
-        let _ = sender.send(Report::Event(event.kind));
-    });
-    (observer, reports)
+struct ScreenObserver(EventQueue<Update>);
+
+impl Observer for ScreenObserver {
+    fn observe(&mut self, event: SessionEvent) {
+        self.0.push(Update::Event(event.kind));
+    }
+
+    fn ready(&mut self) -> Ready<'_> {
+        Box::pin(self.0.has_room())
+    }
 }
 
-/// What the screen asks of the conversation.
+/// Creates the observer that a conversation is opened with, and the updates that its screen shows.
+pub fn updates() -> (Box<dyn Observer>, Updates) {
+    let (queue, receiver) = EventQueue::merging(merge);
+    (Box::new(ScreenObserver(queue.clone())), Updates { queue, receiver })
+}
+
+/// A request of the screen to the conversation.
 enum Request {
     Say(PersonMessage),
     GoOn,
     Retry(TurnId),
-    /// Store it and do no more.
+    /// Store the messages and do no more.
     Keep(Vec<PersonMessage>),
 }
+
+/// The most requests that wait. The screen sends one at a time, and at last that to close.
+const REQUEST_LIMIT: usize = 4;
 
 /// Holds a conversation in the terminal until the person leaves. Everything is saved as it happens.
 pub async fn hold<S: Store + Clone>(
     coordinator: Coordinator<S>,
-    reports: Reports,
+    updates: Updates,
     setup: Setup,
 ) -> Result<Closing, ChatError> {
     let past = history::read(&coordinator).await?;
     let mut screen = Screen::take()?;
     let chat = Chat::new(setup, past, screen.size()?);
-    let (requests, asked) = mpsc::unbounded_channel();
-    let Reports { sender, receiver } = reports;
-    let desk = EffectRunner {
+    let (requests, asked) = mpsc::channel(REQUEST_LIMIT);
+    let Updates { queue, receiver } = updates;
+    let effects = EffectRunner {
         store: coordinator.store().clone(),
         session: coordinator.session(),
         controls: coordinator.controls(),
         requests: Some(requests),
     };
-    let conversation = conduct(coordinator, asked, sender);
-    let (conducted, shown) = tokio::join!(conversation, attend(chat, &mut screen, receiver, desk));
+    let conversation = answer_requests(coordinator, asked, queue);
+    let (answered, shown) = tokio::join!(conversation, show(chat, &mut screen, receiver, effects));
     drop(screen);
-    conducted?;
+    answered?;
     shown
 }
 
-/// Does what is asked, one thing after the other, until nothing more can be asked.
-async fn conduct<S: Store>(
+/// Carries out requests, one after the other, until the screen sends no more.
+async fn answer_requests<S: Store>(
     mut coordinator: Coordinator<S>,
-    mut asked: mpsc::UnboundedReceiver<Request>,
-    reports: mpsc::UnboundedSender<Report>,
+    mut asked: mpsc::Receiver<Request>,
+    updates: EventQueue<Update>,
 ) -> Result<(), CoordinatorError> {
-    // An error says that the screen is gone; what was asked is done all the same.
-    let tell = |report| {
-        let _ = reports.send(report);
-    };
     let standing = |coordinator: &Coordinator<S>| {
         let waiting = coordinator.waiting().iter().map(Waiting::from).collect();
-        Report::Standing(waiting, coordinator.task().map(str::to_owned))
+        Update::Standing(waiting, coordinator.task().map(str::to_owned))
     };
     while let Some(request) = asked.recv().await {
         match request {
-            Request::Say(saying) => {
-                coordinator.accept(saying).await?;
+            Request::Say(message) => {
+                coordinator.accept(message).await?;
             }
             Request::GoOn => {}
-            Request::Keep(sayings) => {
-                for saying in sayings {
-                    coordinator.accept(saying).await?;
+            Request::Keep(messages) => {
+                for message in messages {
+                    coordinator.accept(message).await?;
                 }
                 continue;
             }
             Request::Retry(turn) => match coordinator.retry(turn).await {
                 Err(error @ CoordinatorError::NoRetry { .. }) => {
-                    tell(Report::Refused(error.to_string()));
+                    updates.push(Update::Refused(error.to_string()));
                     continue;
                 }
                 retried => retried?,
             },
         }
-        tell(standing(&coordinator));
+        updates.push(standing(&coordinator));
         coordinator.run().await?;
-        tell(standing(&coordinator));
+        updates.push(standing(&coordinator));
     }
     Ok(())
 }
@@ -169,32 +184,42 @@ struct EffectRunner<S> {
     session: SessionId,
     controls: Controls,
     /// Gone once the person has left; with it the conversation ends.
-    requests: Option<mpsc::UnboundedSender<Request>>,
+    requests: Option<mpsc::Sender<Request>>,
 }
 
 impl<S: Store> EffectRunner<S> {
-    /// Carries out an effect; it may have something to show.
+    /// Carries out an effect and returns what there is to show.
     async fn carry_out(&mut self, effect: Effect) -> Option<Input> {
         match effect {
-            Effect::Say(saying) => self.ask(Request::Say(saying)),
-            Effect::Interject(saying) => self.controls.interject(saying),
-            Effect::GoOn => self.ask(Request::GoOn),
-            Effect::Retry(turn) => self.ask(Request::Retry(turn)),
-            Effect::CancelTurn => self.controls.cancel_turn(),
-            Effect::Leave => self.controls.leave(),
-            Effect::Close(sayings) => {
-                self.ask(Request::Keep(sayings));
-                self.requests = None;
+            Effect::Say(message) => self.request(Request::Say(message)),
+            Effect::Interject(message) => {
+                let handed_in = self.controls.interject(message);
+                handed_in.err().map(|_| Input::Remark("too many messages wait".to_owned()))
             }
-            Effect::Read(member, turn, what) => return Some(self.read(member, turn, what).await),
+            Effect::GoOn => self.request(Request::GoOn),
+            Effect::Retry(turn) => self.request(Request::Retry(turn)),
+            Effect::CancelTurn => {
+                self.controls.cancel_turn();
+                None
+            }
+            Effect::Leave => {
+                self.controls.leave();
+                None
+            }
+            Effect::Close(messages) => {
+                let refused = self.request(Request::Keep(messages));
+                self.requests = None;
+                refused
+            }
+            Effect::Read(member, turn, view) => Some(self.read(member, turn, view).await),
         }
-        None
     }
 
-    fn ask(&self, request: Request) {
-        if let Some(requests) = &self.requests {
-            // An error says that the conversation is over.
-            let _ = requests.send(request);
+    fn request(&self, request: Request) -> Option<Input> {
+        match self.requests.as_ref()?.try_send(request) {
+            // A closed queue means that the conversation is over.
+            Ok(()) | Err(TrySendError::Closed(_)) => None,
+            Err(TrySendError::Full(_)) => Some(Input::Refused("the session is busy".to_owned())),
         }
     }
 
@@ -207,11 +232,11 @@ impl<S: Store> EffectRunner<S> {
 }
 
 /// Shows the conversation until it is over.
-async fn attend<S: Store>(
+async fn show<S: Store>(
     mut chat: Chat,
     screen: &mut Screen,
-    mut reports: mpsc::UnboundedReceiver<Report>,
-    mut desk: EffectRunner<S>,
+    mut updates: EventReceiver<Update>,
+    mut effects: EffectRunner<S>,
 ) -> Result<Closing, ChatError> {
     let began = Instant::now();
     let mut keys = EventStream::new();
@@ -238,7 +263,7 @@ async fn attend<S: Store>(
                 }
             },
             ended = signals.next() => Some(ended),
-            count = reports.recv_many(&mut batch, BATCH), if batch.len() < BATCH => {
+            count = updates.recv_many(&mut batch, BATCH), if batch.len() < BATCH => {
                 is_over = count == 0;
                 None
             }
@@ -247,28 +272,28 @@ async fn attend<S: Store>(
         if input.is_none() && drawn.elapsed() < FRAME && !is_over {
             continue;
         }
-        take_in(&mut chat, &mut desk, Input::Tick(began.elapsed())).await;
-        for report in batch.drain(..) {
-            take_in(&mut chat, &mut desk, report.into()).await;
+        apply(&mut chat, &mut effects, Input::Tick(began.elapsed())).await;
+        for update in batch.drain(..) {
+            apply(&mut chat, &mut effects, update.into()).await;
         }
         if let Some(input) = input {
-            take_in(&mut chat, &mut desk, input).await;
+            apply(&mut chat, &mut effects, input).await;
         }
         if broken.is_none()
             && let Err(error) = screen.draw(|frame| render(&chat, frame))
         {
             broken = Some(error);
-            take_in(&mut chat, &mut desk, Input::Terminate).await;
+            apply(&mut chat, &mut effects, Input::Terminate).await;
         }
         drawn = Instant::now();
     }
     broken.map_or(Ok(Closing { codes: chat.codes }), |error| Err(error.into()))
 }
 
-/// Takes in what happened, and does what is to be done about it.
-async fn take_in<S: Store>(chat: &mut Chat, desk: &mut EffectRunner<S>, input: Input) {
+/// Applies an input to the state and carries out its effect.
+async fn apply<S: Store>(chat: &mut Chat, effects: &mut EffectRunner<S>, input: Input) {
     if let Some(effect) = chat.update(input)
-        && let Some(answer) = desk.carry_out(effect).await
+        && let Some(answer) = effects.carry_out(effect).await
     {
         chat.update(answer);
     }

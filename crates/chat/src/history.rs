@@ -1,9 +1,8 @@
 //! The past: what a session holds when a chat takes it up.
 
-use convoke_core::MessageId;
 use convoke_core::marker::strip_all_markers;
 use convoke_session::{
-    Coordinator, MemberName, MessageNumber, Store, StoreError, TurnId, TurnState,
+    Coordinator, MemberName, MessageNumber, ShownMessage, Store, StoreError, TurnId, TurnState,
 };
 
 use crate::model::Waiting;
@@ -17,7 +16,7 @@ const TURNS: usize = 200;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Past {
     /// The newest messages, oldest first.
-    pub(crate) messages: Vec<PastMessage>,
+    pub(crate) messages: Vec<ShownMessage>,
     /// How many came before them.
     pub(crate) left_out: u64,
     /// The last turn of each member that was sent, the newest last.
@@ -30,15 +29,6 @@ pub(crate) struct Past {
     pub(crate) task: Option<String>,
 }
 
-/// A message of the past.
-#[derive(Debug, Clone)]
-pub(crate) struct PastMessage {
-    pub(crate) id: MessageId,
-    pub(crate) from: MemberName,
-    pub(crate) to: Vec<MemberName>,
-    pub(crate) text: String,
-}
-
 /// Reads the end of a session. Costs the same for a long one as for a short one.
 pub(crate) async fn read<S: Store>(coordinator: &Coordinator<S>) -> Result<Past, StoreError> {
     let (store, id) = (coordinator.store(), coordinator.session());
@@ -46,14 +36,9 @@ pub(crate) async fn read<S: Store>(coordinator: &Coordinator<S>) -> Result<Past,
     let left_out = state.last_message.0.saturating_sub(MESSAGES as u64);
     let policy = coordinator.team_agents().team().context.text;
     let messages = store.messages_after(id, MessageNumber(left_out), MESSAGES).await?;
-    let messages = messages.into_iter().map(|numbered| {
-        let message = numbered.message;
-        PastMessage {
-            from: MemberName::new(&*message.said.speaker.role_id),
-            to: message.addressees().iter().map(|name| MemberName::new(&**name)).collect(),
-            text: strip_all_markers(&message.said.content, policy).into_owned(),
-            id: message.id,
-        }
+    let messages = messages.into_iter().map(|message| {
+        let text = strip_all_markers(&message.message.said.content, policy).into_owned();
+        ShownMessage::new(&message, text)
     });
     let first = TurnId(state.last_turn.0.saturating_sub(TURNS as u64));
     let mut sent: Vec<(MemberName, TurnId)> = Vec::new();

@@ -25,7 +25,7 @@ mod view;
 mod work;
 
 pub use command::{COMMANDS, Command, Verb};
-pub use event_loop::{ChatError, Closing, Reports, hold, reports};
+pub use event_loop::{ChatError, Closing, Updates, hold, updates};
 pub use model::{Chat, Effect, Input, Setup, Waiting};
 pub use overlay::help;
 pub use sent_prompt::{SentPrompt, read as read_sheet};

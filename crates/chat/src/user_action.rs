@@ -1,8 +1,9 @@
 //! Intentions: what a line that a person entered asks for, in a full screen or line by line.
 
-use convoke_core::marker::{TextPolicy, scan};
+use convoke_core::marker::scan;
 use convoke_core::name::NameKey;
-use convoke_session::{MemberName, TeamMembers};
+use convoke_session::MemberName;
+use convoke_team::Team;
 
 use crate::command::{Command, Verb, parse};
 
@@ -43,20 +44,22 @@ pub enum PromptView {
     Prompt,
 }
 
-/// Who takes part, and how texts are read.
-#[derive(Debug, Clone)]
-pub struct InputParser {
-    /// Everybody.
-    pub members: TeamMembers,
-    /// How markers are read.
-    pub text: TextPolicy,
+/// Parses the input of a person in a team.
+#[derive(Debug, Clone, Copy)]
+pub struct InputParser<'a> {
+    team: &'a Team,
 }
 
-impl InputParser {
+impl<'a> InputParser<'a> {
+    /// Creates the parser for a team.
+    pub fn new(team: &'a Team) -> Self {
+        Self { team }
+    }
+
     /// Reads a line. `to` is who is addressed when the line says nothing about it.
     ///
     /// Names at the very beginning, each with an `@`, address a message; they are not part of it.
-    pub fn understand(&self, line: &str, to: &[String]) -> Result<UserAction, String> {
+    pub fn understand(self, line: &str, to: &[String]) -> Result<UserAction, String> {
         match parse(line) {
             None => Ok(self.say(line, to)),
             Some(Ok(command)) => self.command(&command),
@@ -65,14 +68,14 @@ impl InputParser {
     }
 
     /// Returns who is meant: `all` is everyone but the speaker.
-    pub fn meant(&self, speaker: &MemberName, to: Vec<String>) -> Vec<String> {
+    pub fn meant(self, speaker: &MemberName, to: Vec<String>) -> Vec<String> {
         if to.iter().all(|name| !NameKey::new(name).is_all()) {
             return to;
         }
-        self.members.everyone_but(speaker).iter().map(ToString::to_string).collect()
+        self.team.everyone_but(speaker).iter().map(ToString::to_string).collect()
     }
 
-    fn say(&self, line: &str, to: &[String]) -> UserAction {
+    fn say(self, line: &str, to: &[String]) -> UserAction {
         let mut named = Vec::new();
         let mut rest = line.trim();
         while let Some((name, after)) = self.mention(rest) {
@@ -87,7 +90,7 @@ impl InputParser {
     }
 
     /// Takes a name with an `@` off the beginning; the longest that fits.
-    fn mention<'t>(&self, text: &'t str) -> Option<(String, &'t str)> {
+    fn mention(self, text: &str) -> Option<(String, &str)> {
         let after = text.strip_prefix('@')?;
         let ends = after.char_indices().map(|(at, c)| at + c.len_utf8());
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
@@ -101,17 +104,17 @@ impl InputParser {
         found.take_while(|(_, rest)| after.len() - rest.len() <= 64).last()
     }
 
-    fn member(&self, written: &str) -> Option<String> {
+    fn member(self, written: &str) -> Option<String> {
         if NameKey::new(written).is_all() {
             return Some("all".to_owned());
         }
-        self.members.resolve(written).map(ToString::to_string)
+        self.team.resolve(written).map(ToString::to_string)
     }
 
-    fn command(&self, Command { verb, rest }: &Command) -> Result<UserAction, String> {
+    fn command(self, Command { verb, rest }: &Command) -> Result<UserAction, String> {
         Ok(match verb {
             Verb::To => UserAction::Address(self.members(rest)?),
-            Verb::As => match self.members.resolve_person(rest) {
+            Verb::As => match self.team.resolve_person(rest) {
                 Some(person) => UserAction::SpeakAs(person.clone()),
                 None => return Err(format!("no person is called `{rest}`; {}", self.people())),
             },
@@ -132,17 +135,17 @@ impl InputParser {
 
     /// Says what a marker says, when this team's texts have it.
     fn marker(
-        &self,
+        self,
         text: String,
         is_there: impl Fn(&convoke_core::marker::Scan<'_>) -> bool,
     ) -> Result<UserAction, String> {
-        if !is_there(&scan(&text, self.text)) {
+        if !is_there(&scan(&text, self.team.context.text)) {
             return Err("the text policy of this team does not know that marker".to_owned());
         }
         Ok(UserAction::Say { text, to: Vec::new() })
     }
 
-    fn members(&self, written: &str) -> Result<Vec<String>, String> {
+    fn members(self, written: &str) -> Result<Vec<String>, String> {
         // A name may have spaces: so they only separate names when there is no comma.
         let whole = self.member(written).map(|member| vec![member]);
         let names: Vec<&str> = if written.contains([',', '，']) {
@@ -153,25 +156,24 @@ impl InputParser {
         let each = || {
             let names = names.iter().map(|name| name.trim().trim_start_matches('@'));
             names.filter(|name| !name.is_empty()).map(|name| {
-                let unknown =
-                    || format!("no member is called `{name}`; {}", self.members.hint(name));
+                let unknown = || format!("no member is called `{name}`; {}", self.team.hint(name));
                 self.member(name).ok_or_else(unknown)
             })
         };
         whole.map_or_else(|| each().collect(), Ok)
     }
 
-    fn agent(&self, written: &str) -> Result<Option<MemberName>, String> {
+    fn agent(self, written: &str) -> Result<Option<MemberName>, String> {
         if written.is_empty() {
             return Ok(None);
         }
-        let found = self.members.resolve(written.trim_start_matches('@'));
-        let unknown = || format!("no member is called `{written}`; {}", self.members.hint(written));
+        let found = self.team.resolve(written.trim_start_matches('@'));
+        let unknown = || format!("no member is called `{written}`; {}", self.team.hint(written));
         found.map(|member| Some(member.clone())).ok_or_else(unknown)
     }
 
-    fn people(&self) -> String {
-        let people: Vec<&str> = self.members.people().map(MemberName::as_str).collect();
+    fn people(self) -> String {
+        let people: Vec<&str> = self.team.people().map(MemberName::as_str).collect();
         format!("there are {}", people.join(", "))
     }
 }

@@ -18,6 +18,16 @@ pub fn seconds(time: Duration) -> String {
     }
 }
 
+/// Returns an amount in US dollars: cents, or as many digits as a smaller amount needs.
+pub fn dollars(amount: f64) -> String {
+    match amount {
+        ..=0.0 => "$0.00".to_owned(),
+        ..0.0001 => "<$0.0001".to_owned(),
+        ..0.1 => format!("${amount:.4}"),
+        _ => format!("${amount:.2}"),
+    }
+}
+
 /// Returns a difference with its sign: `+1,204`.
 pub fn signed(before: u64, after: u64) -> String {
     if after >= before {
@@ -49,6 +59,10 @@ mod tests {
             [(1, 3), (0, 0), (5, 5), (1, 9999), (9998, 9999), (u64::MAX, u64::MAX)]
                 .map(|(part, whole)| percent(part, whole)),
             ["33.3 %", "0.0 %", "100.0 %", "<0.1 %", ">99.9 %", "100.0 %"]
+        );
+        assert_eq!(
+            [0.0, 0.000_01, 0.0123, 0.5, 12.345].map(dollars),
+            ["$0.00", "<$0.0001", "$0.0123", "$0.50", "$12.35"]
         );
         assert_eq!([signed(5, 2000), signed(2000, 5), signed(1, 1)], ["+1,995", "-1,995", "+0"]);
     }

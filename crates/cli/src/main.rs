@@ -20,11 +20,14 @@ mod threads;
 mod tokens;
 
 use outcome::Outcome;
+use terminal::OutputSettings;
 
 /// Runs a conversation between people and coding agents, and shows exactly what each was sent.
 #[derive(Debug, Parser)]
 #[command(name = "convoke", version, propagate_version = true)]
 struct Arguments {
+    #[command(flatten, next_help_heading = "Output")]
+    output: OutputSettings,
     #[command(subcommand)]
     command: commands::Command,
 }
@@ -34,11 +37,15 @@ fn main() -> ExitCode {
     if let Some(code) = convoke_agent::process::guardian::run_if_asked() {
         return code;
     }
+    if commands::completions::answer_shell::<Arguments>() {
+        return ExitCode::SUCCESS;
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(usage) => return outcome::show_usage(&usage),
     };
-    match commands::run(arguments.command) {
+    arguments.output.apply();
+    match commands::run::<Arguments>(arguments.command, arguments.output.log_level()) {
         Ok(outcome) => outcome.into(),
         Err(error) if is_broken_pipe(&error) => Outcome::Done.into(),
         Err(error) => outcome::report(&error),

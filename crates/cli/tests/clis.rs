@@ -16,7 +16,10 @@ use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
 use convoke_core::ledger::{Source, Target};
 use convoke_inspect::HostEnvironment;
-use convoke_inspect::capture::{Capture, CaptureOptions, Ended, capture, compare, load, save};
+use convoke_inspect::capture::{
+    Capture, CaptureOptions, Ended, MeasureOptions, Measured, Purpose, Start, capture, compare,
+    load, measure, save,
+};
 use convoke_rehearsal::{Answer, Script};
 use convoke_wire::{Part, PartKind, RequestParts};
 use serde_json::json;
@@ -99,6 +102,24 @@ impl Place {
     }
 }
 
+/// Returns the request that a program would send for a user with instructions of his own.
+async fn measured(place: &Place, program: &Path, prompt: &str) -> Measured {
+    let mut host_environment = place.host_environment();
+    let bin = program.parent().unwrap().as_os_str().to_owned();
+    let path = host_environment.environment.entry("PATH".into()).or_default();
+    *path = [bin, ":".into(), path.clone()].into_iter().collect();
+    let options = MeasureOptions {
+        vendor: Vendor::of(program).unwrap(),
+        directory: None,
+        arguments: Vec::new(),
+        prompt: prompt.into(),
+        purpose: Purpose::Show,
+        patience: Duration::from_mins(5),
+        guardian: Guardian::from_program(env!("CARGO_BIN_EXE_convoke")),
+    };
+    measure(options, &host_environment).await.unwrap()
+}
+
 /// Describes a run with nothing out of the ordinary.
 fn order(program: &Path, arguments: &[&str], stdin: &str, script: Script) -> CaptureOptions {
     let command = std::iter::once(program.into()).chain(arguments.iter().map(Into::into));
@@ -108,6 +129,8 @@ fn order(program: &Path, arguments: &[&str], stdin: &str, script: Script) -> Cap
         stdin: stdin.into(),
         environment: Vec::new(),
         configuration_from: None,
+        directory: None,
+        start: Start::Typed,
         script,
         patience: Duration::from_mins(5),
         guardian: Guardian::from_program(env!("CARGO_BIN_EXE_convoke")),
@@ -169,6 +192,43 @@ async fn a_plain_turn_completes_and_its_account_adds_up() {
         assert!(yours.iter().any(|share| share.contains(file)), "{cli}: {yours:?}");
         assert!(account.ledger.entries().any(|entry| entry.section == "tools"), "{cli}");
         assert!(cli.ends_with(captured.program.version.as_deref().unwrap()));
+    }
+}
+
+#[tokio::test]
+async fn a_measured_request_is_that_of_the_users_own_configuration() {
+    for cli in CLIS {
+        let Some(program) = installed(cli) else {
+            continue;
+        };
+        let place = Place::new();
+        let (directory, file) = match cli.split('-').next().unwrap() {
+            "claude" => (".claude", "CLAUDE.md"),
+            "codex" => (".codex", "AGENTS.md"),
+            _ => (".gemini", "GEMINI.md"),
+        };
+        let directory = place.home.path().join(directory);
+        std::fs::create_dir(&directory).unwrap();
+        std::fs::write(directory.join(file), "I like short answers in my own home.\n").unwrap();
+        for secret in ["auth.json", ".credentials.json", "oauth_creds.json"] {
+            std::fs::write(directory.join(secret), "{}").unwrap();
+        }
+        let measured = measured(&place, &program, "What is this project?").await;
+        assert!(cli.ends_with(measured.program.version.as_deref().unwrap()));
+        let account = &measured.account;
+        assert!(account.ledger.covers(Target::Prompt, measured.body.len() as u64), "{cli}");
+        let body = std::str::from_utf8(&measured.body).unwrap();
+        assert!(!body.contains("/convoke-"), "{cli}: the private home is in the request");
+        let yours: Vec<String> = account
+            .yours()
+            .iter()
+            .map(|share| format!("{} {}", name(&share.source), share.bytes))
+            .collect();
+        let users = format!("{} 36", directory.join(file).display());
+        assert!(yours.contains(&users), "{cli}: {yours:?}");
+        assert!(yours.contains(&"your standard input 21".to_owned()), "{cli}: {yours:?}");
+        let listed = std::fs::read_dir(&directory).unwrap().count();
+        assert_eq!(listed, 4, "{cli}: nothing was written into the home");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Diagnostics of Codex's instruction files.
+//! Diagnostics of Codex's instruction files and skills.
 
 convoke_core::diagnostic_codes! {
     AGENTS_MD_TRUNCATED = "agents-md.truncated", Loss,
@@ -13,4 +13,10 @@ convoke_core::diagnostic_codes! {
     AGENTS_MD_UNTRUSTED = "agents-md.untrusted", Loss,
         "The project is marked as untrusted, so its instruction files are not sent.",
         "Set trust_level = \"trusted\" for the project in config.toml.";
+    SKILL_INVALID = "skill.invalid", Loss,
+        "A skill's name or description is missing or too long, so the skill is not listed.",
+        "Give it a name of at most 64 and a description of at most 1024 characters between --- lines.";
+    SKILLS_LIMITED = "skills.limited", Loss,
+        "A skills folder holds more folders than are looked at.",
+        "Keep skills in at most 2000 folders, six levels deep.";
 }

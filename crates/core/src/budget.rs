@@ -148,8 +148,10 @@ fn cut(
     }
 
     let short_message = Kept::shortest(message, floor);
+    let (resumption, escaping) =
+        (fragments.context.fencing.resumption(), fragments.context.escaping);
     if let Some(room) = room_for_file(short_message.len(message.len()))
-        && let Some(kept) = Kept::without_middle(file, room, fragments.context.fencing.resumption())
+        && let Some(kept) = Kept::without_middle(file, room, resumption, escaping)
     {
         return Ok((kept, short_message));
     }

@@ -9,20 +9,45 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::input::PromptContextMessage;
+use crate::escape::Escaping;
+use crate::input::{DEFAULT_MAX_BYTES, Fencing, PromptContextMessage};
+use crate::marker::TextPolicy;
 use crate::message::ConversationMessage;
 use crate::name::NameKey;
 
 /// How many context messages an agent gets when nothing else is said.
 pub const DEFAULT_CONTEXT_WINDOW: usize = 5;
 
-/// A message and its text without markers.
-#[derive(Debug, Clone, Copy)]
-pub struct CleanMessage<'a> {
-    /// The message.
-    pub message: &'a ConversationMessage,
-    /// Its content without markers.
-    pub text: &'a str,
+/// The options of an agent's prompts: of a team, of a member, and in the record of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContextOptions {
+    /// The number of context messages; 0 is none.
+    pub window: usize,
+    /// The most bytes of prompt and system text together.
+    pub max_bytes: u64,
+    /// How markers are removed from messages.
+    pub text: TextPolicy,
+    /// The messages that the agent sees.
+    pub visibility: Visibility,
+    /// Whether content is indented.
+    pub fencing: Fencing,
+    /// The characters of content that are escaped; records of earlier versions have none.
+    #[serde(default)]
+    pub escaping: Escaping,
+}
+
+impl Default for ContextOptions {
+    fn default() -> Self {
+        Self {
+            window: DEFAULT_CONTEXT_WINDOW,
+            max_bytes: DEFAULT_MAX_BYTES,
+            text: TextPolicy::default(),
+            visibility: Visibility::default(),
+            fencing: Fencing::default(),
+            escaping: Escaping::default(),
+        }
+    }
 }
 
 /// Which messages a member sees.
@@ -53,49 +78,42 @@ impl FromStr for Visibility {
 #[error("must be \"all\" or \"addressed\"")]
 pub struct UnknownVisibility;
 
-/// Returns the context for answering a message, oldest first.
+/// Returns the context for answering a message, oldest first; `text` is that message without markers.
 ///
 /// `earlier` gives messages newest first and is read no further than the window. When an agent is
 /// answered, a last message that repeats it (the same id, or the same speaker and text) is left out.
 pub fn context_for<'a>(
-    current: CleanMessage<'a>,
-    earlier: impl Iterator<Item = CleanMessage<'a>>,
+    current: &ConversationMessage,
+    text: &str,
+    earlier: impl Iterator<Item = PromptContextMessage<'a>>,
     window: usize,
 ) -> Vec<PromptContextMessage<'a>> {
     let mut context = Vec::with_capacity(window.min(64));
     for (index, candidate) in earlier.take(window).enumerate() {
-        if index == 0 && repeats(candidate, current) {
+        if index == 0 && repeats(&candidate, current, text) {
             tracing::debug!("[ContextManager] Deduplicated context for AI→AI");
             continue;
         }
-        context.push(context_message(candidate));
+        context.push(candidate);
     }
     context.reverse();
     context
 }
 
-/// Tells whether a message says again what the agent's message that is answered says.
-fn repeats(candidate: CleanMessage<'_>, current: CleanMessage<'_>) -> bool {
-    let speaker = &current.message.said.speaker;
+/// Returns whether a message repeats the agent's message that is answered.
+fn repeats(
+    candidate: &PromptContextMessage<'_>,
+    current: &ConversationMessage,
+    text: &str,
+) -> bool {
+    let speaker = &current.said.speaker;
     speaker.is_ai()
-        && (candidate.message.id == current.message.id
-            || (candidate.message.said.speaker.name() == speaker.name()
-                && candidate.text == current.text))
+        && (candidate.id.as_deref() == Some(current.id.as_str())
+            || (candidate.from == speaker.name() && candidate.content == text))
 }
 
-/// Returns a message in the form that assemblers read.
-pub fn context_message(clean: CleanMessage<'_>) -> PromptContextMessage<'_> {
-    let CleanMessage { message, text } = clean;
-    PromptContextMessage {
-        from: Cow::Borrowed(message.said.speaker.name()),
-        to: Some(format_addressees(message.addressees())),
-        content: Cow::Borrowed(text),
-        id: Some(Cow::Borrowed(message.id.as_str())),
-    }
-}
-
-/// Names whom a message was sent to: `all` when nobody is named.
-pub fn format_addressees(addressees: &[String]) -> Cow<'_, str> {
+/// Returns the addressees of a message as one text; `all` if there are none.
+pub(crate) fn format_addressees(addressees: &[String]) -> Cow<'_, str> {
     match addressees {
         [] => Cow::Borrowed("all"),
         [one] => Cow::Borrowed(one),

@@ -19,6 +19,9 @@ crate::diagnostic_codes! {
     CONTENT_FORGED = "content.forged", Note,
         "A line of content looks like a section header or like another speaker's line.",
         "Set `fence = true`: content is then indented, so that it cannot imitate a header or a speaker.";
+    CONTENT_ESCAPED = "content.escaped", Note,
+        "`@` is sent as `\\@`, because the agent's program would attach a file or select an agent.",
+        "Nothing was lost; the model sees the backslash too.";
     MARKER_EMPTY = "marker.empty", Note,
         "A marker without a value was removed and had no effect.",
         "Name a member in the marker, or leave it out.";

@@ -5,6 +5,7 @@
 //! that is sent is looked at, so this must cost less than writing it: the search is for bytes that
 //! every line of ours holds and that are rare elsewhere, and only a line that holds one is read.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::HashSet;
 
@@ -13,6 +14,7 @@ use memchr::{memchr, memchr2, memchr3};
 use crate::assembler::{Format, LineStyle};
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics;
+use crate::escape::Escaping;
 use crate::fragment::{ContextLines, Section};
 use crate::input::{Fencing, PromptContextMessage};
 use crate::line_break::{ends_line_break, last_line_break, line_breaks};
@@ -29,7 +31,9 @@ impl<'a> Watch<'a> {
     /// Prepares to watch the content of a prompt whose oldest messages are dropped.
     pub(crate) fn new(format: &Format, context: &ContextLines<'a>, dropped: usize) -> Self {
         let looks = match context.fencing {
-            Fencing::AsWritten => Some(Looks::new(format, &context.messages[dropped..])),
+            Fencing::AsWritten => {
+                Some(Looks::new(format, &context.messages[dropped..], context.escaping))
+            }
             Fencing::Indented => None,
         };
         Self { looks, found: Vec::new() }
@@ -88,10 +92,12 @@ struct Looks<'a> {
 }
 
 impl<'a> Looks<'a> {
-    fn new(format: &Format, context: &'a [PromptContextMessage<'a>]) -> Self {
+    fn new(format: &Format, context: &'a [PromptContextMessage<'a>], escaping: Escaping) -> Self {
         let (speakers, shortest_speakers_line) = match format.line {
             LineStyle::Arrow => (None, "-  -> :".len()),
-            LineStyle::Dash | LineStyle::Bare => (Some(Speakers::new(context)), ":".len()),
+            LineStyle::Dash | LineStyle::Bare => {
+                (Some(Speakers::new(context, escaping)), ":".len())
+            }
         };
         let headers = format.headers.present().map(str::len);
         Self {
@@ -168,9 +174,7 @@ impl<'a> Looks<'a> {
         };
         match &self.speakers {
             None => line.split_once(" -> ").is_some_and(|(_, rest)| rest.contains(':')),
-            Some(speakers) => {
-                line.split_once(':').is_some_and(|(head, _)| speakers.names().contains(head))
-            }
+            Some(speakers) => line.split_once(':').is_some_and(|(head, _)| speakers.include(head)),
         }
     }
 }
@@ -178,31 +182,35 @@ impl<'a> Looks<'a> {
 /// The names of those who speak in a context.
 struct Speakers<'a> {
     context: &'a [PromptContextMessage<'a>],
-    /// Gathered when the first line is found that could be somebody's.
-    names: OnceCell<HashSet<&'a str>>,
-    /// The bytes of the longest name.
+    escaping: Escaping,
+    /// Escaped names, gathered when the first line is found that could be somebody's.
+    names: OnceCell<HashSet<Cow<'a, str>>>,
+    /// The bytes of the longest name, escaped.
     longest: usize,
     /// The bytes that names end in.
     ends: [bool; 256],
 }
 
 impl<'a> Speakers<'a> {
-    fn new(context: &'a [PromptContextMessage<'a>]) -> Self {
+    fn new(context: &'a [PromptContextMessage<'a>], escaping: Escaping) -> Self {
         let mut longest = 0;
         let mut ends = [false; 256];
         for message in context {
-            longest = longest.max(message.from.len());
+            longest = longest.max(message.from.len() + escaping.count(&message.from));
             match message.from.as_bytes().last() {
                 Some(&last) => ends[usize::from(last)] = true,
                 // An empty name can follow anything.
                 None => ends = [true; 256],
             }
         }
-        Self { context, names: OnceCell::new(), longest, ends }
+        Self { context, escaping, names: OnceCell::new(), longest, ends }
     }
 
-    fn names(&self) -> &HashSet<&'a str> {
-        self.names.get_or_init(|| self.context.iter().map(|message| &*message.from).collect())
+    /// Tells whether a name is that of a speaker: bodies are escaped already, messages are not yet.
+    fn include(&self, name: &str) -> bool {
+        let escaped = |message: &'a PromptContextMessage<'_>| self.escaping.escape(&message.from);
+        let names = self.names.get_or_init(|| self.context.iter().map(escaped).collect());
+        names.contains(&*self.escaping.escape(name))
     }
 
     /// Tells whether a name may end at a colon: the first of its line, and near the line's start.
@@ -295,7 +303,7 @@ mod tests {
     fn headers_of_letters_and_of_many_kinds_are_found_too() {
         let headers = Headers { system: "system", task: "# Task", context: "*c*", message: "~ m" };
         let format = Format { headers, ..CodexAssembler::FORMAT };
-        let looks = Looks::new(&format, &[]);
+        let looks = Looks::new(&format, &[], Escaping::AsWritten);
         for line in ["SYSTEM", " System ", "# task", "*C*", "~ m", "- a -> b: c"] {
             assert_eq!(looks.count_from(&format!("x\n{line}\ny"), 0), 1, "{line}");
         }
@@ -305,7 +313,7 @@ mod tests {
     #[test]
     fn a_line_that_is_read_is_read_once() {
         let format = CodexAssembler::FORMAT;
-        let looks = Looks::new(&format, &[]);
+        let looks = Looks::new(&format, &[], Escaping::AsWritten);
         let one_line = "[".repeat(400_000) + &" -> ".repeat(100_000);
         assert_eq!(looks.count_from(&one_line, 0), 0);
         assert_eq!(looks.count_from(&"[SYSTEM]\n".repeat(1000), 0), 1000);

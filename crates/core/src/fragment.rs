@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use memchr::memchr_iter;
 
 use crate::assembler::{Format, LineStyle};
+use crate::escape::Escaping;
 use crate::input::{AssemblerInput, Fencing, PromptContextMessage};
 use crate::ledger::Source;
 use crate::line_break::{count_line_breaks, line_starts};
@@ -53,15 +54,16 @@ impl<'a> Fragment<'a> {
         Self { text: text.into(), source }
     }
 
-    /// Trims a text and sets it off as asked; a blank one is none.
-    fn of(text: Option<&'a str>, fencing: Fencing, source: Source<'a>) -> Option<Self> {
+    /// Trims a text, escapes it and sets it off as the input asks; a blank one is none.
+    fn of(text: Option<&'a str>, input: &AssemblerInput<'_>, source: Source<'a>) -> Option<Self> {
         let text = trim(text?);
         if text.is_empty() {
             return None;
         }
-        let text = match fencing {
-            Fencing::AsWritten => Cow::Borrowed(text),
-            Fencing::Indented => Cow::Owned(indent_lines(text)),
+        let text = input.escaping.escape(text);
+        let text = match input.fencing {
+            Fencing::AsWritten => text,
+            Fencing::Indented => Cow::Owned(indent_lines(&text)),
         };
         Some(Self { text, source })
     }
@@ -85,12 +87,13 @@ pub(crate) struct Fragments<'a> {
     pub(crate) context: ContextLines<'a>,
     /// May lose its end.
     pub(crate) message: Option<Fragment<'a>>,
+    /// How many characters of all but the context are escaped.
+    escapes: usize,
 }
 
 impl<'a> Fragments<'a> {
     /// Takes an input apart.
     pub(crate) fn new(format: &Format, input: &'a AssemblerInput<'a>) -> Self {
-        let fencing = input.fencing;
         let setting = Source::setting;
         let file_source = match &input.instruction_file_path {
             Some(path) => {
@@ -103,25 +106,42 @@ impl<'a> Fragments<'a> {
             id: input.current_message_id.as_deref().map(Cow::Borrowed),
             index: None,
         };
-        let role = Fragment::of(input.role_summary.as_deref(), fencing, setting("roleSummary"));
-        let configured = Fragment::of(
-            input.system_instruction.as_deref(),
-            fencing,
-            setting("systemInstruction"),
-        );
-        let briefing = Fragment::of(input.briefing.as_deref(), fencing, setting("briefing"));
+        let role = Fragment::of(input.role_summary.as_deref(), input, setting("roleSummary"));
+        let configured =
+            Fragment::of(input.system_instruction.as_deref(), input, setting("systemInstruction"));
+        let briefing = Fragment::of(input.briefing.as_deref(), input, setting("briefing"));
         Self {
             system: role.into_iter().chain(configured).chain(briefing).collect(),
-            file: Fragment::of(input.instruction_file_text.as_deref(), fencing, file_source),
-            task: Fragment::of(input.team_task.as_deref(), fencing, setting("teamTask")),
+            file: Fragment::of(input.instruction_file_text.as_deref(), input, file_source),
+            task: Fragment::of(input.team_task.as_deref(), input, setting("teamTask")),
             context: ContextLines {
                 messages: &input.context_messages,
                 style: format.line,
-                fencing,
+                fencing: input.fencing,
+                escaping: input.escaping,
             },
-            message: Fragment::of(Some(&input.current_message), fencing, message_source),
+            message: Fragment::of(Some(&input.current_message), input, message_source),
+            escapes: escapes(input),
         }
     }
+
+    /// Returns how many characters are escaped in a prompt without the oldest context messages.
+    pub(crate) fn escapes(&self, dropped: usize) -> usize {
+        let kept = &self.context.messages[dropped..];
+        self.escapes + kept.iter().map(|message| self.context.escapes(message)).sum::<usize>()
+    }
+}
+
+fn escapes(input: &AssemblerInput<'_>) -> usize {
+    let texts = [
+        &input.role_summary,
+        &input.system_instruction,
+        &input.briefing,
+        &input.instruction_file_text,
+        &input.team_task,
+    ];
+    let texts = texts.into_iter().flatten().chain([&input.current_message]);
+    texts.map(|text| input.escaping.count(text)).sum()
 }
 
 /// Returns the first and the last line of a text that are not trimmed away, 1-based.
@@ -139,6 +159,7 @@ pub(crate) struct ContextLines<'a> {
     pub(crate) messages: &'a [PromptContextMessage<'a>],
     pub(crate) style: LineStyle,
     pub(crate) fencing: Fencing,
+    pub(crate) escaping: Escaping,
 }
 
 impl<'a> ContextLines<'a> {
@@ -146,9 +167,9 @@ impl<'a> ContextLines<'a> {
     #[inline]
     pub(crate) fn size(&self, message: &PromptContextMessage<'_>) -> usize {
         let size = self.style.size(message);
-        match self.fencing {
-            Fencing::AsWritten => size,
-            Fencing::Indented => size + self.indentation(message),
+        match (self.fencing, self.escaping) {
+            (Fencing::AsWritten, Escaping::AsWritten) => size,
+            _ => size + self.indentation(message) + self.escapes(message),
         }
     }
 
@@ -157,15 +178,28 @@ impl<'a> ContextLines<'a> {
     #[inline(never)]
     fn indentation(&self, message: &PromptContextMessage<'_>) -> usize {
         let contents = self.style.contents(message).into_iter();
-        contents.map(count_line_breaks).sum::<usize>() * INDENT.len()
+        match self.fencing {
+            Fencing::AsWritten => 0,
+            Fencing::Indented => contents.map(count_line_breaks).sum::<usize>() * INDENT.len(),
+        }
+    }
+
+    /// Returns how many characters of a message are escaped.
+    #[inline(never)]
+    pub(crate) fn escapes(&self, message: &PromptContextMessage<'_>) -> usize {
+        let contents = self.style.contents(message).into_iter();
+        contents.map(|text| self.escaping.count(text)).sum()
     }
 
     /// Writes one line.
     pub(crate) fn write(&self, message: &PromptContextMessage<'_>, out: &mut String) {
-        match self.fencing {
-            Fencing::AsWritten => self.style.write(message, out, |text, out| out.push_str(text)),
-            Fencing::Indented => self.style.write(message, out, push_indented),
-        }
+        self.style.write(message, out, |text, out| {
+            let text = self.escaping.escape(text);
+            match self.fencing {
+                Fencing::AsWritten => out.push_str(&text),
+                Fencing::Indented => push_indented(&text, out),
+            }
+        });
     }
 
     /// Returns the source of the message at an index.

@@ -5,7 +5,10 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::context::{ContextOptions, context_for, format_addressees};
+use crate::escape::Escaping;
 use crate::json::{InvalidField, take_string, whole_number};
+use crate::message::ConversationMessage;
 
 /// The budget of a prompt and its system text together when none is given: 768 KiB.
 pub const DEFAULT_MAX_BYTES: u64 = 768 * 1024;
@@ -34,6 +37,37 @@ pub struct PromptContextMessage<'a> {
     /// The message's id, for the ledger.
     #[serde(skip)]
     pub id: Option<Cow<'a, str>>,
+}
+
+impl<'a> PromptContextMessage<'a> {
+    /// Creates the form of a message that assemblers read, from the message and its text without markers.
+    pub fn new(message: &'a ConversationMessage, text: &'a str) -> Self {
+        Self {
+            from: Cow::Borrowed(message.said.speaker.name()),
+            to: Some(format_addressees(message.addressees())),
+            content: Cow::Borrowed(text),
+            id: Some(Cow::Borrowed(message.id.as_str())),
+        }
+    }
+}
+
+/// The texts of an agent's prompt that do not come from the conversation.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AgentContext<'a> {
+    /// The window for this turn; `None` is the agent's own.
+    pub window_size_override: Option<usize>,
+    /// Names of the agent besides its id.
+    pub agent_names: &'a [&'a str],
+    /// A short line that says who the agent is.
+    pub role_summary: Option<&'a str>,
+    /// The configured part of the system text.
+    pub system_instruction: Option<&'a str>,
+    /// The text about teammates and how to address them.
+    pub briefing: Option<&'a str>,
+    /// The instruction file's text.
+    pub instruction_file_text: Option<&'a str>,
+    /// The instruction file's path, for the ledger.
+    pub instruction_file_path: Option<&'a str>,
 }
 
 /// All that goes into one prompt.
@@ -67,6 +101,9 @@ pub struct AssemblerInput<'a> {
     /// Whether content is set off.
     #[serde(skip)]
     pub fencing: Fencing,
+    /// The characters of content that are escaped.
+    #[serde(skip)]
+    pub escaping: Escaping,
 }
 
 impl Default for AssemblerInput<'_> {
@@ -83,7 +120,46 @@ impl Default for AssemblerInput<'_> {
             instruction_file_path: None,
             max_bytes: DEFAULT_MAX_BYTES,
             fencing: Fencing::default(),
+            escaping: Escaping::default(),
         }
+    }
+}
+
+impl<'a> AssemblerInput<'a> {
+    /// Creates the input of a prompt without a conversation.
+    pub fn new(
+        agent: &AgentContext<'a>,
+        team_task: Option<&'a str>,
+        options: &ContextOptions,
+    ) -> Self {
+        Self {
+            team_task: team_task.map(Cow::Borrowed),
+            role_summary: agent.role_summary.map(Cow::Borrowed),
+            system_instruction: agent.system_instruction.map(Cow::Borrowed),
+            briefing: agent.briefing.map(Cow::Borrowed),
+            instruction_file_text: agent.instruction_file_text.map(Cow::Borrowed),
+            instruction_file_path: agent.instruction_file_path.map(Cow::Borrowed),
+            max_bytes: options.max_bytes,
+            fencing: options.fencing,
+            escaping: options.escaping,
+            ..Self::default()
+        }
+    }
+
+    /// Adds the message to answer, with its text without markers, and the messages before it, which are
+    /// given newest first and read no further than the window.
+    #[must_use]
+    pub fn answering(
+        mut self,
+        current: &'a ConversationMessage,
+        text: &'a str,
+        earlier: impl Iterator<Item = PromptContextMessage<'a>>,
+        window: usize,
+    ) -> Self {
+        self.current_message = Cow::Borrowed(text);
+        self.current_message_id = Some(Cow::Borrowed(current.id.as_str()));
+        self.context_messages = context_for(current, text, earlier, window);
+        self
     }
 }
 
@@ -106,6 +182,7 @@ impl AssemblerInput<'static> {
             instruction_file_path: take_text(object, "instructionFilePath")?,
             max_bytes: read_max_bytes(object)?,
             fencing: read_fencing(object)?,
+            escaping: Escaping::default(),
         })
     }
 }

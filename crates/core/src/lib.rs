@@ -96,6 +96,7 @@ mod budget;
 pub mod context;
 pub mod diagnostic;
 pub mod diagnostics;
+mod escape;
 pub mod figures;
 mod forged;
 mod fragment;
@@ -118,18 +119,19 @@ pub mod whitespace;
 pub use agent_type::AgentType;
 pub use assembler::{AssemblerOutput, Assemblers, ContextAssembler};
 pub use budget::BudgetTooSmall;
-pub use context::Visibility;
+pub use context::{ContextOptions, Visibility};
 pub use diagnostic::{Code, Diagnostic, Severity};
+pub use escape::Escaping;
 pub use fragment::{Fragment, Section};
-pub use input::{AssemblerInput, DEFAULT_MAX_BYTES, Fencing, PromptContextMessage};
+pub use input::{AgentContext, AssemblerInput, DEFAULT_MAX_BYTES, Fencing, PromptContextMessage};
 pub use manager::{
-    AgentContext, ContextManager, ContextManagerOptions, ContextProvider, ContextSnapshot, History,
-    Hooks, InvalidSnapshot, MAX_TEAM_TASK_BYTES, MessageLimit, SnapshotReason, UnknownMessage,
+    ContextManager, ContextManagerOptions, ContextProvider, ContextSnapshot, History, Hooks,
+    InvalidSnapshot, MAX_TEAM_TASK_BYTES, MessageLimit, SnapshotReason, UnknownMessage,
     cut_team_task,
 };
 pub use message::{ConversationMessage, MessageId, NewMessage, Speaker, SpeakerType};
 pub use text::{SourcedText, TextWriter};
-pub use timestamp::Timestamp;
+pub use timestamp::{Millis, Timestamp};
 
 /// The version of the engine: the same version and the same input give the same bytes.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

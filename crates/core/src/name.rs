@@ -1,6 +1,39 @@
-//! How names are compared: lower-cased, without white space, `-` and `_`, and never by prefix.
+//! Names of members, and their comparison: lower-cased, without white space, `-` and `_`, never by prefix.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 use crate::whitespace::is_space;
+
+/// The name of a member, as its team spells it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct MemberName(String);
+
+impl MemberName {
+    /// Creates a name.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    /// Returns the name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for MemberName {
+    fn from(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+}
+
+impl fmt::Display for MemberName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// A name in the form in which names are compared.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

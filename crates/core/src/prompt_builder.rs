@@ -6,8 +6,8 @@ use std::fmt;
 use crate::agent_type::AgentType;
 use crate::assembler::{AssemblerOutput, Assemblers, ContextAssembler, InlineClaudeAssembler};
 use crate::budget::BudgetTooSmall;
-use crate::context::{DEFAULT_CONTEXT_WINDOW, Visibility};
-use crate::input::{AssemblerInput, DEFAULT_MAX_BYTES, Fencing, PromptContextMessage};
+use crate::context::{ContextOptions, Visibility};
+use crate::input::{AgentContext, AssemblerInput, PromptContextMessage};
 use crate::name::NameKey;
 
 /// How an agent takes its system text.
@@ -39,16 +39,11 @@ pub struct PromptInput<'a> {
     pub context_messages: Vec<PromptContextMessage<'a>>,
     /// The message to answer.
     pub message: &'a str,
-    /// How many context messages are kept at most.
-    pub window: usize,
-    /// Which context messages the agent sees.
-    pub visibility: Visibility,
     /// How the system text is delivered.
     pub system_delivery: SystemDelivery,
-    /// The most bytes of prompt and system text together.
-    pub max_bytes: u64,
-    /// Whether content is set off.
-    pub fencing: Fencing,
+    /// The window, visibility, budget and fencing. Messages are given without markers, so that `text`
+    /// does not apply.
+    pub options: ContextOptions,
 }
 
 impl<'a> PromptInput<'a> {
@@ -63,11 +58,8 @@ impl<'a> PromptInput<'a> {
             team_task: None,
             context_messages: Vec::new(),
             message,
-            window: DEFAULT_CONTEXT_WINDOW,
-            visibility: Visibility::default(),
             system_delivery: SystemDelivery::default(),
-            max_bytes: DEFAULT_MAX_BYTES,
-            fencing: Fencing::default(),
+            options: ContextOptions::default(),
         }
     }
 
@@ -75,27 +67,25 @@ impl<'a> PromptInput<'a> {
     /// as the window holds.
     fn assembler_input(&self) -> AssemblerInput<'_> {
         let me = NameKey::new(self.agent_name);
-        let is_seen = |message: &&PromptContextMessage<'_>| match self.visibility {
+        let is_seen = |message: &&PromptContextMessage<'_>| match self.options.visibility {
             Visibility::All => true,
             Visibility::Addressed => {
                 NameKey::new(&message.from) == me || is_addressed(message.to.as_deref(), &me)
             }
         };
-        let newest = self.context_messages.iter().rev().filter(is_seen).take(self.window);
+        let newest = self.context_messages.iter().rev().filter(is_seen).take(self.options.window);
         let mut context_messages: Vec<_> = newest.cloned().collect();
         context_messages.reverse();
+        let agent = AgentContext {
+            role_summary: self.role_summary,
+            system_instruction: self.system_instruction_text,
+            instruction_file_text: self.instruction_file_text,
+            ..AgentContext::default()
+        };
         AssemblerInput {
             context_messages,
             current_message: Cow::Borrowed(self.message),
-            current_message_id: None,
-            team_task: self.team_task.map(Cow::Borrowed),
-            role_summary: self.role_summary.map(Cow::Borrowed),
-            system_instruction: self.system_instruction_text.map(Cow::Borrowed),
-            briefing: None,
-            instruction_file_text: self.instruction_file_text.map(Cow::Borrowed),
-            instruction_file_path: None,
-            max_bytes: self.max_bytes,
-            fencing: self.fencing,
+            ..AssemblerInput::new(&agent, self.team_task, &self.options)
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn render<'a>(format: &Format, fragments: Fragments<'a>, plan: &Plan)
     let watch = Watch::new(format, &fragments.context, plan.dropped);
     let mut writer = Writer::new(plan, watch);
     let headers = &format.headers;
-    let Fragments { system, file, task, context, message } = fragments;
+    let Fragments { system, file, task, context, message, .. } = fragments;
 
     let has_system = !system.is_empty() || file.is_some();
     let mut system_flag = None;

@@ -1,7 +1,29 @@
 //! When something was said, as it was given, and as a point in time.
 
-use serde::{Serialize, Serializer};
+use std::fmt;
+
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Number;
+
+/// A point in time, in milliseconds since 1970.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Millis(pub i64);
+
+impl Millis {
+    /// Returns the milliseconds from an earlier time to this one; negative if it was later.
+    pub const fn since(self, earlier: Self) -> i64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl fmt::Display for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// When something was said: milliseconds since 1970, or an ISO 8601 text, kept as it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,17 +38,18 @@ impl Timestamp {
     /// Returns the milliseconds since 1970, or none when the text is no date and time.
     ///
     /// ```
-    /// use convoke_core::Timestamp;
+    /// use convoke_core::{Millis, Timestamp};
     /// let timestamp = Timestamp::Text("2026-11-15T08:53:00.250+01:00".to_owned());
-    /// assert_eq!(timestamp.millis(), Some(1_794_729_180_250));
+    /// assert_eq!(timestamp.millis(), Some(Millis(1_794_729_180_250)));
     /// ```
-    pub fn millis(&self) -> Option<i64> {
+    pub fn millis(&self) -> Option<Millis> {
         match self {
             #[expect(clippy::cast_possible_truncation, reason = "a float saturates")]
             Self::Millis(millis) => {
-                millis.as_i64().or_else(|| millis.as_f64().map(|millis| millis as i64))
+                let whole = millis.as_i64().or_else(|| millis.as_f64().map(|millis| millis as i64));
+                whole.map(Millis)
             }
-            Self::Text(text) => parse(text),
+            Self::Text(text) => parse(text).map(Millis),
         }
     }
 }

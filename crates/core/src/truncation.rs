@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::escape::Escaping;
+
 /// What is kept of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept {
@@ -82,11 +84,12 @@ impl Kept {
     }
 
     /// Cuts as much of the middle as must go for the rest to fit into `room`; the tail begins after
-    /// `resumption`.
+    /// `resumption`, and never within an escape.
     pub(crate) fn without_middle(
         text: &str,
         room: usize,
         resumption: &'static str,
+        escaping: Escaping,
     ) -> Option<Self> {
         if text.is_empty() || room >= text.len() {
             return None;
@@ -94,7 +97,8 @@ impl Kept {
         let cut = |reserved: usize| {
             let both = room.checked_sub(Mark::FRAME + reserved + 1 + resumption.len())?;
             let head = text.floor_char_boundary(both.div_ceil(2));
-            let tail = text.len() - text.ceil_char_boundary(text.len() - (both - head));
+            let start = text.ceil_char_boundary(text.len() - (both - head));
+            let tail = text.len() - escaping.resume_at(text, start);
             let kept = Self::head_and_tail(text, head, tail, resumption);
             (kept.len(text.len()) <= room).then_some(kept)
         };
@@ -139,7 +143,9 @@ mod tests {
     fn head_and_tail_fill_the_room() {
         let text = "abc\u{1F680}é ".repeat(300);
         for room in 20..text.len() {
-            let Some(kept) = Kept::without_middle(&text, room, "\n") else { panic!("room {room}") };
+            let Some(kept) = Kept::without_middle(&text, room, "\n", Escaping::AsWritten) else {
+                panic!("room {room}")
+            };
             let Kept::Ends { head, tail, .. } = kept else { panic!("room {room}") };
             assert!(text.is_char_boundary(head) && text.is_char_boundary(text.len() - tail));
             let len = kept.len(text.len());

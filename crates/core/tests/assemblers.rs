@@ -328,10 +328,10 @@ fn the_front_door_keeps_the_window_and_hides_what_is_not_for_the_agent() {
         message("max", Some("sarah"), "4"),
         message("kailai", Some("all"), "5"),
     ];
-    input.window = 3;
+    input.options.window = 3;
     let all = build_prompt(&input).expect("there is room").prompt;
     assert_eq!(all, "kailai: 3\nmax: 4\nkailai: 5\n\nm");
-    input.visibility = Visibility::Addressed;
+    input.options.visibility = Visibility::Addressed;
     let addressed = build_prompt(&input).expect("there is room").prompt;
     assert_eq!(addressed, "kailai: 2\nmax: 4\nkailai: 5\n\nm");
 }
@@ -348,7 +348,7 @@ fn debugging_shows_what_is_sent_and_every_decision() {
          [Debug][Send] nothing was left out\n"
     );
     input.context_messages = vec![message("kailai", None, "hello")];
-    input.max_bytes = 12;
+    input.options.max_bytes = 12;
     let output = build_prompt(&input).expect("there is room");
     let shown = DebugSend(&output).to_string();
     assert!(shown.contains("[Debug][Send] context.dropped: "), "{shown}");

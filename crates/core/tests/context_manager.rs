@@ -10,8 +10,8 @@ use std::sync::mpsc::{Receiver, channel};
 use convoke_core::marker::TextPolicy;
 use convoke_core::{
     AgentContext, AgentType, AssemblerInput, AssemblerOutput, BudgetTooSmall, ContextAssembler,
-    ContextManager, ContextManagerOptions, ContextProvider, Hooks, MAX_TEAM_TASK_BYTES,
-    MessageLimit, NewMessage, Speaker, SpeakerType, Visibility,
+    ContextManager, ContextManagerOptions, ContextOptions, ContextProvider, Hooks,
+    MAX_TEAM_TASK_BYTES, MessageLimit, Millis, NewMessage, Speaker, SpeakerType, Visibility,
 };
 use serde_json::{Value, json};
 
@@ -154,7 +154,7 @@ fn messages_beyond_the_limit_go_to_the_archive() {
 
     // An import that is longer than the limit is brought down to it at once.
     let longer = manager((0..5).map(|n| human(&n.to_string())));
-    limited.import_snapshot(json!(longer.export_snapshot(0))).expect("a snapshot");
+    limited.import_snapshot(json!(longer.export_snapshot(Millis(0)))).expect("a snapshot");
     assert_eq!(held(&limited), ["msg-4", "msg-5"]);
     drop(limited);
     let archived: Vec<String> = received.iter().map(|id| id.to_string()).collect();
@@ -223,9 +223,8 @@ fn without_messages_the_context_is_empty() {
 #[test]
 fn the_window_limits_the_context_and_can_be_overridden() {
     let options = ContextManagerOptions {
-        context_window_size: 3,
+        context: ContextOptions { window: 3, ..ContextOptions::default() },
         agent_windows: [("sarah".to_owned(), 1)].into(),
-        ..ContextManagerOptions::default()
     };
     let manager = manager_with(options, (0..8).map(|n| human(&n.to_string())));
     let cases: [(&str, AgentContext<'_>, &[&str]); 6] = [
@@ -250,7 +249,7 @@ fn markers_are_cleaned_from_the_context_and_from_the_current_message() {
     let cases =
         [(TextPolicy::Preserve, "  do\n\n  it", "done"), (TextPolicy::Compat, "do\nit", "done")];
     for (text, context, current) in cases {
-        let options = ContextManagerOptions { text, ..ContextManagerOptions::default() };
+        let options = ContextOptions { text, ..ContextOptions::default() }.into();
         let manager = manager_with(options, messages());
         let input = manager.context_for_agent("sarah", AgentContext::default());
         assert_eq!(texts(&input), [context]);
@@ -306,7 +305,7 @@ fn addressees_are_one_text() {
 
 #[test]
 fn instructions_and_budget_are_passed_on() {
-    let options = ContextManagerOptions { max_bytes: 1000, ..ContextManagerOptions::default() };
+    let options = ContextOptions { max_bytes: 1000, ..ContextOptions::default() }.into();
     let manager = manager_with(options, [human("x")]);
     let context = AgentContext {
         system_instruction: Some("You are Max."),
@@ -338,10 +337,8 @@ fn an_earlier_message_is_answered_with_what_came_before_it_and_its_other_replies
 
 #[test]
 fn a_member_may_see_only_what_concerns_it() {
-    let options = ContextManagerOptions {
-        visibility: Visibility::Addressed,
-        ..ContextManagerOptions::default()
-    };
+    let options =
+        ContextOptions { visibility: Visibility::Addressed, ..ContextOptions::default() }.into();
     let messages = [
         human("to all"),
         human("to max").to(["Max"]),
@@ -372,7 +369,7 @@ fn clearing_forgets_messages_and_task_and_begins_ids_again() {
 fn a_snapshot_holds_everything_and_is_restored() {
     let mut manager = manager([human("one"), ai("max", "two").in_reply_to("msg-1").to(["kailai"])]);
     manager.set_team_task("Review");
-    let snapshot = json!(manager.export_snapshot(1_700_000_000_000));
+    let snapshot = json!(manager.export_snapshot(Millis(1_700_000_000_000)));
     let expected = json!({
         "messages": [
             {"id": "msg-1", "content": "one",
@@ -387,7 +384,7 @@ fn a_snapshot_holds_everything_and_is_restored() {
 
     let (mut restored, events) = observed();
     assert_eq!(restored.import_snapshot(snapshot.clone()), Ok(Vec::new()));
-    assert_eq!(json!(restored.export_snapshot(1_700_000_000_000)), snapshot);
+    assert_eq!(json!(restored.export_snapshot(Millis(1_700_000_000_000))), snapshot);
     assert_eq!(restored.add_message(human("three")).id.as_str(), "msg-3");
     drop(restored);
     let expected = [r#"task Some("Review")"#, "added msg-3"];
@@ -437,12 +434,12 @@ fn a_malformed_snapshot_is_refused_whole_with_its_reason() {
     let (mut manager, events) = observed();
     manager.add_message(human("kept"));
     manager.set_team_task("kept");
-    let before = json!(manager.export_snapshot(0));
+    let before = json!(manager.export_snapshot(Millis(0)));
     for (snapshot, why) in cases {
         let refused = manager.import_snapshot(snapshot).expect_err("refused");
         assert_eq!(refused.to_string(), "Invalid snapshot format");
         assert_eq!(refused.reason.to_string(), why);
-        assert_eq!(json!(manager.export_snapshot(0)), before);
+        assert_eq!(json!(manager.export_snapshot(Millis(0))), before);
     }
     drop(manager);
     assert_eq!(events.iter().count(), 2, "a refusal calls no hook");
@@ -453,7 +450,7 @@ fn a_provider_is_enough_to_hold_a_conversation() {
     fn converse(provider: &mut dyn ContextProvider) -> usize {
         provider.add_message(human("Hi"));
         provider.set_team_task("Review");
-        let snapshot = json!(provider.export_snapshot(0));
+        let snapshot = json!(provider.export_snapshot(Millis(0)));
         provider.clear();
         provider.import_snapshot(snapshot).expect("our own snapshot");
         assert_eq!(provider.team_task(), Some("Review"));

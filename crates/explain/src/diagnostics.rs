@@ -112,4 +112,22 @@ convoke_core::diagnostic_codes! {
     SETTINGS_ELSEWHERE = "settings.elsewhere", Note,
         "Settings of a directory above this one are not read from here.",
         "Start the agent in that directory, or move the setting to the user's own settings.";
+    SKILL_DESCRIPTION_CUT = "skill.description-cut", Loss,
+        "A skill's description reaches the model only in part, or not at all, although its name is listed.",
+        "Shorten the descriptions, or raise the limit: skills.max_context_tokens (at most 10000) for Codex; skillListingBudgetFraction, skillListingMaxDescChars or disableBundledSkills for Claude Code.";
+    SKILL_DROPPED = "skill.dropped", Loss,
+        "A skill is not listed at all, because not even the names fit into the budget of the list.",
+        "Raise skills.max_context_tokens, or switch skills off with [[skills.config]].";
+    SKILL_SHADOWED = "skill.shadowed", Loss,
+        "A skill is not listed, because another one of the same name is.",
+        "Rename one of the two: its directory for Claude Code, its `name` for Gemini CLI.";
+    SKILL_UNDESCRIBED = "skill.undescribed", Note,
+        "A skill has no description that Claude Code can read, so the first line of its text stands in for it.",
+        "Give it a `description` between --- lines.";
+    SKILL_UNSEARCHED = "skill.unsearched", Note,
+        "Skills lie in a directory that this agent does not search.",
+        "Link the directory that the agent searches to it: .agents/skills for Codex and Gemini CLI, .claude/skills for Claude Code.";
+    SKILLS_SWITCHED_OFF = "skills.switched-off", Note,
+        "A setting or an argument switches the list of skills off.",
+        "Remove the setting or the argument.";
 }

@@ -28,6 +28,7 @@ mod glob;
 mod place;
 mod report;
 mod session;
+mod skills;
 mod survey;
 mod text;
 mod traps;
@@ -39,9 +40,11 @@ use convoke_files::Files;
 pub use edition::{Edition, UnknownEdition};
 pub use report::{AgentReport, Ignored, Limit, LoadReason, Loaded, Report, Rule};
 pub use session::{Session, VARIABLES};
+pub use skills::{BudgetUnit, OmittedSkill, Skill, SkillRule, SkillSource, SkillsBudget};
 pub use text::tokens_estimate;
 
 use place::Listed;
+use skills::Unsearched;
 use survey::Survey;
 
 /// The version of the report's format.
@@ -66,8 +69,11 @@ pub fn explain(files: &dyn Files, session: &Session, editions: &[Edition]) -> Re
     let survey = Survey::new(&listed, &session, &chain);
     let mut agents: Vec<AgentReport> =
         editions.iter().map(|edition| explain_one(&listed, &session, *edition)).collect();
+    let unsearched = Unsearched::new(&listed, &chain, &session.home);
     for report in &mut agents {
         survey.account(&session, report);
+        let places = unsearched.account(report);
+        skills::report(report, &places);
     }
     traps::report(&listed, &session, &survey, &mut agents);
     let repository = place::git_root(&listed, &session.cwd);

@@ -26,6 +26,7 @@ pub(crate) type ByPath<V> = HashMap<OsString, V>;
 pub(crate) struct Listed<'a> {
     files: &'a dyn Files,
     heads: RefCell<ByPath<Head>>,
+    entries: RefCell<ByPath<Vec<(OsString, Kind)>>>,
     /// The bytes that were read so far.
     read: Cell<u64>,
     /// The watched directories, found by the length of their path: of a chain no two are equally
@@ -52,7 +53,8 @@ impl<'a> Listed<'a> {
                 listings.entry(directory.as_os_str().len()).or_default().push(listing);
             }
         }
-        Self { files, heads: RefCell::default(), read: Cell::new(0), listings }
+        let (heads, entries) = (RefCell::default(), RefCell::default());
+        Self { files, heads, entries, read: Cell::new(0), listings }
     }
 
     /// Returns what stands in a directory, sorted by name, if it was listed.
@@ -96,7 +98,9 @@ impl Files for Listed<'_> {
 
     fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
         self.known(path)?;
-        if let Some(head) = self.heads.borrow().get(path.as_os_str()) {
+        let has_enough =
+            |head: &&Head| head.size == head.bytes.len() as u64 || limit <= head.bytes.len() as u64;
+        if let Some(head) = self.heads.borrow().get(path.as_os_str()).filter(has_enough) {
             let end = usize::try_from(limit).unwrap_or(usize::MAX).min(head.bytes.len());
             return Ok(Head { bytes: head.bytes[..end].to_vec(), size: head.size });
         }
@@ -106,7 +110,7 @@ impl Files for Listed<'_> {
         }
         let head = self.files.read_head(path, limit)?;
         self.read.set(self.read.get() + head.bytes.len() as u64);
-        if head.size <= MAX_KEPT && head.size == head.bytes.len() as u64 {
+        if limit > 0 && head.bytes.len() as u64 <= MAX_KEPT {
             let path = path.as_os_str().to_owned();
             self.heads.borrow_mut().insert(path, head.clone());
         }
@@ -116,6 +120,19 @@ impl Files for Listed<'_> {
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
         self.known(directory)?;
         self.files.names(directory)
+    }
+
+    fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {
+        if let Some(entries) = self.listed(directory) {
+            return Ok(entries.to_vec());
+        }
+        self.known(directory)?;
+        if let Some(entries) = self.entries.borrow().get(directory.as_os_str()) {
+            return Ok(entries.clone());
+        }
+        let entries = self.files.entries(directory)?;
+        self.entries.borrow_mut().insert(directory.into(), entries.clone());
+        Ok(entries)
     }
 
     fn listing(&self, directory: &Path) -> io::Result<Vec<OsString>> {

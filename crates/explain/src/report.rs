@@ -11,6 +11,7 @@ use serde::{Serialize, Serializer};
 
 use crate::edition::Edition;
 use crate::place::ByPath;
+use crate::skills::{OmittedSkill, Skill, SkillRule, SkillsBudget};
 use convoke_core::diagnostics;
 
 /// What every agent loads in one directory.
@@ -45,6 +46,12 @@ pub struct AgentReport {
     pub loaded: Vec<Loaded>,
     /// The files that stand here and do not.
     pub ignored: Vec<Ignored>,
+    /// The skills that the model is told of, in the order of the list.
+    pub skills: Vec<Skill>,
+    /// The skills that stand here and are not listed.
+    pub skills_omitted: Vec<OmittedSkill>,
+    /// The limit on the list of skills.
+    pub skills_budget: Option<SkillsBudget>,
     /// What a user should know.
     pub diagnostics: Vec<Diagnostic>,
     /// The most bytes that the agent takes, and of which files.
@@ -378,6 +385,9 @@ impl AgentReport {
             verified: None,
             loaded: Vec::new(),
             ignored: Vec::new(),
+            skills: Vec::new(),
+            skills_omitted: Vec::new(),
+            skills_budget: None,
             diagnostics: Vec::new(),
             limit: None,
             search: Search::default(),
@@ -483,6 +493,14 @@ impl AgentReport {
         for file in std::mem::take(&mut self.loaded) {
             self.ignore(&file.path, rule.clone());
         }
+        let Rule::NoRequest(why) = rule else { return };
+        for skill in std::mem::take(&mut self.skills) {
+            if let Some(path) = skill.path {
+                let rule = SkillRule::NoRequest(why);
+                self.skills_omitted.push(OmittedSkill { name: Some(skill.name), path, rule });
+            }
+        }
+        self.skills_budget = None;
     }
 }
 

@@ -22,17 +22,25 @@ pub struct Session {
     pub arguments: Vec<String>,
     /// The files that the agent has read, which may bring further instruction files.
     pub reads: Vec<PathBuf>,
+    /// The time in milliseconds since 1970, from which the use of skills ages; that of the last use if it is
+    /// not given.
+    pub now_ms: Option<f64>,
 }
 
 /// The environment variables that decide what is loaded.
-pub const VARIABLES: [&str; 9] = [
+pub const VARIABLES: [&str; 14] = [
+    "ANTHROPIC_MODEL",
     "CLAUDE_CONFIG_DIR",
     "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD",
     "CLAUDE_CODE_DISABLE_CLAUDE_MDS",
     "CLAUDE_CODE_DISABLE_ATTACHMENTS",
+    "CLAUDE_CODE_DISABLE_1M_CONTEXT",
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY",
+    "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS",
+    "CLAUDE_CODE_MAX_CONTEXT_TOKENS",
     "CLAUDE_CODE_SIMPLE",
     "CODEX_HOME",
+    "SLASH_COMMAND_TOOL_CHAR_BUDGET",
     "GEMINI_CLI_HOME",
     "GEMINI_CLI_TRUST_WORKSPACE",
 ];
@@ -47,6 +55,7 @@ impl Session {
             variables: BTreeMap::new(),
             arguments: Vec::new(),
             reads: Vec::new(),
+            now_ms: None,
         }
     }
 

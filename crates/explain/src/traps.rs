@@ -246,7 +246,7 @@ fn versions_differ(
         };
         match agents.iter().find(|agent| agent.edition == edition) {
             Some(report) => sizes(report),
-            None => sizes(&codex::explain(files, session, edition)),
+            None => sizes(&codex::documents(files, session, edition)),
         }
     };
     let (old, new) = (loaded(Edition::Codex098), loaded(Edition::Codex0166));

@@ -5,6 +5,7 @@ use std::fs::{self, File, FileType};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use super::limit::collect_entries;
 use super::{Files, Head, Kind};
 
 /// The file system of this machine.
@@ -46,14 +47,14 @@ impl Files for Disk {
     }
 
     fn listing(&self, directory: &Path) -> io::Result<Vec<OsString>> {
-        fs::read_dir(directory)?.map(|entry| entry.map(|found| found.file_name())).collect()
+        collect_entries(fs::read_dir(directory)?.map(|entry| entry.map(|found| found.file_name())))
     }
 
     fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {
         // The system tells the kind with the name, so that no entry needs to be asked about.
-        let mut entries = fs::read_dir(directory)?
-            .map(|entry| entry.and_then(|it| Ok((it.file_name(), kind_of(it.file_type()?)))))
-            .collect::<io::Result<Vec<_>>>()?;
+        let found = fs::read_dir(directory)?
+            .map(|entry| entry.and_then(|it| Ok((it.file_name(), kind_of(it.file_type()?)))));
+        let mut entries = collect_entries(found)?;
         entries.sort_by(|(left, _), (right, _)| left.cmp(right));
         Ok(entries)
     }

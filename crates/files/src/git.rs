@@ -36,6 +36,29 @@ pub fn git_kind(files: &dyn Files, root: &Path) -> GitKind {
     }
 }
 
+/// The directories of a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GitDirectories {
+    /// The directory of this checkout: its index and `HEAD`.
+    pub own: PathBuf,
+    /// The directory that all worktrees share: configuration and `info/exclude`.
+    pub common: PathBuf,
+}
+
+/// Returns the directories of the repository that has its root in a directory, through a `.git` file if
+/// there is one.
+pub fn git_directories(files: &dyn Files, root: &Path) -> Option<GitDirectories> {
+    let dot_git = root.join(".git");
+    let own = if files.kind(&dot_git).is_ok_and(|kind| kind == Kind::Directory) {
+        dot_git
+    } else {
+        linked_git_dir(files, root, &dot_git)?
+    };
+    let common = files.read_text(&own.join("commondir"), FileKind::Pointer);
+    let common = common.map_or_else(|_| own.clone(), |text| absolute(&own, Path::new(text.trim())));
+    Some(GitDirectories { own, common })
+}
+
 /// The directory that a `.git` file names.
 fn linked_git_dir(files: &dyn Files, root: &Path, dot_git: &Path) -> Option<PathBuf> {
     let text = files.read_text(dot_git, FileKind::Pointer).ok()?;

@@ -103,6 +103,37 @@ impl From<TooLarge> for io::Error {
     }
 }
 
+/// The most entries of a directory that are listed.
+pub const MOST_ENTRIES: usize = 100_000;
+
+/// A directory that has more entries than are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooManyEntries;
+
+impl TooManyEntries {
+    /// Returns the error of a listing that was refused, if it was refused for its size.
+    pub fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+}
+
+impl fmt::Display for TooManyEntries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the directory has more than {MOST_ENTRIES} entries, the limit of a listing")
+    }
+}
+
+impl std::error::Error for TooManyEntries {}
+
+/// Collects the entries of a directory, unless there are more than a listing may have.
+pub fn collect_entries<T>(entries: impl Iterator<Item = io::Result<T>>) -> io::Result<Vec<T>> {
+    let entries: Vec<T> = entries.take(MOST_ENTRIES + 1).collect::<io::Result<_>>()?;
+    if entries.len() > MOST_ENTRIES {
+        return Err(io::Error::other(TooManyEntries));
+    }
+    Ok(entries)
+}
+
 /// Refuses a size over the limit of a kind.
 pub fn check(path: &Path, kind: FileKind, size: u64) -> Result<(), TooLarge> {
     let limit = kind.limit();
@@ -140,4 +171,22 @@ pub fn read_stream_text(stream: impl Read, name: &Path, kind: FileKind) -> io::R
 pub(crate) fn text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the file is not valid UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_entries_are_asked_for_than_a_listing_may_have() {
+        let listed = |count: usize| {
+            let asked = std::cell::Cell::new(0);
+            let entries = (0..count).inspect(|_| asked.set(asked.get() + 1)).map(Ok);
+            (collect_entries(entries).map(|found| found.len()), asked.get())
+        };
+        assert_eq!(listed(MOST_ENTRIES).0.unwrap(), MOST_ENTRIES);
+        let (refused, asked) = listed(10 * MOST_ENTRIES);
+        assert!(refused.unwrap_err().to_string().contains("more than 100000 entries"));
+        assert_eq!(asked, MOST_ENTRIES + 1);
+    }
 }

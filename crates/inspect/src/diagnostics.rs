@@ -19,6 +19,15 @@ convoke_core::diagnostic_codes! {
     CAPTURE_TIMED_OUT = "capture.timed-out", Error,
         "The captured program did not end in time and was killed; what it had sent by then is shown.",
         "Give it more time with --timeout.";
+    CAPTURE_TRUST_SUPPLIED = "capture.trust-supplied", Note,
+        "The program would make no request in this directory, and was given the trust that it asks for.",
+        "Trust the directory in the program itself, if you want to use it there.";
+    CAPTURE_LEFT_OUT = "capture.left-out", Loss,
+        "A part of the user's configuration was not copied into the private home, so the request lacks what it adds.",
+        "Nothing to do, unless the request must be complete; then record a real run.";
+    CAPTURE_COMMANDS_WITHHELD = "capture.commands-withheld", Loss,
+        "Commands that the project's own settings name (hooks, MCP servers) were not run, because the program's user has not trusted the project.",
+        "Start the program here once and trust the directory.";
     DOCTOR_NO_AGENT = "doctor.no-agent", Error,
         "No agent on this machine can run a turn.",
         "Install and sign in to one of claude, codex and gemini, or use --rehearse.";

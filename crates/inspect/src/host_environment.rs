@@ -22,6 +22,11 @@ impl HostEnvironment {
         (!value.is_empty()).then_some(value.as_os_str())
     }
 
+    /// Returns the newest version of Landlock to use, where a variable limits it to test older kernels.
+    pub fn newest_landlock(&self) -> Option<u8> {
+        self.variable("CONVOKE_LANDLOCK_ABI")?.to_str()?.parse().ok()
+    }
+
     /// Returns every executable file of this name on the `PATH`, in its order.
     pub fn programs(&self, name: &str) -> Vec<PathBuf> {
         let path = self.variable("PATH").unwrap_or_default();

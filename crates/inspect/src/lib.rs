@@ -8,6 +8,7 @@ mod asking;
 pub mod capture;
 pub mod diagnostics;
 pub mod doctor;
+pub mod explained;
 pub mod host_environment;
 pub mod installed;
 pub mod record;

@@ -57,6 +57,11 @@ impl Access {
         Self { address, secret: Uuid::new_v4().simple().to_string() }
     }
 
+    /// Returns the port.
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
+    }
+
     /// Returns the base address, without a slash at its end.
     pub(crate) fn base_url(&self) -> String {
         format!("http://{}/{}", self.address, self.secret)

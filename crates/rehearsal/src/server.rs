@@ -45,6 +45,11 @@ impl Rehearsal {
         self.shared.access().base_url()
     }
 
+    /// Returns the port of the server.
+    pub fn port(&self) -> u16 {
+        self.shared.access().port()
+    }
+
     /// Returns the address of the server as a proxy, with the secret. What a client wants from elsewhere is
     /// refused and recorded.
     pub fn proxy_url(&self) -> String {

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_session::conformance::{message, new_session};
-use convoke_session::prompt::PromptInput;
+use convoke_session::prompt::PromptRecord;
 use convoke_session::{
-    Commit, Coordinator, Head, MemberAgent, MessageNumber, PersonMessage, SessionId, SqliteStore,
-    State, Store, TeamAgents,
+    Commit, Coordinator, Head, MemberAgent, MessageNumber, Millis, PersonMessage, SessionId,
+    SqliteStore, State, Store, TeamAgents,
 };
 use convoke_team::Team;
 
@@ -67,7 +67,7 @@ async fn measure(data: &Path, messages: u64, visibility: &str) {
     for _ in 0..RUNS {
         let began = Instant::now();
         let last = MessageNumber(messages);
-        let input = PromptInput::new(team_agents.team(), member, None, None, last, last);
+        let input = PromptRecord::new(team_agents.team(), member, None, None, last, last);
         let material = input.read(&store, session).await.unwrap();
         input.assemble(&material).unwrap();
         prompt.push(began.elapsed());
@@ -122,7 +122,7 @@ async fn fill(store: &SqliteStore, messages: u64) -> SessionId {
         };
         let commit = Commit {
             on: head,
-            at: 0,
+            at: Millis(0),
             contents: Vec::new(),
             messages: (first..=last).map(message).collect(),
             turns: Vec::new(),

@@ -5,10 +5,11 @@ use crate::id::Millis;
 /// Returns a time as `2026-11-15 10:42:07 UTC`; one that no calendar has as its milliseconds.
 ///
 /// ```
-/// assert_eq!(convoke_session::clock::utc(1_794_739_327_000), "2026-11-15 10:42:07 UTC");
+/// use convoke_session::Millis;
+/// assert_eq!(convoke_session::clock::utc(Millis(1_794_739_327_000)), "2026-11-15 10:42:07 UTC");
 /// ```
 pub fn utc(at: Millis) -> String {
-    match jiff::Timestamp::from_millisecond(at) {
+    match jiff::Timestamp::from_millisecond(at.0) {
         Ok(time) => time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
         Err(_) => format!("{at} ms since 1970"),
     }
@@ -25,10 +26,10 @@ mod tests {
             (-1, "1969-12-31 23:59:59 UTC"),
             (951_827_696_789, "2000-02-29 12:34:56 UTC"),
             (4_107_542_400_000, "2100-03-01 00:00:00 UTC"),
-            (Millis::MAX, "9223372036854775807 ms since 1970"),
+            (i64::MAX, "9223372036854775807 ms since 1970"),
         ];
         for (at, expected) in cases {
-            assert_eq!(utc(at), expected);
+            assert_eq!(utc(Millis(at)), expected);
         }
     }
 }

@@ -10,7 +10,7 @@ mod threads;
 mod windows;
 
 use crate::content::{Content, ContentHash};
-use crate::id::{Head, MessageNumber, SessionId, TurnId};
+use crate::id::{Head, MessageNumber, Millis, SessionId, TurnId};
 use crate::progress::Progress;
 use crate::store::{Holder, Store, StoreError};
 use crate::turn::TurnState;
@@ -221,9 +221,9 @@ async fn rows_are_read_in_pages(store: &impl Store) -> Result<(), StoreError> {
 async fn a_session_is_held_by_one(store: &impl Store) -> Result<(), StoreError> {
     let new = new_session();
     store.create(new.clone()).await?;
-    let first = Holder { pid: 7, host: "here".to_owned(), since: 42 };
+    let first = Holder { pid: 7, host: "here".to_owned(), since: Millis(42) };
     let hold = store.hold(new.id, first.clone()).await?;
-    let second = Holder { pid: 8, host: "there".to_owned(), since: 43 };
+    let second = Holder { pid: 8, host: "there".to_owned(), since: Millis(43) };
     let refused = store.hold(new.id, second.clone()).await.err();
     let told = match refused {
         Some(StoreError::Held { holder, .. }) => Some(holder),

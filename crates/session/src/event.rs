@@ -11,6 +11,7 @@ use serde::{Serialize, Serializer};
 
 use crate::content::ContentRef;
 use crate::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
+use crate::session::NumberedMessage;
 use crate::turn::{AttemptResult, TurnState};
 
 /// An event of a conversation.
@@ -39,20 +40,7 @@ pub enum SessionEventKind {
         interrupted: Vec<TurnId>,
     },
     /// A message was stored.
-    Message {
-        /// The id.
-        id: MessageId,
-        /// The number in the session.
-        number: MessageNumber,
-        /// The author.
-        from: MemberName,
-        /// The recipients; empty means everyone.
-        to: Vec<MemberName>,
-        /// The message that it answers.
-        in_reply_to: Option<MessageId>,
-        /// The text without markers.
-        text: String,
-    },
+    Message(ShownMessage),
     /// The team task was set.
     Task {
         /// The task.
@@ -131,6 +119,39 @@ pub enum SessionEventKind {
     },
     /// The conversation stopped; everything is stored.
     Stopped(StopReason),
+}
+
+/// A stored message, as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShownMessage {
+    /// The id.
+    pub id: MessageId,
+    /// The number in the session.
+    pub number: MessageNumber,
+    /// The author.
+    pub from: MemberName,
+    /// The recipients; empty means everyone.
+    pub to: Vec<MemberName>,
+    /// The message that it answers.
+    pub in_reply_to: Option<MessageId>,
+    /// The text without markers.
+    pub text: String,
+}
+
+impl ShownMessage {
+    /// Creates it from the stored message and its text without markers.
+    pub fn new(stored: &NumberedMessage, text: String) -> Self {
+        let message = &stored.message;
+        Self {
+            id: message.id.clone(),
+            number: stored.number,
+            from: MemberName::new(&*message.said.speaker.role_id),
+            to: message.addressees().iter().map(|name| MemberName::new(&**name)).collect(),
+            in_reply_to: message.said.in_reply_to.clone(),
+            text,
+        }
+    }
 }
 
 /// Writes the fields of a result that an event has.

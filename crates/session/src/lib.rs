@@ -12,7 +12,7 @@ pub mod coordinator;
 pub mod diagnostics;
 pub mod diff;
 pub mod event;
-pub mod members;
+pub mod event_queue;
 pub mod progress;
 pub mod prompt;
 pub mod replay;
@@ -30,9 +30,8 @@ pub use content::{Content, ContentHash, ContentRef};
 pub use coordinator::{
     Controls, Coordinator, CoordinatorError, MemberAgent, PersonMessage, TeamAgents,
 };
-pub use event::{SessionEvent, SessionEventKind, StopReason};
+pub use event::{SessionEvent, SessionEventKind, ShownMessage, StopReason};
 pub use id::{AttemptRef, Head, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId};
-pub use members::TeamMembers;
 pub use session::{
     FoundMessage, MemberCost, NewSession, NumberedMessage, Rehearsal, RemovedSession, Session,
     State, Summary,

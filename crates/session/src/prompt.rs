@@ -6,13 +6,12 @@
 //! would no longer be what the model reads. The handles to resume are kept with each attempt all the
 //! same, for a person who wants to go on with an agent alone.
 
-use std::borrow::Cow;
-
-use convoke_core::context::{CleanMessage, context_for};
-use convoke_core::marker::{TextPolicy, strip_all_markers};
+use convoke_agent::adapter::escaping;
+use convoke_core::marker::strip_all_markers;
 use convoke_core::name::NameKey;
 use convoke_core::{
-    AssemblerInput, AssemblerOutput, Assemblers, BudgetTooSmall, Fencing, Visibility,
+    AgentContext, AssemblerInput, AssemblerOutput, Assemblers, BudgetTooSmall, ContextOptions,
+    Escaping, PromptContextMessage, Visibility,
 };
 use convoke_team::{Member, Team};
 use serde::{Deserialize, Serialize};
@@ -21,10 +20,13 @@ use crate::id::{MemberName, MessageNumber, SessionId};
 use crate::session::NumberedMessage;
 use crate::store::{Reader, Store, StoreError, Window};
 
+/// The version of the records that are written.
+const VERSION: u32 = 2;
+
 /// All that a prompt is assembled from. Messages are named by their place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PromptInput {
+pub struct PromptRecord {
     /// The version of this record.
     pub version: u32,
     /// Whose turn it is.
@@ -33,8 +35,9 @@ pub struct PromptInput {
     pub names: Vec<String>,
     /// The type of agent, which decides over the format.
     pub agent_type: String,
-    /// Everybody who takes part.
-    pub roster: Vec<MemberName>,
+    /// The members of the team.
+    #[serde(rename = "roster")]
+    pub members: Vec<MemberName>,
     /// The message to answer.
     pub answers: MessageNumber,
     /// The newest message that there was.
@@ -51,8 +54,8 @@ pub struct PromptInput {
     pub briefing: Option<String>,
     /// The instruction file.
     pub instruction_file: Option<InstructionFile>,
-    /// How the context is prepared.
-    pub options: PromptOptions,
+    /// The options.
+    pub options: ContextOptions,
 }
 
 /// The text of an instruction file.
@@ -64,22 +67,6 @@ pub struct InstructionFile {
     pub text: String,
 }
 
-/// How a member's context is prepared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PromptOptions {
-    /// How many context messages.
-    pub window: usize,
-    /// The most bytes of prompt and system text together.
-    pub max_bytes: u64,
-    /// How messages are cleaned of their markers.
-    pub text: TextPolicy,
-    /// Which messages the member sees.
-    pub visibility: Visibility,
-    /// Whether content is set off.
-    pub fencing: Fencing,
-}
-
 /// The messages of a prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Material {
@@ -89,7 +76,30 @@ pub struct Material {
     pub earlier: Vec<NumberedMessage>,
 }
 
-impl PromptInput {
+/// A stored record of a prompt's input that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// It is not a record.
+    #[error("the record of the prompt's input is invalid: {0}")]
+    Invalid(#[from] serde_json::Error),
+    /// A newer version of Convoke wrote it.
+    #[error(
+        "the record of the prompt's input has version {0}, and this Convoke knows versions up to \
+         {VERSION}; use a newer Convoke"
+    )]
+    Newer(u32),
+}
+
+impl PromptRecord {
+    /// Reads a stored record.
+    pub fn from_record(json: &str) -> Result<Self, RecordError> {
+        let input: Self = serde_json::from_str(json)?;
+        match input.version {
+            ..=VERSION => Ok(input),
+            newer => Err(RecordError::Newer(newer)),
+        }
+    }
+
     /// Collects what a member's prompt is assembled from; the messages come with [`Self::read`].
     pub fn new(
         team: &Team,
@@ -100,14 +110,12 @@ impl PromptInput {
         as_of: MessageNumber,
     ) -> Self {
         let settings = member.agent();
-        let options = team.context_options(member);
-        let names = std::iter::once(&member.name).chain(&member.display_name);
         Self {
-            version: 1,
-            member: MemberName::new(&*member.name),
-            names: names.cloned().collect(),
+            version: VERSION,
+            member: member.name.clone(),
+            names: member.names().map(str::to_owned).collect(),
             agent_type: settings.map_or_else(String::new, |settings| settings.agent.clone()),
-            roster: team.members.iter().map(|member| MemberName::new(&*member.name)).collect(),
+            members: team.names().cloned().collect(),
             answers,
             as_of,
             context: Vec::new(),
@@ -116,12 +124,9 @@ impl PromptInput {
             instructions: settings.and_then(|settings| settings.instructions.clone()),
             briefing: team.briefing_for(member),
             instruction_file,
-            options: PromptOptions {
-                window: options.context_window_size,
-                max_bytes: options.max_bytes,
-                text: options.text,
-                visibility: options.visibility,
-                fencing: options.fencing,
+            options: ContextOptions {
+                escaping: settings.map_or_else(Escaping::default, |it| escaping(&it.agent)),
+                ..team.context_options(member)
             },
         }
     }
@@ -155,26 +160,58 @@ impl PromptInput {
         };
         let text = clean(&material.current);
         let texts: Vec<String> = material.earlier.iter().map(clean).collect();
-        let current = CleanMessage { message: &material.current.message, text: &text };
         let earlier = material
             .earlier
             .iter()
             .zip(&texts)
-            .map(|(numbered, text)| CleanMessage { message: &numbered.message, text });
+            .map(|(numbered, text)| PromptContextMessage::new(&numbered.message, text));
         let file = self.instruction_file.as_ref();
-        let input = AssemblerInput {
-            context_messages: context_for(current, earlier, self.options.window),
-            current_message: Cow::Borrowed(&text),
-            current_message_id: Some(Cow::Borrowed(material.current.message.id.as_str())),
-            team_task: self.task.as_deref().map(Cow::Borrowed),
-            role_summary: self.role_summary.as_deref().map(Cow::Borrowed),
-            system_instruction: self.instructions.as_deref().map(Cow::Borrowed),
-            briefing: self.briefing.as_deref().map(Cow::Borrowed),
-            instruction_file_text: file.map(|file| Cow::Borrowed(&*file.text)),
-            instruction_file_path: file.map(|file| Cow::Borrowed(&*file.path)),
-            max_bytes: self.options.max_bytes,
-            fencing: self.options.fencing,
+        let agent = AgentContext {
+            role_summary: self.role_summary.as_deref(),
+            system_instruction: self.instructions.as_deref(),
+            briefing: self.briefing.as_deref(),
+            instruction_file_text: file.map(|file| &*file.text),
+            instruction_file_path: file.map(|file| &*file.path),
+            ..AgentContext::default()
         };
+        let current = &material.current.message;
+        let input = AssemblerInput::new(&agent, self.task.as_deref(), &self.options).answering(
+            current,
+            &text,
+            earlier,
+            self.options.window,
+        );
         Ok(Assemblers::default().assemble(&self.agent_type, &input)?.into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(version: u32) -> serde_json::Value {
+        let file = "[[member]]\nname = \"max\"\nagent = \"gemini\"\n";
+        let team = Team::parse(file).unwrap();
+        let (answers, as_of) = (MessageNumber(1), MessageNumber(1));
+        let input = PromptRecord::new(&team, &team.members[0], None, None, answers, as_of);
+        let mut record = serde_json::to_value(input).unwrap();
+        record["version"] = version.into();
+        record
+    }
+
+    #[test]
+    fn records_of_earlier_versions_escape_nothing() {
+        let mut earlier = record(1);
+        earlier["options"].as_object_mut().unwrap().remove("escaping");
+        let earlier = PromptRecord::from_record(&earlier.to_string()).unwrap();
+        assert_eq!(earlier.options.escaping, Escaping::AsWritten);
+        let current = PromptRecord::from_record(&record(VERSION).to_string()).unwrap();
+        assert_eq!(current.options.escaping, Escaping::AtSigns);
+    }
+
+    #[test]
+    fn records_of_later_versions_are_refused() {
+        let error = PromptRecord::from_record(&record(VERSION + 1).to_string()).unwrap_err();
+        assert!(matches!(error, RecordError::Newer(_)), "{error}");
     }
 }

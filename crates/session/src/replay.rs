@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::content::{Content, ContentRef};
 use crate::id::{MemberName, MessageNumber, SessionId, TurnId};
-use crate::prompt::PromptInput;
+use crate::prompt::PromptRecord;
 use crate::store::{Store, StoreError};
 use crate::turn::Attempt;
 
@@ -89,7 +89,7 @@ async fn replay(
     attempt: &Attempt,
 ) -> Result<ReplayResult, StoreError> {
     let input = store.content(attempt.input.hash).await?;
-    let input: PromptInput = match serde_json::from_str(&input) {
+    let input = match PromptRecord::from_record(&input) {
         Ok(input) => input,
         Err(error) => return Ok(ReplayResult::Failed { why: error.to_string() }),
     };

@@ -95,7 +95,7 @@ pub struct Attempt {
     pub prompt: ContentRef,
     /// The exact system text; `None` if it is part of the prompt.
     pub system: Option<ContentRef>,
-    /// The input of the assembly: [`crate::prompt::PromptInput`] as JSON.
+    /// The input of the assembly: [`crate::prompt::PromptRecord`] as JSON.
     pub input: ContentRef,
     /// The ledger, as JSON.
     pub ledger: ContentRef,

@@ -49,7 +49,7 @@ impl Team {
             briefing.push_str(&rest[..at]);
             rest = &rest[at..];
             if let Some(after) = rest.strip_prefix("{name}") {
-                briefing.push_str(&member.name);
+                briefing.push_str(member.name.as_str());
                 rest = after;
             } else if let Some(after) = rest.strip_prefix("{teammates}") {
                 briefing.push_str(&self.teammates_of(member));

@@ -40,7 +40,7 @@ pub(crate) fn check_member(
     problems: &mut Vec<Problem>,
 ) {
     let ReadMember { member, places } = read;
-    let (name, Some(settings)) = (&member.name, member.agent()) else { return };
+    let (name, Some(settings)) = (member.name.as_str(), member.agent()) else { return };
     let Some(agent) = places.get("agent").filter(|_| !settings.agent.is_empty()) else { return };
     if !references.agents().contains(&&*settings.agent) {
         problems.push(unknown_agent(name, &settings.agent, agent, references));

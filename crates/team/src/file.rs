@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use convoke_core::context::DEFAULT_CONTEXT_WINDOW;
-use convoke_core::name::NameKey;
+use convoke_core::name::{MemberName, NameKey};
 use convoke_core::variable::is_variable_name;
-use convoke_core::{DEFAULT_MAX_BYTES, Fencing};
+use convoke_core::{ContextOptions, DEFAULT_MAX_BYTES, Fencing};
 use toml::de::{DeTable, DeValue};
 
 use crate::check::{References, check_member};
@@ -16,7 +16,7 @@ use crate::member::{AgentSettings, Member, MemberKind};
 use crate::quantity::{bytes, duration};
 use crate::section::{Form, Place, Section, into_string, whole_number};
 use crate::syntax::syntax_problem;
-use crate::{Briefing, ContextSettings, Limits, Team};
+use crate::{Briefing, Limits, Team};
 
 /// A member as it was read, and where its settings stand.
 pub(crate) struct ReadMember {
@@ -76,6 +76,7 @@ fn read_team(
         briefing: read_briefing(&mut top),
         context: read_context(&mut top, problems),
         limits: read_limits(&mut top, problems),
+        require_sandbox: top.boolean("require-sandbox").unwrap_or(false),
         members: Vec::new(),
     };
     let record = top.word("record");
@@ -86,7 +87,10 @@ fn read_team(
         }
     }
     let count = problems.len();
-    top.finish(|key| in_another_table(key, &["name", "task", "briefing", "record"]), problems);
+    top.finish(
+        |key| in_another_table(key, &["name", "task", "briefing", "require-sandbox", "record"]),
+        problems,
+    );
     let is_misspelt = problems[count..].iter().any(|problem| problem.fix.contains("[[member]]"));
     if !is_there && !is_misspelt {
         problems.push(Problem {
@@ -115,7 +119,7 @@ fn read_briefing(top: &mut Section<'_>) -> Briefing {
     briefing.unwrap_or_default()
 }
 
-fn read_context(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> ContextSettings {
+fn read_context(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> ContextOptions {
     let mut section = top.table("context");
     let visibility = Form {
         types: &["string"],
@@ -127,7 +131,7 @@ fn read_context(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> ContextSe
         must_be: "\"preserve\" or \"compat\"",
         example: "text = \"preserve\"",
     };
-    let settings = ContextSettings {
+    let settings = ContextOptions {
         window: read_window(&mut section).unwrap_or(DEFAULT_CONTEXT_WINDOW),
         max_bytes: read_max_bytes(&mut section).unwrap_or(DEFAULT_MAX_BYTES),
         fencing: match section.boolean("fence") {
@@ -138,6 +142,7 @@ fn read_context(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> ContextSe
             .read("visibility", &visibility, |value| value.as_str()?.parse().ok())
             .unwrap_or_default(),
         text: section.read("text", &text, |value| value.as_str()?.parse().ok()).unwrap_or_default(),
+        ..ContextOptions::default()
     };
     section.finish(|key| in_another_table(key, CONTEXT), problems);
     settings
@@ -145,18 +150,17 @@ fn read_context(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> ContextSe
 
 fn read_limits(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> Limits {
     let mut section = top.table("limits");
-    let timeout = Form {
-        types: &["string"],
-        must_be: "a time with a unit, from \"1s\" to \"720h\"",
-        example: "turn-timeout = \"30m\"",
+    let mut timeout = |key: &'static str, example: &'static str| {
+        let must_be = "a time with a unit, from \"1s\" to \"720h\"";
+        let form = Form { types: &["string"], must_be, example };
+        section.read(key, &form, |value| duration(value.as_str()?).filter(|time| !time.is_zero()))
     };
+    let turn_timeout = timeout("turn-timeout", "turn-timeout = \"30m\"");
+    let background_timeout = timeout("background-timeout", "background-timeout = \"10m\"");
     let limits = Limits {
         turns: section.number("turns", "turns = 50").unwrap_or(50),
-        turn_timeout: section
-            .read("turn-timeout", &timeout, |value| {
-                duration(value.as_str()?).filter(|time| !time.is_zero())
-            })
-            .unwrap_or(Duration::from_mins(30)),
+        turn_timeout: turn_timeout.unwrap_or(Duration::from_mins(30)),
+        background_timeout: background_timeout.unwrap_or(Duration::from_mins(10)),
         queue: section.number("queue", "queue = 50").unwrap_or(50),
         parallel: section.boolean("parallel").unwrap_or(false),
     };
@@ -205,7 +209,8 @@ fn refuse_duplicates(
     names: &mut HashMap<NameKey, String>,
     section: &mut Section<'_>,
 ) {
-    let own = [("name", Some(&member.name)), ("display-name", member.display_name.as_ref())];
+    let own =
+        [("name", Some(member.name.as_str())), ("display-name", member.display_name.as_deref())];
     let own = own.map(|(key, name)| name.map(|name| (key, name, NameKey::new(name))));
     for (key, name, compared) in own.iter().flatten() {
         if let Some(other) = names.get(compared) {
@@ -216,7 +221,7 @@ fn refuse_duplicates(
         }
     }
     for (_, name, compared) in own.into_iter().flatten() {
-        names.entry(compared).or_insert_with(|| name.clone());
+        names.entry(compared).or_insert_with(|| name.to_owned());
     }
 }
 
@@ -250,7 +255,7 @@ fn read_member(section: &mut Section<'_>, header: Range<usize>) -> Option<Member
     } else {
         MemberKind::Human
     };
-    Some(Member { name: name?, display_name, kind, window, max_bytes })
+    Some(Member { name: MemberName::new(name?), display_name, kind, window, max_bytes })
 }
 
 fn read_agent(section: &mut Section<'_>, agent: String) -> AgentSettings {
@@ -278,7 +283,7 @@ fn read_agent(section: &mut Section<'_>, agent: String) -> AgentSettings {
 
 /// The settings of each table, for those that stand in the wrong one.
 const CONTEXT: &[&str] = &["window", "fence", "max-bytes", "visibility", "text"];
-const LIMITS: &[&str] = &["turns", "turn-timeout", "queue", "parallel"];
+const LIMITS: &[&str] = &["turns", "turn-timeout", "background-timeout", "queue", "parallel"];
 const AGENT: &[&str] = &[
     "role-summary",
     "instructions",

@@ -10,6 +10,7 @@ mod check;
 mod error;
 mod file;
 mod member;
+mod members;
 mod quantity;
 mod section;
 mod syntax;
@@ -27,9 +28,7 @@ pub use trust::{
 };
 pub use words::{ApiDeveloperRole, ApiTools, ApiWire, Permissions, Record};
 
-use convoke_core::marker::TextPolicy;
-use convoke_core::name::NameKey;
-use convoke_core::{ContextManagerOptions, Fencing, Visibility};
+use convoke_core::ContextOptions;
 
 /// A team, as its file describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,27 +39,14 @@ pub struct Team {
     pub task: Option<String>,
     /// The text about teammates in each agent's prompt.
     pub briefing: Briefing,
-    /// The rules for contexts.
-    pub context: ContextSettings,
+    /// The options of prompts.
+    pub context: ContextOptions,
     /// The limits of the conversation.
     pub limits: Limits,
+    /// Whether a turn is refused where the system enforces less of its permissions than it could.
+    pub require_sandbox: bool,
     /// The people and agents.
     pub members: Vec<Member>,
-}
-
-/// The rules for contexts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ContextSettings {
-    /// The number of context messages.
-    pub window: usize,
-    /// The most bytes of prompt and system text together.
-    pub max_bytes: u64,
-    /// Whether content is indented.
-    pub fencing: Fencing,
-    /// Which messages a member sees.
-    pub visibility: Visibility,
-    /// How messages are cleaned of their markers.
-    pub text: TextPolicy,
 }
 
 /// The limits of a conversation.
@@ -70,6 +56,8 @@ pub struct Limits {
     pub turns: u64,
     /// The most time for a turn.
     pub turn_timeout: Duration,
+    /// The most time for shells that an agent left running in the background when it answered.
+    pub background_timeout: Duration,
     /// The most queued turns.
     pub queue: u64,
     /// Whether turns that do not depend on each other may run at the same time.
@@ -101,21 +89,12 @@ impl Team {
         file::parse(text, Some(references))
     }
 
-    /// Returns the member with a name or display name.
-    pub fn member(&self, name: &str) -> Option<&Member> {
-        let key = NameKey::new(name);
-        self.members.iter().find(|member| member.is_called(&key))
-    }
-
-    /// Returns the options of a member's contexts: its own settings, else the team's.
-    pub fn context_options(&self, member: &Member) -> ContextManagerOptions {
-        ContextManagerOptions {
-            context_window_size: member.window.unwrap_or(self.context.window),
+    /// Returns the options of a member's prompts: its own settings, else the team's.
+    pub fn context_options(&self, member: &Member) -> ContextOptions {
+        ContextOptions {
+            window: member.window.unwrap_or(self.context.window),
             max_bytes: member.max_bytes.unwrap_or(self.context.max_bytes),
-            text: self.context.text,
-            visibility: self.context.visibility,
-            fencing: self.context.fencing,
-            ..ContextManagerOptions::default()
+            ..self.context
         }
     }
 }

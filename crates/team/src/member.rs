@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use convoke_core::name::NameKey;
+use convoke_core::name::{MemberName, NameKey};
 
 use crate::{ApiDeveloperRole, ApiTools, ApiWire, Permissions, Record};
 
@@ -10,7 +10,7 @@ use crate::{ApiDeveloperRole, ApiTools, ApiWire, Permissions, Record};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// The name, by which others address it.
-    pub name: String,
+    pub name: MemberName,
     /// Another name, for people to read.
     pub display_name: Option<String>,
     /// Whether it is a person or an agent.
@@ -80,7 +80,11 @@ impl Member {
 
     /// Tells whether this is the member's name or display name.
     pub fn is_called(&self, key: &NameKey) -> bool {
-        let names = std::iter::once(&self.name).chain(&self.display_name);
-        names.into_iter().any(|name| NameKey::new(name) == *key)
+        self.names().any(|name| NameKey::new(name) == *key)
+    }
+
+    /// Returns the name and the display name.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.name.as_str()).chain(self.display_name.as_deref())
     }
 }

@@ -204,7 +204,7 @@ impl Team {
                 needed.iter().flat_map(|setting| choices_of(*setting, settings)).collect();
             let is_asking = !choices.is_empty();
             is_asking.then(|| MemberChoices {
-                member: name.clone(),
+                member: name.to_string(),
                 grant: grant_of(settings, &choices),
                 choices,
             })

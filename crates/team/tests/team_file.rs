@@ -23,6 +23,7 @@ fn every_setting_is_read() {
         [limits]
         turns = 9
         turn-timeout = "90s"
+        background-timeout = "2m"
         parallel = true
 
         [[member]]
@@ -58,12 +59,13 @@ fn every_setting_is_read() {
     assert_eq!(team.context.text, TextPolicy::Compat);
     assert_eq!(team.context.max_bytes, 65536);
     assert_eq!(team.limits.turn_timeout, Duration::from_secs(90));
+    assert_eq!(team.limits.background_timeout, Duration::from_mins(2));
     let max = team.member("max the reviewer").unwrap();
     let options = team.context_options(max);
-    assert_eq!((options.context_window_size, options.max_bytes), (3, 4096));
+    assert_eq!((options.window, options.max_bytes), (3, 4096));
     insta::assert_debug_snapshot!(max.agent());
     let kailai = team.member("Kai-Lai").unwrap();
-    assert_eq!(team.context_options(kailai).context_window_size, 7);
+    assert_eq!(team.context_options(kailai).window, 7);
     assert!(kailai.agent().is_none());
 }
 

@@ -4,11 +4,12 @@
 //! arguments are understood, which is what Codex itself writes.
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use convoke_core::diagnostic::Diagnostic;
 
-use crate::diagnostics;
+use crate::diagnostics::{self, not_listed};
 use convoke_files::{FileKind, Files};
 
 /// A command prefix, word by word; a choice of words is written `[a|b]`.
@@ -23,7 +24,13 @@ pub fn approved_prefixes(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Prefix> {
     let mut prefixes = Vec::new();
-    for name in files.names(folder).unwrap_or_default() {
+    let names = files.names(folder).unwrap_or_else(|error| {
+        if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) {
+            diagnostics.push(not_listed("command rules", folder, &error));
+        }
+        Vec::new()
+    });
+    for name in names {
         if Path::new(&name).extension() != Some(OsStr::new("rules")) {
             continue;
         }

@@ -1,5 +1,11 @@
 //! Diagnostics of model requests and of the files that they are built from.
 
+use std::io;
+use std::path::Path;
+
+use convoke_core::diagnostic::Diagnostic;
+use convoke_core::diagnostics::FILE_UNREADABLE;
+
 convoke_core::diagnostic_codes! {
     CONFIG_IGNORED = "config.ignored", Note,
         "A key of the configuration has no effect.",
@@ -10,18 +16,12 @@ convoke_core::diagnostic_codes! {
     RULES_TRUNCATED = "rules.truncated", Loss,
         "The list of approved command prefixes was cut.",
         "Approve fewer and shorter prefixes.";
-    SKILL_INVALID = "skill.invalid", Loss,
-        "A skill's name or description is missing or too long, so the skill is not listed.",
-        "Give it a name of at most 64 and a description of at most 1024 characters between --- lines.";
     SKILL_UNREADABLE = "skill.unreadable", Loss,
         "A skill could not be read, so its text is not sent.",
         "Make its SKILL.md readable, or do not mention it.";
     SKILL_AMBIGUOUS = "skill.ambiguous", Loss,
         "Several skills have the mentioned name, so none of them is sent.",
         "Mention it by its path: [$name](path).";
-    SKILLS_LIMITED = "skills.limited", Loss,
-        "A skills folder holds more folders than are looked at.",
-        "Keep skills in at most 2000 folders, six levels deep.";
     IMAGE_UNUSABLE = "image.unusable", Loss,
         "An image could not be attached; a text says so in its place.",
         "Use a readable PNG or JPEG file.";
@@ -55,4 +55,10 @@ convoke_core::diagnostic_codes! {
     RECORD_INVALID = "record.invalid", Loss,
         "A line of a thread's file could not be understood and was left out.",
         "Use a file of the supported version.";
+}
+
+/// Reports a directory that could not be listed.
+pub(crate) fn not_listed(what: &str, directory: &Path, error: &io::Error) -> Diagnostic {
+    let message = format!("the {what} in {} are left out: {error}", directory.display());
+    Diagnostic::new(FILE_UNREADABLE, message).at_path(directory.display().to_string())
 }

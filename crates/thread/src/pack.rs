@@ -50,6 +50,17 @@ impl Shape {
         }
     }
 
+    /// Returns whether a version of Codex has this shape. A version that is no number has it: it says nothing.
+    pub fn covers(self, version: &str) -> bool {
+        let mut numbers = version.split(['.', '-', '+']).map(|number| number.parse::<u64>().ok());
+        let (major, minor) = (numbers.next().flatten(), numbers.next().flatten());
+        let known = match self {
+            Self::Codex0_94 => (0, 94),
+            Self::Codex0_98 => (0, 98),
+        };
+        major.zip(minor).is_none_or(|numbers| numbers == known)
+    }
+
     /// Returns the personality of a configuration that names none.
     pub const fn default_personality(self) -> Personality {
         match self {

@@ -99,6 +99,17 @@ impl FromStr for ApprovalPolicy {
     }
 }
 
+impl SandboxMode {
+    /// Returns the name that users type.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DangerFullAccess => "danger-full-access",
+            Self::ReadOnly => "read-only",
+            Self::WorkspaceWrite => "workspace-write",
+        }
+    }
+}
+
 impl FromStr for SandboxMode {
     type Err = UnknownPolicy;
 

@@ -1,5 +1,5 @@
 use convoke_core::ledger::Target;
-use convoke_core::{AssemblerInput, Assemblers, Fencing, PromptContextMessage};
+use convoke_core::{AssemblerInput, Assemblers, Escaping, Fencing, PromptContextMessage};
 
 const AGENTS: [&str; 5] = ["claude", "codex", "gemini", "plain", "another"];
 /// A field that is not set.
@@ -8,8 +8,8 @@ const ABSENT: &str = "-";
 /// Assembles any input for any agent: the budget holds, and the ledger slices the text at character
 /// boundaries.
 ///
-/// The first four bytes select the agent, how often texts are repeated and whether they are fenced, and
-/// the budget. The rest is text: fields that are separated by zeros.
+/// The first four bytes select the agent, how often texts are repeated, whether they are fenced and
+/// escaped, and the budget. The rest is text: fields that are separated by zeros.
 pub fn assemble(bytes: &[u8]) -> bool {
     let Some((&[agent, form, budget @ ..], text)) = bytes.split_first_chunk::<4>() else {
         return false;
@@ -33,6 +33,7 @@ pub fn assemble(bytes: &[u8]) -> bool {
             assert!(text.is_char_boundary(at), "{entry:?}");
         }
         assert_eq!(at, text.len(), "the ledger adds up");
+        assert_eq!(input.escaping.count(text), 0, "everything is escaped");
     }
     true
 }
@@ -66,5 +67,6 @@ fn input(text: &str, form: u8, budget: u16) -> AssemblerInput<'_> {
         instruction_file_path: path.map(Into::into),
         max_bytes: u64::from(budget),
         fencing: if form & 16 == 0 { Fencing::AsWritten } else { Fencing::Indented },
+        escaping: if form & 32 == 0 { Escaping::AsWritten } else { Escaping::AtSigns },
     }
 }

@@ -1,7 +1,7 @@
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::transfer::{ArchiveSource, ImportLimits, TransferError, export};
-use convoke_session::{NewSession, SessionId, SqliteStore, Store};
+use convoke_session::{Millis, NewSession, SessionId, SqliteStore, Store};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
@@ -34,7 +34,7 @@ async fn check(store: &SqliteStore, bytes: &[u8]) -> bool {
 async fn stored(store: &SqliteStore, bytes: &[u8]) -> Result<SessionId, TransferError> {
     let new = NewSession {
         id: SessionId::generate(),
-        created_at: 5,
+        created_at: Millis(5),
         name: None,
         directory: "/r".to_owned(),
         team: "[[member]]\nname = \"max\"\nagent = \"plain\"\n".to_owned(),

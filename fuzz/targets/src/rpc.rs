@@ -1,10 +1,11 @@
+use convoke_core::Millis;
 use convoke_core::marker::TextPolicy;
 use serde_json::Value;
 
 /// Sends any lines to the JSON-RPC server: every call with an id is answered, in order, in valid JSON.
 pub fn rpc(bytes: &[u8]) -> bool {
     let mut output = Vec::new();
-    convoke_pipe::rpc::serve(bytes, &mut output, TextPolicy::Preserve, 1 << 20, || 0)
+    convoke_pipe::rpc::serve(bytes, &mut output, TextPolicy::Preserve, 1 << 20, || Millis(0))
         .expect("no I/O");
     let mut answers = Vec::new();
     let mut has_result = false;

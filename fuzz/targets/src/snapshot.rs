@@ -1,4 +1,4 @@
-use convoke_core::{AgentContext, ContextManager, NewMessage, Speaker, SpeakerType};
+use convoke_core::{AgentContext, ContextManager, Millis, NewMessage, Speaker, SpeakerType};
 use serde_json::{Value, json};
 
 /// Imports any JSON as a snapshot: it is imported whole and exported unchanged, or refused without
@@ -8,16 +8,16 @@ pub fn snapshot(bytes: &[u8]) -> bool {
     let mut manager = ContextManager::default();
     manager.add_message(NewMessage::new(Speaker::new("a", "A", SpeakerType::Human), "kept"));
     manager.set_team_task("kept");
-    let before = json!(manager.export_snapshot(0));
+    let before = json!(manager.export_snapshot(Millis(0)));
 
     if manager.import_snapshot(snapshot).is_err() {
-        assert_eq!(json!(manager.export_snapshot(0)), before, "a refusal changes nothing");
+        assert_eq!(json!(manager.export_snapshot(Millis(0))), before, "a refusal changes nothing");
         return false;
     }
-    let exported = json!(manager.export_snapshot(0));
+    let exported = json!(manager.export_snapshot(Millis(0)));
     let mut restored = ContextManager::default();
     restored.import_snapshot(exported.clone()).expect("our own snapshot");
-    assert_eq!(json!(restored.export_snapshot(0)), exported);
+    assert_eq!(json!(restored.export_snapshot(Millis(0))), exported);
 
     let input = manager.context_for_agent("a", AgentContext::default());
     if let Ok(output) = manager.assemble_prompt("codex", &input) {

@@ -15,7 +15,7 @@ pub fn team_file(bytes: &[u8]) -> bool {
         }
     };
     for member in &team.members {
-        let found = team.member(&member.name).expect("a member is found by its name");
+        let found = team.member(member.name.as_str()).expect("a member is found by its name");
         assert_eq!(found.name, member.name, "names are unique");
         assert!(team.context_options(member).max_bytes > 0);
     }

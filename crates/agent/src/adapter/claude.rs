@@ -6,7 +6,10 @@
 //! stop travels on it.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
+use convoke_files::FileKind;
+use convoke_files::limit::read_named_text;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -37,7 +40,11 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         ]
         .map(OsString::from),
     );
-    args.extend(permissions(context.permissions()).iter().map(OsString::from));
+    args.extend(permissions(context).iter().map(OsString::from));
+    if !context.definition.args.iter().any(|given| given.starts_with("--settings")) {
+        args.push("--settings".into());
+        args.push(own_sandbox(context).into());
+    }
     // Settings of the project can hold hooks, and its `.mcp.json` servers: commands, both.
     args.push("--setting-sources".into());
     match turn_input.trust {
@@ -55,35 +62,69 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         args.push("--append-system-prompt-file".into());
         args.push(context.write_private("system.md", system)?.into());
     }
+    let mut call = ProgramCall::new(
+        args,
+        Conversation {
+            reader: Claude::new(turn_input.limits.reply_bytes),
+            prompt: turn_input.prompt.clone(),
+            stopping: false,
+        },
+    );
     let env = [
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
         ("CLAUDE_CODE_MAX_RETRIES", turn_input.limits.retries.to_string()),
         ("DISABLE_AUTOUPDATER", "1".to_owned()),
     ];
-    Ok(ProgramCall {
-        args,
-        env: env.map(|(key, value)| (key.into(), value.into())).into(),
-        dialogue: Box::new(Conversation {
-            reader: Claude::new(turn_input.limits.reply_bytes),
-            prompt: turn_input.prompt.clone(),
-            stopping: false,
-        }),
-        diagnostics: Vec::new(),
-        counts_sessions: false,
-    })
+    call.env = env.map(|(key, value)| (key.into(), value.into())).into();
+    if context.enforcer.is_kernel() && context.permissions() < Permissions::Full {
+        // It asks for no permissions there, also of a root user.
+        call.env.push(("IS_SANDBOX".into(), "1".into()));
+    }
+    call.addresses.push(users_settings(context));
+    Ok(call)
 }
 
-fn permissions(permissions: Permissions) -> &'static [&'static str] {
-    match permissions {
-        Permissions::ReadOnly => {
-            &["--permission-mode", "default", "--disallowedTools", "Edit,Write,NotebookEdit"]
-        }
-        Permissions::Edit => &["--permission-mode", "acceptEdits"],
-        Permissions::EditAndNetwork => {
-            &["--permission-mode", "acceptEdits", "--allowedTools", "WebFetch,WebSearch"]
-        }
-        Permissions::Full => &["--permission-mode", "bypassPermissions"],
+/// Returns the text of the user's settings, which can name another address of the model.
+fn users_settings(context: &Context<'_>) -> String {
+    let moved = context.variable("CLAUDE_CONFIG_DIR").map(PathBuf::from);
+    let directory =
+        moved.or_else(|| Some(PathBuf::from(context.variable("HOME")?).join(".claude")));
+    let path = directory.map(|directory| directory.join("settings.json"));
+    let text = path.and_then(|path| read_named_text(&path, FileKind::Configuration).ok());
+    text.unwrap_or_default()
+}
+
+/// Tools that reach the network from inside of the program.
+const NETWORK_TOOLS: &str = "WebFetch,WebSearch";
+
+fn permissions(context: &Context<'_>) -> Vec<&'static str> {
+    let asked = context.permissions();
+    if context.enforcer.is_kernel() {
+        // The kernel decides, so that the program need not. What cannot succeed is not offered.
+        let mode = ["--permission-mode", "bypassPermissions"].into_iter();
+        let without = match asked {
+            Permissions::ReadOnly => Some("Edit,Write,NotebookEdit,WebFetch,WebSearch"),
+            Permissions::Edit => Some(NETWORK_TOOLS),
+            Permissions::EditAndNetwork | Permissions::Full => None,
+        };
+        return mode.chain(without.map(|_| "--disallowedTools")).chain(without).collect();
     }
+    match asked {
+        Permissions::ReadOnly => {
+            vec!["--permission-mode", "default", "--disallowedTools", "Edit,Write,NotebookEdit"]
+        }
+        Permissions::Edit => vec!["--permission-mode", "acceptEdits"],
+        Permissions::EditAndNetwork => {
+            vec!["--permission-mode", "acceptEdits", "--allowedTools", NETWORK_TOOLS]
+        }
+        Permissions::Full => vec!["--permission-mode", "bypassPermissions"],
+    }
+}
+
+/// Returns the settings of the program's own sandbox: off within ours, which it cannot start in.
+fn own_sandbox(context: &Context<'_>) -> String {
+    let is_on = !context.enforcer.is_kernel() && context.permissions() < Permissions::Full;
+    json!({ "sandbox": { "enabled": is_on } }).to_string()
 }
 
 struct Conversation {

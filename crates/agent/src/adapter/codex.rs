@@ -36,6 +36,9 @@ const QUIET: &[&str] = &[
     "features.remote_plugin=false",
 ];
 
+/// The directory of Codex's databases, in its own directory.
+pub(crate) const SQLITE_DIRECTORY: &str = "sqlite";
+
 /// Prepares a call.
 pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let mut args = context.users_args();
@@ -47,7 +50,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     for setting in &retries.settings {
         set(setting);
     }
-    if context.permissions() == Permissions::EditAndNetwork {
+    if context.permissions() == Permissions::EditAndNetwork && !context.enforcer.is_kernel() {
         set("sandbox_workspace_write.network_access=true");
     }
     match context.definition.protocol {
@@ -56,17 +59,22 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     }
 }
 
-/// Has Codex log how long it waits before it repeats a request, which no event tells.
-fn log(context: &Context<'_>) -> Vec<(OsString, OsString)> {
-    const VARIABLE: &str = "RUST_LOG";
-    let own = context.variable(VARIABLE).is_none();
-    own.then(|| (VARIABLE.into(), "error,codex_core::responses_retry=warn".into()))
-        .into_iter()
-        .collect()
+/// Has Codex log how long it waits before it repeats a request, which no event tells; and has it keep
+/// its databases in a directory of their own, because it may not make files beside its configuration.
+fn environment(context: &Context<'_>) -> Vec<(OsString, OsString)> {
+    let mut env = vec![("RUST_LOG", "error,codex_core::responses_retry=warn".into())];
+    let confined = context.enforcer.is_kernel() && context.permissions() < Permissions::Full;
+    if let Some(home) = provider::home(context).filter(|_| confined) {
+        env.push(("CODEX_SQLITE_HOME", home.join(SQLITE_DIRECTORY).into_os_string()));
+    }
+    let own = env.into_iter().filter(|(name, _)| context.variable(name).is_none());
+    own.map(|(name, value)| (name.into(), value)).collect()
 }
 
-fn sandbox(permissions: Permissions) -> &'static str {
-    match permissions {
+/// Returns the program's own sandbox: none within ours, in which it cannot start.
+fn sandbox(context: &Context<'_>) -> &'static str {
+    match context.permissions() {
+        _ if context.enforcer.is_kernel() => "danger-full-access",
         Permissions::ReadOnly => "read-only",
         Permissions::Edit | Permissions::EditAndNetwork => "workspace-write",
         Permissions::Full => "danger-full-access",
@@ -85,7 +93,7 @@ fn exec(
         ));
     }
     let mut args: Vec<OsString> = vec!["exec".into()];
-    let sandbox = sandbox(context.permissions());
+    let sandbox = sandbox(context);
     if context.resume().is_some() {
         // Every setting stands on one side of `resume`: one version takes the last side only.
         args.push("resume".into());
@@ -111,16 +119,22 @@ fn exec(
     }
     args.extend(context.resume().map(OsString::from));
     args.push("-".into());
-    Ok(ProgramCall {
-        args,
-        env: log(context),
-        dialogue: Box::new(OneShot::new(
-            CodexExec::new(turn_input.limits.reply_bytes).counting(requests),
-            turn_input.prompt.as_str(),
-        )),
-        diagnostics,
+    let reader = CodexExec::new(turn_input.limits.reply_bytes).counting(requests);
+    let dialogue = OneShot::new(reader, turn_input.prompt.as_str());
+    Ok(ProgramCall { diagnostics, ..program_call(context, args, dialogue) })
+}
+
+fn program_call(
+    context: &Context<'_>,
+    args: Vec<OsString>,
+    dialogue: impl Dialogue + 'static,
+) -> ProgramCall {
+    ProgramCall {
+        env: environment(context),
         counts_sessions: true,
-    })
+        addresses: vec![provider::config_text(context)],
+        ..ProgramCall::new(args, dialogue)
+    }
 }
 
 /// Says whether the directory is trusted. Without a word on it, a newer version that may write there
@@ -167,25 +181,20 @@ fn app_server(context: &Context<'_>, mut args: Vec<OsString>, requests: u64) -> 
     let thread = json!({
         "cwd": moved.map(|_| &turn_input.cwd),
         "approvalPolicy": "never",
-        "sandbox": sandbox(context.permissions()),
+        "sandbox": sandbox(context),
         "developerInstructions": turn_input.system,
         "model": context.model(),
     });
     let used = turn_input.resume.as_ref().and_then(|handle| handle.used).unwrap_or_default();
-    ProgramCall {
-        args,
-        env: log(context),
-        dialogue: Box::new(Conversation {
-            reader: CodexApp::new(turn_input.limits.reply_bytes).after(used).counting(requests),
-            prompt: turn_input.prompt.clone(),
-            key: key.map(str::to_owned),
-            thread,
-            resume: context.resume().map(str::to_owned),
-            names: None,
-        }),
-        diagnostics,
-        counts_sessions: true,
-    }
+    let dialogue = Conversation {
+        reader: CodexApp::new(turn_input.limits.reply_bytes).after(used).counting(requests),
+        prompt: turn_input.prompt.clone(),
+        key: key.map(str::to_owned),
+        thread,
+        resume: context.resume().map(str::to_owned),
+        names: None,
+    };
+    ProgramCall { diagnostics, ..program_call(context, args, dialogue) }
 }
 
 /// The numbers of our requests.

@@ -14,6 +14,7 @@ use std::ffi::OsString;
 use convoke_core::Diagnostic;
 
 pub(crate) use self::home::without_comments;
+pub(super) use self::inert::ESCAPING;
 use self::untrusted::Withheld;
 use super::one_shot::OneShot;
 use super::{Context, ProgramCall, start_failure};
@@ -31,7 +32,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     };
     let mut args = context.users_args();
     args.extend(["-o", "stream-json", "--approval-mode"].map(OsString::from));
-    args.push(approval(context.permissions()).into());
+    args.push(approval(context).into());
     if let Some(model) = context.model() {
         args.extend(["-m", model].map(OsString::from));
     }
@@ -45,8 +46,9 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         ("GEMINI_CLI_NO_RELAUNCH".into(), "1".into()),
         ("GEMINI_CLI_TRUST_WORKSPACE".into(), "true".into()),
         ("GEMINI_TELEMETRY_ENABLED".into(), "false".into()),
-        ("GEMINI_CLI_HOME".into(), home.into()),
+        ("GEMINI_CLI_HOME".into(), home.clone().into()),
     ];
+    env.extend(home::settings_above_projects(context)?);
     let mut diagnostics = withheld.diagnostics;
     env.extend(withheld.variables);
     if let Some(system) = &turn_input.system {
@@ -56,12 +58,19 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     }
     let (prompt, notes) = inert::inert(&turn_input.prompt);
     diagnostics.extend(notes);
+    if context.enforcer.is_kernel() {
+        // Its own sandbox is a container or a profile, and neither starts within ours.
+        env.push(("GEMINI_SANDBOX".into(), "false".into()));
+    }
     let dialogue = OneShot::new(Gemini::new(turn_input.limits.reply_bytes), prompt.into_owned());
-    Ok(ProgramCall { args, env, dialogue: Box::new(dialogue), diagnostics, counts_sessions: false })
+    let directory = Some(home.join(".gemini"));
+    Ok(ProgramCall { env, diagnostics, directory, ..ProgramCall::new(args, dialogue) })
 }
 
-fn approval(permissions: Permissions) -> &'static str {
-    match permissions {
+fn approval(context: &Context<'_>) -> &'static str {
+    match context.permissions() {
+        // The kernel decides, so that the program need not.
+        _ if context.enforcer.is_kernel() => "yolo",
         // Tools that change anything are not even offered to the model.
         Permissions::ReadOnly => "default",
         Permissions::Edit | Permissions::EditAndNetwork => "auto_edit",

@@ -19,9 +19,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use convoke_core::Diagnostic;
+use convoke_core::{AgentType, Diagnostic, Escaping};
 
 pub use self::claude::TAIL as CLAUDE_TAIL;
+pub(crate) use self::codex::SQLITE_DIRECTORY as CODEX_SQLITE_DIRECTORY;
 pub use self::codex::key_variable as codex_key_variable;
 pub(crate) use self::codex::provider as codex_provider;
 pub(crate) use self::gemini::without_comments;
@@ -32,8 +33,11 @@ use crate::config::{Definition, Kind, is_option};
 use crate::diagnostics;
 use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, Launch, PrivateDir};
+use crate::sandbox::stopped::Watched;
+use crate::sandbox::{Enforcer, Sandbox, SandboxSettings};
 use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
 use crate::turn_input::{Permissions, ResumeHandle, Trust, TurnInput};
+use crate::vendor::Vendor;
 use crate::verdict::{Failure, Reason, Verdict};
 
 /// Variables that tell a CLI it runs inside another; an agent of ours does not.
@@ -46,6 +50,16 @@ const NESTED: &[&str] = &[
     "GEMINI_CLI",
 ];
 
+/// Variables that lead to programs outside of the sandbox, which would act for the agent.
+const OUTSIDE: &[&str] = &["DOCKER_HOST", "SSH_AUTH_SOCK", "GPG_AGENT_INFO"];
+/// The beginning of the variables that lead to the user's session bus.
+const BUS: &str = "DBUS_";
+
+/// Returns whether a variable tells a CLI that it runs inside another.
+pub(crate) fn is_nested(name: &str) -> bool {
+    NESTED.contains(&name)
+}
+
 /// What the adapters need of the machine. Nothing else of it is read.
 #[derive(Debug, Clone)]
 pub struct Host {
@@ -57,6 +71,16 @@ pub struct Host {
     pub temp_root: PathBuf,
     /// Where an agent's sessions are kept when they cannot be kept in its own home.
     pub state_dir: PathBuf,
+    /// What holds for the sandbox of every agent.
+    pub sandbox: SandboxSettings,
+}
+
+/// Returns how the prompts of a type of agent are escaped, so that its program acts on nothing in them.
+pub fn escaping(agent_type: &str) -> Escaping {
+    match AgentType::normalize(agent_type) {
+        AgentType::GoogleGemini => gemini::ESCAPING,
+        _ => Escaping::AsWritten,
+    }
 }
 
 /// Creates the agent that a definition describes. An api agent is made by `convoke-model`, which knows
@@ -83,6 +107,24 @@ struct ProgramCall {
     diagnostics: Vec<Diagnostic>,
     /// The program counts tokens over the whole session.
     counts_sessions: bool,
+    /// The program's own directory, where it is not the usual one.
+    directory: Option<PathBuf>,
+    /// Texts of the program's configuration that may hold addresses of its model.
+    addresses: Vec<String>,
+}
+
+impl ProgramCall {
+    fn new(args: Vec<OsString>, dialogue: impl Dialogue + 'static) -> Self {
+        Self {
+            args,
+            env: Vec::new(),
+            dialogue: Box::new(dialogue),
+            diagnostics: Vec::new(),
+            counts_sessions: false,
+            directory: None,
+            addresses: Vec::new(),
+        }
+    }
 }
 
 /// What an adapter works with.
@@ -92,6 +134,23 @@ struct Context<'a> {
     host: &'a Host,
     /// The turn's own directory.
     private_dir: &'a Path,
+    /// The CLI that the program is.
+    vendor: Option<Vendor>,
+    /// What enforces the permissions.
+    enforcer: Enforcer,
+}
+
+impl<'a> Context<'a> {
+    fn new(
+        turn_input: &'a TurnInput,
+        definition: &'a Definition,
+        host: &'a Host,
+        private_dir: &'a Path,
+    ) -> Self {
+        let vendor = definition.kind.vendor();
+        let enforcer = Enforcer::on_this_machine(vendor, host.sandbox.newest_abi);
+        Self { turn_input, definition, host, private_dir, vendor, enforcer }
+    }
 }
 
 impl Context<'_> {
@@ -124,6 +183,35 @@ impl Context<'_> {
             let mut inherited = self.host.env.iter().rev();
             inherited.find(|(key, _)| key == name).map(|(_, value)| value.as_os_str())
         })
+    }
+
+    /// Returns the sandbox of the turn.
+    fn sandbox(&self, call: &ProgramCall) -> Sandbox<'_> {
+        let home = self.variable("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+        let directory = self.vendor.and_then(|vendor| {
+            let facts = vendor.facts();
+            let moved = facts.directory_variable.and_then(|name| self.variable(name));
+            let named = call.directory.clone().or_else(|| moved.map(PathBuf::from));
+            named.or_else(|| Some(home.as_ref()?.join(facts.directory)))
+        });
+        let env = self.host.env.iter().map(|(_, value)| value.as_os_str());
+        let own = self.definition.env.values().map(OsStr::new);
+        let texts = env.chain(own).chain(call.args.iter().map(OsString::as_os_str));
+        let addresses = texts.filter_map(OsStr::to_str).map(str::to_owned);
+        let users_home = home.clone();
+        Sandbox {
+            enforcer: self.enforcer,
+            permissions: self.permissions(),
+            vendor: self.vendor,
+            directory,
+            home,
+            cwd: &self.turn_input.cwd,
+            private_dir: self.private_dir,
+            temp_root: &self.host.temp_root,
+            settings: &self.host.sandbox,
+            additions: self.definition.sandbox.clone().in_home(users_home.as_deref()),
+            addresses: addresses.chain(call.addresses.iter().cloned()).collect(),
+        }
     }
 
     /// Writes a text that a program reads from a file, for this user's eyes only.
@@ -192,23 +280,32 @@ impl CliAgent {
             let root = self.host.temp_root.display();
             start_failure(format!("cannot make a directory in `{root}`: {error}"))
         })?;
-        let context = Context {
-            turn_input,
-            definition: &self.definition,
-            host: &self.host,
-            private_dir: private.path(),
-        };
+        let mut context = Context::new(turn_input, &self.definition, &self.host, private.path());
         let program = program::find(&context)?;
+        // A CLI that is run as any other program has its state too.
+        context.vendor = context.vendor.or_else(|| Vendor::of(&program));
         let mut call = prepare(&context)?;
+        let sandbox = context.sandbox(&call);
+        let partial = sandbox.report().map_err(start_failure)?;
+        let policy = sandbox
+            .prepare()
+            .map_err(|error| start_failure(format!("cannot prepare the sandbox: {error}")))?;
+        let is_plain = self.definition.kind == Kind::Plain;
+        if policy.is_some() {
+            call.dialogue = Box::new(Watched::new(call.dialogue, sandbox.permissions, is_plain));
+        }
+        drop(sandbox);
+        call.diagnostics.splice(..0, partial);
         for diagnostic in &call.diagnostics {
             side.warn(diagnostic.clone()).await;
         }
         let launch = Launch {
             program,
             args: std::mem::take(&mut call.args),
-            env: self.environment(&call.env, turn_input, private.path()),
+            env: self.environment(&context, &call.env),
             cwd: turn_input.cwd.clone(),
             private_dir: private.path().to_owned(),
+            policy,
         };
         let result = process::supervise(
             &launch,
@@ -226,20 +323,26 @@ impl CliAgent {
     /// Returns the whole environment of a child: inherited, configured, then what the adapter needs.
     fn environment(
         &self,
+        context: &Context<'_>,
         adapter: &[(OsString, OsString)],
-        turn_input: &TurnInput,
-        private_dir: &Path,
     ) -> Vec<(OsString, OsString)> {
         let mut env: BTreeMap<OsString, OsString> = self.host.env.iter().cloned().collect();
         env.retain(|name, _| !NESTED.iter().any(|nested| name == nested));
+        if context.permissions() < Permissions::Full {
+            env.retain(|name, _| !leads_outside(name));
+        }
         env.extend(os_pairs(&self.definition.env));
         env.extend(adapter.iter().cloned());
-        if turn_input.trust == Trust::Untrusted {
-            git::disarm(&turn_input.cwd, &mut env);
+        if context.turn_input.trust == Trust::Untrusted {
+            git::disarm(&context.turn_input.cwd, &mut env);
         }
-        env.insert("TMPDIR".into(), private_dir.into());
+        env.insert("TMPDIR".into(), context.private_dir.into());
         env.into_iter().collect()
     }
+}
+
+fn leads_outside(name: &OsStr) -> bool {
+    OUTSIDE.iter().any(|outside| name == *outside) || name.to_string_lossy().starts_with(BUS)
 }
 
 fn os_pairs(env: &BTreeMap<String, String>) -> impl Iterator<Item = (OsString, OsString)> {

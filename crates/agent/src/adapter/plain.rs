@@ -11,11 +11,6 @@ pub(super) fn call(context: &Context<'_>) -> ProgramCall {
         Some(system) => format!("{system}\n\n{}", turn_input.prompt),
         None => turn_input.prompt.clone(),
     };
-    ProgramCall {
-        args: context.users_args(),
-        env: Vec::new(),
-        dialogue: Box::new(OneShot::new(Plain::new(turn_input.limits.reply_bytes), prompt)),
-        diagnostics: Vec::new(),
-        counts_sessions: false,
-    }
+    let reader = Plain::new(turn_input.limits.reply_bytes);
+    ProgramCall::new(context.users_args(), OneShot::new(reader, prompt))
 }

@@ -1,7 +1,10 @@
 //! What every call of every CLI has in common, whatever the delivery.
 
+use convoke_files::{Disk, FileKind, Files as _};
+
 use super::*;
 use crate::config::Protocol;
+use crate::sandbox::SandboxSettings;
 use crate::turn_input::Trust;
 use crate::verdict::{Ending, Exit};
 
@@ -14,19 +17,29 @@ fn prepare(
     permissions: Permissions,
     trust: Trust,
 ) -> (Vec<String>, String) {
+    prepare_with(definition, permissions, trust, None)
+}
+
+/// Prepares a call on a machine whose Landlock is at most this one.
+fn prepare_with(
+    definition: &Definition,
+    permissions: Permissions,
+    trust: Trust,
+    newest_abi: Option<u8>,
+) -> (Vec<String>, String) {
     let dir = tempfile::tempdir().unwrap();
     let host = Host {
         guardian: Guardian::from_program("/none"),
         env: vec![("HOME".into(), dir.path().into())],
         temp_root: dir.path().to_owned(),
         state_dir: dir.path().join("state"),
+        sandbox: SandboxSettings { newest_abi, ..SandboxSettings::default() },
     };
     let mut turn_input = TurnInput::new(PROMPT, dir.path());
     turn_input.permissions = permissions;
     turn_input.trust = trust;
     turn_input.system = (definition.protocol != Protocol::Exec).then(|| SYSTEM.to_owned());
-    let context =
-        Context { turn_input: &turn_input, definition, host: &host, private_dir: dir.path() };
+    let context = Context::new(&turn_input, definition, &host, dir.path());
     let call = match definition.kind {
         Kind::Claude => claude::call(&context),
         Kind::Codex => codex::call(&context),
@@ -46,11 +59,12 @@ fn nothing_that_is_given_is_taken_for_an_option() {
         env: Vec::new(),
         temp_root: dir.path().to_owned(),
         state_dir: dir.path().join("state"),
+        sandbox: SandboxSettings::default(),
     };
     for definition in definitions() {
         let refusal = |turn_input: &TurnInput| {
             let (definition, host) = (&definition, &host);
-            let context = Context { turn_input, definition, host, private_dir: dir.path() };
+            let context = Context::new(turn_input, definition, host, dir.path());
             super::prepare(&context).err().map(|failure| (failure.reason, failure.message))
         };
         let mut turn_input = TurnInput::new(PROMPT, dir.path());
@@ -93,27 +107,27 @@ fn no_text_of_a_delivery_is_an_argument_or_a_variable() {
 }
 
 #[test]
-fn permissions_are_always_said_and_never_wider_than_asked() {
-    for (kind, wide) in [(Kind::Claude, "bypassPermissions"), (Kind::Gemini, "yolo")] {
-        let definition = Definition::built_in(kind);
-        let modes = PERMISSIONS.map(|permissions| {
-            let (args, _) = prepare(&definition, permissions, Trust::Untrusted);
-            let flag = |arg: &String| arg == "--permission-mode" || arg == "--approval-mode";
-            let at = args.iter().position(flag).unwrap();
-            args[at + 1].clone()
-        });
-        assert_eq!(modes.map(|mode| mode == wide), [false, false, false, true]);
+fn a_program_decides_itself_only_where_the_kernel_does_not() {
+    for (newest_abi, wide) in [(Some(0), [false, false, false, true]), (None, [true; 4])] {
+        for (kind, mode, all) in [
+            (Kind::Claude, "--permission-mode", "bypassPermissions"),
+            (Kind::Gemini, "--approval-mode", "yolo"),
+            (Kind::Codex, "-s", "danger-full-access"),
+        ] {
+            let definition = Definition { protocol: Protocol::Exec, ..Definition::built_in(kind) };
+            let modes = PERMISSIONS.map(|permissions| {
+                let (args, _) =
+                    prepare_with(&definition, permissions, Trust::Untrusted, newest_abi);
+                let at = args.iter().position(|arg| arg == mode).unwrap();
+                args[at + 1] == all
+            });
+            assert_eq!(modes, wide, "{kind:?}");
+        }
+        let claude = Definition::built_in(Kind::Claude);
+        let (args, _) = prepare_with(&claude, Permissions::Edit, Trust::Untrusted, newest_abi);
+        let own = format!("{{\"sandbox\":{{\"enabled\":{}}}}}", newest_abi.is_some());
+        assert!(args.contains(&own), "{args:?}");
     }
-    let exec = Definition { protocol: Protocol::Exec, ..Definition::built_in(Kind::Codex) };
-    let sandboxes = PERMISSIONS.map(|permissions| {
-        let (args, _) = prepare(&exec, permissions, Trust::Untrusted);
-        let at = args.iter().position(|arg| arg == "-s").unwrap();
-        args[at + 1].clone()
-    });
-    assert_eq!(
-        sandboxes,
-        ["read-only", "workspace-write", "workspace-write", "danger-full-access"]
-    );
 }
 
 #[test]
@@ -124,13 +138,14 @@ fn codex_exec_says_where_it_leaves_the_files_of_a_project_out() {
         env: Vec::new(),
         temp_root: dir.path().to_owned(),
         state_dir: dir.path().join("state"),
+        sandbox: SandboxSettings::default(),
     };
     let definition = &Definition { protocol: Protocol::Exec, ..Definition::built_in(Kind::Codex) };
     let codes = |permissions, trust| {
         let mut turn_input = TurnInput::new(PROMPT, dir.path());
         (turn_input.permissions, turn_input.trust) = (permissions, trust);
         let (turn_input, host) = (&turn_input, &host);
-        let call = codex::call(&Context { turn_input, definition, host, private_dir: dir.path() });
+        let call = codex::call(&Context::new(turn_input, definition, host, dir.path()));
         call.unwrap().diagnostics.iter().map(|it| it.code.name()).collect::<Vec<_>>()
     };
     let unread = codes(Permissions::Edit, Trust::Untrusted);
@@ -146,7 +161,7 @@ fn a_definition_narrows_what_a_delivery_asks_for() {
         ..Definition::built_in(Kind::Claude)
     };
     let (args, _) = prepare(&narrow, Permissions::Full, Trust::Trusted);
-    assert!(!args.iter().any(|arg| arg == "bypassPermissions"));
+    assert!(args.iter().any(|arg| arg.starts_with("Edit,Write")), "{args:?}");
 }
 
 #[tokio::test]
@@ -167,6 +182,7 @@ fn a_session_goes_on_with_its_model_unless_another_is_named() {
         env: Vec::new(),
         temp_root: dir.path().to_owned(),
         state_dir: dir.path().join("state"),
+        sandbox: SandboxSettings::default(),
     };
     let definition = Definition::built_in(Kind::Claude);
     for (named, expected) in [(None, "held-with"), (Some("named"), "named")] {
@@ -179,8 +195,7 @@ fn a_session_goes_on_with_its_model_unless_another_is_named() {
             used: None,
         });
         let private_dir = dir.path();
-        let context =
-            Context { turn_input: &turn_input, definition: &definition, host: &host, private_dir };
+        let context = Context::new(&turn_input, &definition, &host, private_dir);
         assert_eq!(context.model(), Some(expected));
     }
 }
@@ -205,16 +220,12 @@ fn untrusted_gemini(cwd: &Path, env: &[(&str, &OsStr)]) -> Result<ProgramCall, F
         env: env.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
         temp_root: state.path().to_owned(),
         state_dir: state.path().join("state"),
+        sandbox: SandboxSettings::default(),
     };
     let definition = Definition::built_in(Kind::Gemini);
     let turn_input = TurnInput::new("hello", cwd);
     let private_dir = state.path();
-    gemini::call(&Context {
-        turn_input: &turn_input,
-        definition: &definition,
-        host: &host,
-        private_dir,
-    })
+    gemini::call(&Context::new(&turn_input, &definition, &host, private_dir))
 }
 
 fn value_of<'c>(call: &'c ProgramCall, name: &str) -> Option<&'c OsStr> {
@@ -257,6 +268,47 @@ fn gemini_takes_no_variable_of_a_project_that_is_not_trusted() {
     assert!(untrusted_gemini(dir.path(), &[]).unwrap().diagnostics.is_empty());
 }
 
+/// The settings of a trusted project count more than the user's, and less than the machine's.
+#[test]
+fn our_settings_of_gemini_stand_above_those_of_a_project() {
+    let dir = tempfile::tempdir().unwrap();
+    let machines = dir.path().join("machine/settings.json");
+    std::fs::create_dir(dir.path().join("machine")).unwrap();
+    let call = |private: &str| {
+        let host = Host {
+            guardian: Guardian::from_program("/none"),
+            env: vec![("GEMINI_CLI_SYSTEM_SETTINGS_PATH".into(), machines.clone().into())],
+            temp_root: dir.path().to_owned(),
+            state_dir: dir.path().join("state"),
+            sandbox: SandboxSettings::default(),
+        };
+        let private_dir = dir.path().join(private);
+        std::fs::create_dir(&private_dir).unwrap();
+        let (definition, mut turn_input) =
+            (Definition::built_in(Kind::Gemini), TurnInput::new("hello", dir.path()));
+        turn_input.trust = Trust::Trusted;
+        gemini::call(&Context::new(&turn_input, &definition, &host, &private_dir)).unwrap()
+    };
+    let path = "GEMINI_CLI_SYSTEM_SETTINGS_PATH";
+    for (number, text) in ["", r#"{"tools": {"allowed": ["x"]} /* ours */}"#].iter().enumerate() {
+        if !text.is_empty() {
+            std::fs::write(&machines, text).unwrap();
+        }
+        let call = call(&format!("turn{number}"));
+        let settings = Disk.read_text(Path::new(value_of(&call, path).unwrap()), FileKind::State);
+        let settings: serde_json::Value = serde_json::from_str(&settings.unwrap()).unwrap();
+        assert_eq!(settings["general"]["maxAttempts"], 4);
+        let search = &settings["context"]["fileFiltering"]["enableRecursiveFileSearch"];
+        assert_eq!(*search, serde_json::json!(false));
+        assert_eq!(settings["tools"]["allowed"][0].as_str(), (!text.is_empty()).then_some("x"));
+        let defaults = Path::new(value_of(&call, "GEMINI_CLI_SYSTEM_DEFAULTS_PATH").unwrap());
+        assert_eq!(defaults, dir.path().join("machine/system-defaults.json"));
+    }
+    // The program reports what is wrong with them.
+    std::fs::write(&machines, "{").unwrap();
+    assert_eq!(value_of(&call("broken"), path), None);
+}
+
 #[test]
 fn gemini_follows_the_variables_of_the_users_home_below_it() {
     let home = tempfile::tempdir().unwrap();
@@ -283,10 +335,10 @@ fn codex_is_signed_in_with_the_users_key_before_its_thread_begins() {
             env: key.map(|key| ("CODEX_API_KEY".into(), key.into())).into_iter().collect(),
             temp_root: dir.path().to_owned(),
             state_dir: dir.path().join("state"),
+            sandbox: SandboxSettings::default(),
         };
         let private_dir = dir.path();
-        let context =
-            Context { turn_input: &turn_input, definition: &definition, host: &host, private_dir };
+        let context = Context::new(&turn_input, &definition, &host, private_dir);
         let mut call = codex::call(&context).unwrap();
         let in_memory =
             call.args.iter().any(|arg| arg == "cli_auth_credentials_store=\"ephemeral\"");
@@ -321,16 +373,12 @@ async fn codex_turn_ending(
         env: Vec::new(),
         temp_root: dir.path().to_owned(),
         state_dir: dir.path().join("state"),
+        sandbox: SandboxSettings::default(),
     };
     let definition = Definition::built_in(Kind::Codex);
     let mut turn_input = TurnInput::new("hello", dir.path());
     turn_input.resume = resume;
-    let context = Context {
-        turn_input: &turn_input,
-        definition: &definition,
-        host: &host,
-        private_dir: dir.path(),
-    };
+    let context = Context::new(&turn_input, &definition, &host, dir.path());
     let mut call = codex::call(&context).unwrap();
     let begun = [r#"{"id":1,"result":{}}"#, r#"{"id":2,"result":{"thread":{"id":"t1"}}}"#];
     for line in begun.iter().chain(lines).chain([&closing]) {

@@ -29,10 +29,6 @@ impl Kind {
     pub fn unused(self, setting: &str) -> Option<Unused> {
         let (why, fix) = match (self, setting) {
             (Self::Claude | Self::Codex | Self::Gemini, _) => self.vendor()?.unused(setting)?,
-            (Self::Plain, "sandbox" | "permissions") => (
-                "which runs with all of your permissions: nothing would enforce it",
-                "remove it, or use claude, codex or gemini".to_owned(),
-            ),
             (Self::Plain, "model") => {
                 ("which runs a program of yours", "pass the model in `args`".to_owned())
             }
@@ -51,13 +47,14 @@ impl Kind {
                 "remove it; `base-url` names the model's address, `key-env` the variable of its key"
                     .to_owned(),
             ),
-            (Self::Api, "sandbox" | "permissions") => (
+            (Self::Api, "sandbox" | "permissions" | "readable" | "writable" | "ports") => (
                 "which runs no program",
                 "remove it; `tools = \"read\"` lets the model read this directory".to_owned(),
             ),
             (
                 Self::StandIn,
-                "command" | "args" | "env" | "model" | "cwd" | "sandbox" | "permissions",
+                "command" | "args" | "env" | "model" | "cwd" | "sandbox" | "permissions" | "readable"
+                | "writable" | "ports",
             ) => ("which runs no program and asks no model", "remove it".to_owned()),
             (Self::StandIn, _) if is_of_models(setting) => {
                 ("which runs no program and asks no model", "remove it".to_owned())
@@ -143,7 +140,7 @@ mod tests {
         for kind in [Kind::Claude, Kind::Codex, Kind::Gemini] {
             assert_eq!(used(kind), "model command args env cwd sandbox");
         }
-        assert_eq!(used(Kind::Plain), "command args env cwd");
+        assert_eq!(used(Kind::Plain), "command args env cwd sandbox");
         let of_models = "base-url wire developer-role key-env context-window tools";
         assert_eq!(used(Kind::Api), format!("model cwd {of_models}"));
         assert_eq!(used(Kind::StandIn), "");

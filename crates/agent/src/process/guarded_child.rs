@@ -95,7 +95,7 @@ impl GuardedChild {
             path: launch.private_dir.clone(),
             source,
         })?;
-        let mut command = guardian.command(&socket, &launch.program, &launch.args);
+        let mut command = guardian.command(&socket, launch);
         command
             .env_clear()
             .envs(launch.env.iter().map(|(key, value)| (key, value)))

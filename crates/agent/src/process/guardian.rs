@@ -29,7 +29,8 @@ use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{self, Pid};
 
-use super::platform;
+use super::{Launch, platform};
+use crate::sandbox::{CONFINE, confine};
 
 const GUARDIAN: &str = "__convoke-guardian";
 pub(super) const KEEPER: &str = "__convoke-keeper";
@@ -65,9 +66,13 @@ impl Guardian {
     }
 
     /// Returns the command that starts the guardian; it connects to `socket` before anything else.
-    pub(super) fn command(&self, socket: &Path, program: &Path, args: &[OsString]) -> Command {
+    pub(super) fn command(&self, socket: &Path, launch: &Launch) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg(GUARDIAN).arg(socket).arg(program).args(args).process_group(0);
+        command.arg(GUARDIAN).arg(socket);
+        if let Some(policy) = &launch.policy {
+            command.arg(&self.program).arg(CONFINE).arg(policy);
+        }
+        command.arg(&launch.program).args(&launch.args).process_group(0);
         command
     }
 }
@@ -88,6 +93,11 @@ pub fn run_if_asked() -> Option<ExitCode> {
         let parent = args.next()?;
         let program = args.next()?;
         Some(become_agent(&parent, &program, args))
+    } else if mode == CONFINE {
+        let policy = args.next()?;
+        let program = args.next()?;
+        let error = confine(&policy, &program, args);
+        Some(cannot_start(&program, &error))
     } else {
         None
     }
@@ -351,6 +361,11 @@ fn become_agent(parent: &OsStr, program: &OsStr, args: impl Iterator<Item = OsSt
         return ExitCode::FAILURE;
     }
     let error = Command::new(program).args(args).exec();
+    cannot_start(program, &error)
+}
+
+/// Tells Convoke why the agent did not start.
+fn cannot_start(program: &OsStr, error: &io::Error) -> ExitCode {
     let program = program.display();
     #[expect(
         clippy::disallowed_methods,

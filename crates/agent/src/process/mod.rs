@@ -17,6 +17,7 @@ use std::path::PathBuf;
 
 pub use self::guarded_child::StartError;
 pub use self::private_dir::PrivateDir;
+pub(crate) use self::private_dir::other_private_dirs;
 pub use self::supervise::supervise;
 use crate::stream::{Sink, TurnPhase};
 use crate::turn::TurnResult;
@@ -35,6 +36,8 @@ pub struct Launch {
     pub cwd: PathBuf,
     /// A directory of this turn alone, for its temporary files and our control socket.
     pub private_dir: PathBuf,
+    /// What the program may do, as a file for the confine step; `None` if nothing is enforced.
+    pub policy: Option<PathBuf>,
 }
 
 /// What is said to a child over standard input, and how its standard output is read.

@@ -284,10 +284,6 @@ impl TurnProgress {
             let preview = std::mem::take(&mut self.preview);
             self.reply_is(&preview);
         }
-        if verdict == Verdict::Done && self.reply.trim().is_empty() {
-            let message = "the agent ended its turn without a reply";
-            self.warn(Diagnostic::new(diagnostics::AGENT_REPLY_EMPTY, message), sink);
-        }
         if verdict == Verdict::Done
             && ending.stop.is_none()
             && !matches!(ending.exit, Exit::Code(0) | Exit::Unknown)

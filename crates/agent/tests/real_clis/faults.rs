@@ -1,13 +1,21 @@
 //! The table of faults: what each CLI makes of a model server that fails, and what a turn makes of it.
 
+use std::time::{Duration, Instant};
+
+use convoke_agent::config::Kind;
+use convoke_agent::event::EventKind;
+use convoke_agent::verdict::Reason;
+use convoke_agent::{TurnResult, Verdict};
+use convoke_rehearsal::{Answer, End, Reply, Script};
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::*;
+use crate::stage::{Cli, Stage, codes, reason};
 
 /// The error statuses of a server, with the reason that the turn reports for each. The limit on repeated requests holds
 /// for every request of a turn, and a wait of an hour is told at once.
-pub(super) async fn tells_errors_of_the_server_and_limits_requests(cli: Cli) {
+pub async fn tells_errors_of_the_server_and_limits_requests(cli: Cli) {
     let hour = || Answer::error(429).with_header("retry-after", "3600");
     for (fault, answer, expected) in [
         ("404", Answer::error(404), &[Reason::Model][..]),
@@ -44,8 +52,43 @@ pub(super) async fn tells_errors_of_the_server_and_limits_requests(cli: Cli) {
     }
 }
 
+pub async fn tells_failures_apart(cli: Cli) {
+    let cut = || Answer::from(Reply::default().say("half of an ans").end(End::Cut));
+    for (what, answer, reasons) in [
+        ("401", Answer::error(401), &[Reason::Auth][..]),
+        ("403", Answer::error(403), &[Reason::Auth]),
+        ("429", Answer::error(429), &[Reason::RateLimit]),
+        ("500", Answer::error(500), &[Reason::Server]),
+        ("cut", cut(), &[Reason::Network, Reason::Server, Reason::Other]),
+    ] {
+        let Some(stage) = Stage::new(cli, Script::default().with_default(answer)).await else {
+            return;
+        };
+        let outcome = stage.run(stage.turn_input("hello")).await;
+        let found = reason(&outcome);
+        assert!(
+            found.is_some_and(|found| reasons.contains(&found)),
+            "{cli:?} {what}: {:?}",
+            outcome.verdict
+        );
+        assert_eq!(stage.processes(), [0; 0]);
+    }
+}
+
+/// One version goes on trying for ever, and says so without a count.
+pub async fn gives_up_where_there_is_no_network(cli: Cli) {
+    let Some(stage) = Stage::new(cli, Script::default()).await else {
+        return;
+    };
+    let turn_input = stage.turn_input("hello");
+    let Stage { server, agent, home: _home, work: _work, .. } = stage;
+    server.shutdown().await;
+    let outcome = agent.start(turn_input).result().await;
+    assert_eq!(reason(&outcome), Some(Reason::Network), "{outcome:?}");
+}
+
 /// A reply that is longer than a line of output may be.
-pub(super) async fn understands_the_end_of_a_reply_of_50_megabytes(cli: Cli) {
+pub async fn understands_the_end_of_a_reply_of_50_megabytes(cli: Cli) {
     // Numbers, because one CLI stops a model that repeats itself.
     let mut lines = (0..).map(|number: u32| format!("line {number:>10}\n"));
     let reply = (0..50).fold(Reply::default(), |reply, _| {
@@ -84,13 +127,13 @@ enum Raw {
     Endless,
 }
 
-pub(super) async fn ends_when_the_server_answers_garbage(cli: Cli) {
+pub async fn ends_when_the_server_answers_garbage(cli: Cli) {
     let Some(turn) = raw_turn(cli, Raw::Garbage).await else { return };
     println!("{cli:?} garbage: {}", turn.verdict);
     assert_eq!(turn.verdict.as_str(), "failed", "{turn:?}");
 }
 
-pub(super) async fn ends_a_reply_without_an_end_at_its_limits(cli: Cli) {
+pub async fn ends_a_reply_without_an_end_at_its_limits(cli: Cli) {
     let Some(turn) = raw_turn(cli, Raw::Endless).await else { return };
     println!("{cli:?} endless: {} {} bytes", turn.verdict, turn.reply.len());
     assert!(matches!(turn.verdict.as_str(), "failed" | "timed-out"), "{turn:?}");

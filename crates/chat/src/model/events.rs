@@ -22,11 +22,11 @@ impl Chat {
                     self.transcript.note(Tone::Warning, &text);
                 }
             }
-            SessionEventKind::Message { id, from, to, text, .. } => {
-                if self.setup.company.members.is_person(&from) && !self.pending.is_empty() {
+            SessionEventKind::Message(message) => {
+                if self.setup.team.is_person(&message.from) && !self.pending.is_empty() {
                     self.pending.remove(0);
                 }
-                self.said(id, &from, &to, &text);
+                self.add_message(message);
             }
             SessionEventKind::Task { task, by } => {
                 self.transcript.note(Tone::Quiet, &format!("{by} set the task: {task}"));

@@ -155,7 +155,7 @@ impl Chat {
     }
 
     fn offer(&mut self) {
-        self.completion = complete(self.editor.before(), &self.setup.company);
+        self.completion = complete(self.editor.before(), &self.setup.team);
         self.chosen = 0;
     }
 

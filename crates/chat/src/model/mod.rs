@@ -10,8 +10,10 @@ mod tests;
 use std::time::Duration;
 
 use convoke_core::marker::Intent;
-use convoke_core::{Code, Diagnostic, MessageId};
-use convoke_session::{MemberName, PersonMessage, SessionEventKind, Turn, TurnId};
+use convoke_core::{Code, Diagnostic};
+use convoke_session::coordinator::INBOX_LIMIT;
+use convoke_session::{MemberName, PersonMessage, SessionEventKind, ShownMessage, Turn, TurnId};
+use convoke_team::Team;
 use crossterm::event::KeyEvent;
 use ratatui::layout::Size;
 
@@ -33,8 +35,8 @@ pub struct Setup {
     pub name: String,
     /// The session's id, as a user can type it.
     pub session: String,
-    /// Who takes part.
-    pub company: InputParser,
+    /// The team.
+    pub team: Team,
     /// Who speaks.
     pub speaker: MemberName,
     /// Who is addressed at first.
@@ -187,7 +189,7 @@ impl Chat {
         };
         chat.resize(size);
         for message in messages {
-            chat.said(message.id, &message.from, &message.to, &message.text);
+            chat.add_message(message);
         }
         for diagnostic in chat.setup.diagnostics.clone() {
             chat.diagnose(&diagnostic);
@@ -297,7 +299,7 @@ impl Chat {
             return None;
         }
         self.scrolled = 0;
-        match self.setup.company.understand(&line, &self.to) {
+        match InputParser::new(&self.setup.team).understand(&line, &self.to) {
             Ok(user_action) => self.intend(user_action),
             Err(why) => {
                 // So that it can be put right.
@@ -309,6 +311,10 @@ impl Chat {
 
     fn intend(&mut self, user_action: UserAction) -> Option<Effect> {
         match user_action {
+            UserAction::Say { text, .. } if self.pending.len() >= INBOX_LIMIT => {
+                self.editor.insert(&text);
+                self.remark(format!("{INBOX_LIMIT} messages wait to be stored; send this later"))
+            }
             UserAction::Say { text, to } => Some(self.say(&text, to)),
             UserAction::Address(to) => {
                 self.to = to;
@@ -340,13 +346,13 @@ impl Chat {
     }
 
     fn say(&mut self, text: &str, to: Vec<String>) -> Effect {
-        let to = self.setup.company.meant(&self.speaker, to);
-        let saying = PersonMessage::new(self.speaker.clone(), text).to(to);
-        self.pending.push(saying.clone());
+        let to = InputParser::new(&self.setup.team).meant(&self.speaker, to);
+        let message = PersonMessage::new(self.speaker.clone(), text).to(to);
+        self.pending.push(message.clone());
         if self.activity == Activity::Waiting {
-            return self.work(Effect::Say(saying));
+            return self.work(Effect::Say(message));
         }
-        Effect::Interject(saying)
+        Effect::Interject(message)
     }
 
     fn look(&mut self, what: PromptView, member: Option<&MemberName>) -> Option<Effect> {
@@ -395,16 +401,16 @@ impl Chat {
         None
     }
 
-    fn said(&mut self, id: MessageId, from: &MemberName, to: &[MemberName], text: &str) {
-        let names: Vec<&str> = to.iter().map(MemberName::as_str).collect();
+    fn add_message(&mut self, message: ShownMessage) {
+        let to: Vec<&str> = message.to.iter().map(MemberName::as_str).collect();
         let head = Head {
-            id,
-            from: printable_line(from.as_str()),
-            to: if names.is_empty() { String::new() } else { printable_line(&names.join(", ")) },
-            is_person: self.setup.company.members.is_person(from),
+            id: message.id,
+            from: printable_line(message.from.as_str()),
+            to: printable_line(&to.join(", ")),
+            is_person: self.setup.team.is_person(&message.from),
             cost: String::new(),
         };
-        self.transcript.say(head, text);
+        self.transcript.say(head, &message.text);
     }
 
     fn diagnose(&mut self, diagnostic: &Diagnostic) {

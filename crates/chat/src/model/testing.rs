@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use convoke_core::marker::{Intent, TextPolicy};
+use convoke_core::marker::Intent;
 use convoke_session::content::Content;
-use convoke_session::{MemberName, MessageNumber, SessionEventKind, TeamMembers, TurnId};
+use convoke_session::{MemberName, MessageNumber, SessionEventKind, ShownMessage, TurnId};
 use convoke_team::Team;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
@@ -13,17 +13,15 @@ use ratatui::layout::Size;
 
 use super::{Chat, Effect, Input, Setup};
 use crate::history::Past;
-use crate::user_action::InputParser;
 use crate::view::render;
 
 /// A team of one person and three agents.
-pub(crate) fn company() -> InputParser {
+pub(crate) fn team() -> Team {
     let members = [("you", "human = true"), ("ada", "agent = \"claude\"")];
     let members =
         members.into_iter().chain([("lin", "agent = \"codex\""), ("sam", "agent = \"plain\"")]);
     let text = members.map(|(name, kind)| format!("[[member]]\nname = \"{name}\"\n{kind}\n"));
-    let team = Team::parse(&text.collect::<String>()).unwrap();
-    InputParser { members: TeamMembers::of(&team), text: TextPolicy::Preserve }
+    Team::parse(&text.collect::<String>()).unwrap()
 }
 
 /// A chat that has just begun.
@@ -36,7 +34,7 @@ pub(crate) fn chat_after(past: Past) -> Chat {
     let setup = Setup {
         name: "sample review".to_owned(),
         session: "0199a1b2".to_owned(),
-        company: company(),
+        team: team(),
         speaker: "you".into(),
         to: vec!["ada".to_owned()],
         label: None,
@@ -91,14 +89,14 @@ impl Chat {
 
 /// Somebody said something.
 pub(crate) fn message(number: u64, from: &str, to: &[&str], text: &str) -> SessionEventKind {
-    SessionEventKind::Message {
+    SessionEventKind::Message(ShownMessage {
         id: format!("msg-{number}").as_str().into(),
         number: MessageNumber(number),
         from: from.into(),
         to: to.iter().map(|name| MemberName::new(*name)).collect(),
         in_reply_to: None,
         text: text.to_owned(),
-    }
+    })
 }
 
 /// Somebody's turn was called for.

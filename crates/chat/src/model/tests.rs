@@ -9,7 +9,8 @@ use convoke_agent::{TurnResult, Verdict};
 use convoke_core::Diagnostic;
 use convoke_session::event::FailedTurn;
 use convoke_session::{
-    AttemptResult, PersonMessage, SessionEventKind, StopReason, TurnId, TurnState,
+    AttemptResult, MessageNumber, Millis, PersonMessage, SessionEventKind, ShownMessage,
+    StopReason, TurnId, TurnState,
 };
 use crossterm::event::KeyCode;
 use insta::assert_snapshot;
@@ -17,7 +18,7 @@ use ratatui::layout::Size;
 
 use super::testing::{chat, chat_after, message, queued, started};
 use super::{Chat, Effect, Input, Waiting};
-use crate::history::{Past, PastMessage};
+use crate::history::Past;
 use crate::sent_prompt::SentPrompt;
 use crate::user_action::PromptView;
 use convoke_session::diagnostics;
@@ -47,7 +48,7 @@ fn ended(turn: u64, member: &str, outcome: Verdict, reply: Option<&str>) -> Sess
         member: member.into(),
         state,
         reply: reply.map(Into::into),
-        result: Box::new(AttemptResult::new(0, result, "", &mut Vec::new())),
+        result: Box::new(AttemptResult::new(Millis(0), result, "", &mut Vec::new())),
         elapsed_ms: 4_250,
     }
 }
@@ -203,7 +204,7 @@ fn a_turn_that_failed_can_be_tried_again() {
 fn another_person_who_is_asked_gets_the_word() {
     let mut chat = chat();
     let (person, turn) = ("kim".into(), TurnId(3));
-    let answers = convoke_session::MessageNumber(2);
+    let answers = MessageNumber(2);
     chat.happen(SessionEventKind::Stopped(StopReason::Addressed { person, turn, answers }));
     assert_eq!(chat.speaker.as_str(), "kim");
     assert!(chat.screen().contains("kim is asked; you speak as kim now"));
@@ -324,10 +325,12 @@ fn help_fits_a_small_terminal() {
 
 #[test]
 fn a_session_is_taken_up_with_its_end_in_view() {
-    let said = |number: u64, from: &str, text: &str| PastMessage {
+    let said = |number: u64, from: &str, text: &str| ShownMessage {
         id: format!("msg-{number}").as_str().into(),
+        number: MessageNumber(number),
         from: from.into(),
         to: Vec::new(),
+        in_reply_to: None,
         text: text.to_owned(),
     };
     let waiting =

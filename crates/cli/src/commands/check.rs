@@ -32,7 +32,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let user = UserConfiguration::load(&Home::of(&host_environment))?;
-    let found = || find_team_file(&host_environment.cwd).unwrap_or_else(|| TEAM_FILE.into());
+    let found = || find_team_file(&host_environment).unwrap_or_else(|| TEAM_FILE.into());
     let path = arguments.file.clone().unwrap_or_else(found);
     let checked = Project::read(&path, &user);
     let mut out = stdout();

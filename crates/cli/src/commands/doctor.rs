@@ -81,7 +81,7 @@ fn broken_configuration(host_environment: &HostEnvironment) -> Option<Finding> {
 /// The errors of the team file that a run here would use.
 fn broken_team_file(host_environment: &HostEnvironment) -> Option<TeamFileReport> {
     let user = UserConfiguration::load(&Home::of(host_environment)).ok()?;
-    Project::read(&find_team_file(&host_environment.cwd)?, &user).err()
+    Project::read(&find_team_file(&host_environment)?, &user).err()
 }
 
 fn vendors(names: &[String]) -> Result<Vec<Vendor>, UsageError> {
@@ -108,6 +108,7 @@ fn show(report: &Report, host_environment: &HostEnvironment, depth: Depth, paint
     if report.network.proxies.is_empty() {
         text += &page.line("proxy", "none is set; the agents reach their hosts directly");
     }
+    text += &page.line("sandbox", &report.sandbox.enforcer);
     for finding in &report.findings {
         text += &page.finding(finding);
     }

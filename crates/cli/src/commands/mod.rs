@@ -5,6 +5,8 @@ mod assemble;
 mod capture;
 mod chat;
 mod check;
+pub mod completions;
+mod docs;
 mod doctor;
 mod explain;
 mod init;
@@ -15,7 +17,7 @@ mod run;
 mod sessions;
 mod trust;
 
-use clap::Subcommand;
+use clap::{CommandFactory, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::logging;
@@ -51,15 +53,24 @@ pub enum Command {
     Capture(capture::Arguments),
     /// Show which agents are here, how they are signed in, and what would fail and why
     Doctor(doctor::Arguments),
+    /// Show the documentation
+    Docs(docs::Arguments),
+    /// Print a script that completes commands, members and sessions in a shell
+    Completions(completions::Completions),
+    /// Print the manual page, or write those of all commands
+    Man(completions::Man),
 }
 
-/// Runs a subcommand.
-pub fn run(command: Command) -> anyhow::Result<Outcome> {
-    logging::start(match command {
+/// Runs a subcommand of `C`, which describes all of them.
+pub fn run<C: CommandFactory>(
+    command: Command,
+    log: Option<LevelFilter>,
+) -> anyhow::Result<Outcome> {
+    logging::start(log.unwrap_or(match command {
         // The other commands show what they report themselves.
         Command::Rpc(_) => LevelFilter::WARN,
         _ => LevelFilter::OFF,
-    });
+    }));
     match command {
         Command::Init(arguments) => init::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
@@ -75,5 +86,8 @@ pub fn run(command: Command) -> anyhow::Result<Outcome> {
         Command::Rpc(arguments) => rpc::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Docs(arguments) => docs::run(&arguments),
+        Command::Completions(arguments) => completions::completions(&arguments),
+        Command::Man(arguments) => completions::man::<C>(&arguments),
     }
 }

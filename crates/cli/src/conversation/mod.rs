@@ -17,6 +17,7 @@ pub mod trust;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCompleter;
 use convoke_agent::config::Kind;
 use convoke_agent::id::{ThreadId, now};
 use convoke_agent::turn_input::Trust;
@@ -24,7 +25,7 @@ use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files as _};
 use convoke_inspect::HostEnvironment;
 use convoke_model::ModelAgent;
-use convoke_session::coordinator::Observer;
+use convoke_session::event_queue::Observer;
 use convoke_session::{
     Coordinator, MemberName, MessageNumber, NewSession, Rehearsal, Session, SessionId, SqliteStore,
     Store as _,
@@ -36,6 +37,7 @@ use self::project::{Origin, Project, TEAM_FILE, UserConfiguration, find_team_fil
 use self::rehearsal_servers::RehearsalServers;
 use self::resolved_team::{AgentResolver, ResolvedTeam};
 use self::team_redaction::without_secrets;
+use crate::commands::completions;
 use crate::outcome::UsageError;
 
 /// The options that choose a conversation and its agents.
@@ -45,7 +47,7 @@ pub struct ConversationOptions {
     #[arg(long, value_name = "FILE")]
     pub team: Option<PathBuf>,
     /// The session to go on with, by its id or either end of it
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = ArgValueCompleter::new(completions::sessions))]
     pub session: Option<String>,
     /// Needs no account: a built-in stand-in answers, or with `=cli` the installed programs do, in
     /// private homes and with a model server on this machine. A session that began as a rehearsal stays
@@ -152,29 +154,29 @@ impl Conversation {
             return Ok(turn.member.clone());
         }
         let session = self.coordinator.store().session(self.coordinator.session()).await?;
-        let members = self.coordinator.team_agents().members();
-        let asked = session.state.asker.filter(|asker| members.is_person(asker));
+        let team = self.coordinator.team_agents().team();
+        let asked = session.state.asker.filter(|asker| team.is_person(asker));
         // A crew always has a person.
-        Ok(asked.or_else(|| members.people().next().cloned()).unwrap_or_else(|| "user".into()))
+        Ok(asked.or_else(|| team.people().next().cloned()).unwrap_or_else(|| "user".into()))
     }
 
     /// Returns the member that a message without a marker addresses: the agent whose question is answered,
     /// else the first agent of the team.
     pub async fn listener(&self) -> anyhow::Result<Option<MemberName>> {
-        let members = self.coordinator.team_agents().members();
+        let team = self.coordinator.team_agents().team();
         let asked = match self.coordinator.awaited() {
             Some(turn) => self.author(turn.answers).await?,
             None => None,
         };
-        let asked = asked.filter(|name| members.agents().any(|agent| agent == name));
-        Ok(asked.or_else(|| members.agents().next().cloned()))
+        let asked = asked.filter(|name| team.agents().any(|agent| agent == name));
+        Ok(asked.or_else(|| team.agents().next().cloned()))
     }
 
     /// Returns the author of a message, if still a member.
     pub async fn author(&self, message: MessageNumber) -> anyhow::Result<Option<MemberName>> {
         let (store, session) = (self.coordinator.store(), self.coordinator.session());
         let message = store.message(session, message).await?.message;
-        Ok(self.coordinator.team_agents().members().resolve(message.said.speaker.name()).cloned())
+        Ok(self.coordinator.team_agents().team().resolve(message.said.speaker.name()).cloned())
     }
 
     /// Returns the model members: Convoke sends their requests itself.
@@ -184,7 +186,7 @@ impl Conversation {
         members
             .filter(|_| self.players == AgentBackend::Agents)
             .filter(move |member| member.agent().is_some_and(is_model))
-            .map(|member| MemberName::new(&*member.name))
+            .map(|member| member.name.clone())
     }
 
     /// Tells whether the session is kept: it was resumed, or has messages.
@@ -216,7 +218,7 @@ impl Conversation {
 pub async fn open(
     order: &ConversationOptions,
     host_environment: &HostEnvironment,
-    observer: Observer,
+    observer: Box<dyn Observer>,
 ) -> anyhow::Result<Conversation> {
     let home = Home::of(host_environment);
     let store = SqliteStore::open(&home.data).await?;
@@ -228,7 +230,7 @@ pub async fn open(
     let project = match (&order.team, &session) {
         (Some(path), _) => Project::read(path, &user)?,
         (None, Some(session)) => project_of(session, &home, &user)?,
-        (None, None) => match find_team_file(&host_environment.cwd) {
+        (None, None) => match find_team_file(&host_environment) {
             Some(path) => Project::read(&path, &user)?,
             None if matches!(order.rehearse, Some(Rehearse::StandIn | Rehearse::Cli)) => {
                 sample::write(&home, &user)?

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use convoke_agent::config::{Catalog, Kind};
 use convoke_agent::diagnostics;
 use convoke_core::Diagnostic;
-use convoke_files::{Disk, FileKind, Files as _, TooLarge};
+use convoke_files::{Disk, FileKind, Files as _, TooLarge, git};
+use convoke_inspect::HostEnvironment;
 use convoke_team::{
     AgentSettings, FileLocation, MemberChoices, MemberKind, Team, TeamFileErrors, Trust,
     TrustedSetting,
@@ -221,9 +222,10 @@ fn read_team_file(path: &Path) -> Result<(String, PathBuf), TeamFileErrors> {
 
 /// Finds the team file of the working directory: in it, by its name alone, or above it as far as its
 /// repository goes.
-pub fn find_team_file(directory: &Path) -> Option<PathBuf> {
-    let top = directory.ancestors().find(|above| above.join(".git").exists());
-    let searched = directory.ancestors().take_while(|above| match top {
+pub fn find_team_file(host_environment: &HostEnvironment) -> Option<PathBuf> {
+    let directory = &*host_environment.cwd;
+    let top = git::project_root(&Disk, directory, Some(&host_environment.home));
+    let searched = directory.ancestors().take_while(|above| match &top {
         Some(top) => above.starts_with(top),
         None => *above == directory,
     });
@@ -233,21 +235,34 @@ pub fn find_team_file(directory: &Path) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
     fn a_team_file_is_found_as_far_up_as_the_repository_goes() {
         let root = tempfile::tempdir().unwrap();
         let at = |path: &str| root.path().join(path);
+        let find_team_file = |cwd: &Path| {
+            let (home, cwd) = (at("home"), cwd.to_owned());
+            find_team_file(&HostEnvironment { environment: BTreeMap::new(), home, cwd })
+        };
         std::fs::create_dir_all(at("repo/a/b")).unwrap();
         std::fs::write(at(TEAM_FILE), "").unwrap();
         assert_eq!(find_team_file(&at("repo/a")), None);
-        std::fs::create_dir(at("repo/.git")).unwrap();
-        assert_eq!(find_team_file(&at("repo/a")), None);
         std::fs::write(at("repo/convoke.toml"), "").unwrap();
+        std::fs::create_dir(at("repo/.git")).unwrap();
+        assert_eq!(find_team_file(&at("repo/a")), None, "an empty `.git` marks no project");
+        std::fs::write(at("repo/.git/HEAD"), "ref: refs/heads/main\n").unwrap();
         assert_eq!(find_team_file(&at("repo/a/b")), Some(at("repo/convoke.toml")));
         std::fs::write(at("repo/a/convoke.toml"), "").unwrap();
         assert_eq!(find_team_file(&at("repo/a/b")), Some(at("repo/a/convoke.toml")));
         assert_eq!(find_team_file(&at("repo/a")), Some(TEAM_FILE.into()));
+
+        std::fs::create_dir_all(at("home/project")).unwrap();
+        std::fs::create_dir_all(at("home/.git")).unwrap();
+        std::fs::write(at("home/.git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        std::fs::write(at("home/convoke.toml"), "").unwrap();
+        assert_eq!(find_team_file(&at("home/project")), None, "the home is no project");
     }
 }

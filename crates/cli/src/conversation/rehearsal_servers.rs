@@ -10,6 +10,7 @@ use convoke_agent::adapter::Host;
 use convoke_agent::endpoint::{self, ModelServer};
 use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_inspect::HostEnvironment;
 use convoke_rehearsal::{Answer, Rehearsal, RequestFeed, Script, start};
 use convoke_session::MemberName;
@@ -63,11 +64,14 @@ impl RehearsalServers {
         let model_server = ModelServer { base_url: &address, proxy_url: &server.proxy_url() };
         let own = endpoint::environment(vendor, model_server, home.path());
         let own = own.into_iter().map(|(name, value)| (OsString::from(name), value));
+        // The server is the program's proxy too, so that it needs no other port.
+        let route = Route::Through { port: server.port() };
         let host = Host {
             guardian: Guardian::this_program().context("cannot find this program")?,
             env: kept.chain(own).collect(),
             temp_root: home.path().join("tmp"),
             state_dir,
+            sandbox: SandboxSettings { route, ..SandboxSettings::default() },
         };
         let feed = server.feed();
         self.actors.push(Actor { member, server, seen: 0, _home: home });

@@ -12,8 +12,10 @@ use convoke_agent::adapter::{Host, Script, StandIn, agent};
 use convoke_agent::config::{Catalog, Kind};
 use convoke_agent::id::ThreadId;
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_core::Diagnostic;
 use convoke_inspect::HostEnvironment;
+use convoke_inspect::capture::UserHome;
 use convoke_inspect::record::{ProgramHome, Recording, RecordingAgent, RelayingAgent};
 use convoke_model::{ModelAgent, Settings};
 use convoke_redact::Redactor;
@@ -109,8 +111,14 @@ impl AgentResolver<'_> {
         let agents = members.filter_map(|member| Some((&member.name, member.agent()?)));
         agents
             .map(|(name, settings)| {
-                let agent = resolve_agent(self.project, self.catalog, name, settings, diagnostics)?;
-                Ok((MemberName::new(&**name), agent))
+                let agent = resolve_agent(
+                    self.project,
+                    self.catalog,
+                    name.as_str(),
+                    settings,
+                    diagnostics,
+                )?;
+                Ok((name.clone(), agent))
             })
             .collect()
     }
@@ -167,9 +175,10 @@ impl AgentResolver<'_> {
             lines = all[self.done(name, all.len())..].to_vec();
         }
         let entered = stage.enter(name.clone(), vendor, lines, self.host_environment, state);
-        let (host, feed) = entered.await?;
+        let (mut host, feed) = entered.await?;
         let home = host.env.iter().find(|(name, _)| name == "HOME");
         let home = home.map(|(_, home)| PathBuf::from(home)).unwrap_or_default();
+        host.sandbox = self.sandbox(host.sandbox.route);
         let mut definition = definition.clone();
         definition.command = Some(program.display().to_string());
         let mut secrets = self.environment();
@@ -203,7 +212,7 @@ impl AgentResolver<'_> {
             store: Arc::new(self.store.clone()),
             thread: self.thread_of(name),
             redactor: Redactor::for_env(&secrets),
-            home: ProgramHome::Users(self.host_environment.home.clone()),
+            home: ProgramHome::Users(UserHome::of(vendor, self.host_environment)),
         };
         // A program that is not there fails its turn with a reason of its own.
         Some((program.unwrap_or_else(|| definition.program().into()), recording))
@@ -245,9 +254,9 @@ impl AgentResolver<'_> {
         let Some((member, settings)) = found else {
             return Err(UsageError(format!("no agent of the team has the name `{name}`")).into());
         };
-        let name = MemberName::new(&*member.name);
+        let name = member.name.clone();
         let resolved =
-            resolve_agent(self.project, self.catalog, &member.name, settings, diagnostics)?;
+            resolve_agent(self.project, self.catalog, name.as_str(), settings, diagnostics)?;
         if resolved.definition.kind != Kind::Api {
             let program = resolved.definition.program();
             let why = format!(
@@ -280,7 +289,18 @@ impl AgentResolver<'_> {
             env,
             temp_root: std::env::temp_dir(),
             state_dir: self.home.data.join("agents"),
+            sandbox: self.sandbox(Route::Direct),
         })
+    }
+
+    /// Returns what holds for the sandboxes of the team.
+    fn sandbox(&self, route: Route) -> SandboxSettings {
+        SandboxSettings {
+            private: vec![self.home.data.clone(), self.home.configuration.clone()],
+            route,
+            required: self.project.team.require_sandbox,
+            newest_abi: self.host_environment.newest_landlock(),
+        }
     }
 
     fn environment(&self) -> Vec<(OsString, OsString)> {

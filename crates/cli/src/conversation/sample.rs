@@ -54,7 +54,7 @@ const PLAY: [Part; 5] = [
 ];
 
 /// Returns where the sample project lies.
-fn directory(home: &Home) -> PathBuf {
+pub fn directory(home: &Home) -> PathBuf {
     home.data.join("sample")
 }
 

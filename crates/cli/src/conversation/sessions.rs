@@ -1,13 +1,19 @@
 //! Looks up sessions by what the user types.
 
 use std::collections::HashMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use convoke_inspect::HostEnvironment;
-use convoke_session::{MemberName, SessionId, SqliteStore, Store, TurnId, TurnState};
+use convoke_session::{MemberName, SessionId, SqliteStore, Store, Summary, TurnId, TurnState};
 
 use super::home::Home;
+use super::project::find_team_file;
+use super::sample;
+use crate::host_environment;
 use crate::outcome::UsageError;
+use crate::terminal::stderr;
 
 /// The number of turns per read.
 const PAGE: usize = 256;
@@ -18,24 +24,81 @@ pub async fn open_store(host_environment: &HostEnvironment) -> anyhow::Result<Sq
     SqliteStore::open(&home.data).await.context("cannot open the sessions")
 }
 
-/// Finds the session that the beginning or the end of an id means; `last` is the one that changed last.
+/// The directory in which the command runs, and the sessions that belong to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Here {
+    cwd: PathBuf,
+    home: PathBuf,
+    /// The sample project, where no team file was found: `convoke run` uses it then.
+    sample: Option<PathBuf>,
+}
+
+impl Here {
+    /// Finds the real path of the working directory.
+    pub fn find(host_environment: &HostEnvironment) -> Self {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let sample = match find_team_file(host_environment) {
+            Some(_) => None,
+            None => Some(real(&sample::directory(&Home::of(host_environment)))),
+        };
+        Self { cwd: real(&host_environment.cwd), home: real(&host_environment.home), sample }
+    }
+
+    /// Returns whether a session belongs here: its team works in this directory, or in one above it.
+    pub fn has(&self, session: &Summary) -> bool {
+        let directory = Path::new(&session.directory);
+        self.cwd.starts_with(directory) || self.sample.as_deref() == Some(directory)
+    }
+
+    /// Returns a directory as people write it: `.` for this one, `~` for the user's own.
+    pub fn shown(&self, directory: &Path) -> String {
+        if directory == self.cwd {
+            return ".".to_owned();
+        }
+        match directory.strip_prefix(&self.home) {
+            Ok(below) if self.home.parent().is_some() => {
+                Path::new("~").join(below).display().to_string()
+            }
+            _ => directory.display().to_string(),
+        }
+    }
+}
+
+/// Finds the session that the beginning or the end of an id means. `last` is the session of this directory that
+/// changed last, or that of any other if this one has none; the user is told which.
 pub async fn find(store: &impl Store, written: &str) -> anyhow::Result<SessionId> {
     let sessions = store.sessions().await?;
-    if written == "last"
-        && let Some(newest) = sessions.first()
-    {
-        return Ok(newest.id);
+    if written == "last" {
+        let here = Here::find(&host_environment::of_process()?);
+        if let Some(last) = sessions.iter().find(|session| here.has(session)) {
+            return Ok(last.id);
+        }
+        if let Some(last) = sessions.first() {
+            writeln!(stderr(), "the last session is of another directory: {}", last.directory)?;
+            return Ok(last.id);
+        }
     }
-    let mut found = sessions.iter().filter(|session| session.id.is_abbreviated_by(written));
+    let ids = sessions.iter().map(|session| session.id);
+    one_of(ids, written, "convoke sessions list --all")
+}
+
+/// Returns the one session that the beginning or the end of an id means; `listed_by` is the command that lists
+/// them all.
+pub fn one_of(
+    sessions: impl Iterator<Item = SessionId>,
+    written: &str,
+    listed_by: &str,
+) -> anyhow::Result<SessionId> {
+    let mut found = sessions.filter(|session| session.is_abbreviated_by(written));
     match (found.next(), found.count()) {
-        (Some(only), 0) => Ok(only.id),
+        (Some(only), 0) => Ok(only),
         (Some(_), more) => Err(UsageError(format!(
             "`{written}` is short for {} sessions; write more of the id",
             more + 1
         ))
         .into()),
         (None, _) => Err(UsageError(format!(
-            "there is no session `{written}`; `convoke sessions list` shows those there are"
+            "there is no session `{written}`; `{listed_by}` lists the sessions"
         ))
         .into()),
     }

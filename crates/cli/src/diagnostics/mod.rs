@@ -7,10 +7,10 @@ use std::io::{self, Write};
 
 use clap::Args;
 use convoke_core::name::nearest;
-use convoke_core::{Code, Diagnostic};
+use convoke_core::{Code, Diagnostic, Severity};
 
 use crate::outcome::Outcome;
-use crate::terminal::{Paint, stderr};
+use crate::terminal::{Paint, is_quiet, stderr};
 
 /// Every table of codes, in the order in which they are documented.
 const TABLES: [&[Code]; 9] = [
@@ -63,7 +63,7 @@ fn parse_code(name: &str) -> Result<Code, String> {
         let alike: Vec<_> = names().filter(|name| group(name) == Some(written)).collect();
         match nearest(name, names()) {
             Some(near) => format!("{unknown}; did you mean `{near}`?"),
-            None if alike.is_empty() => format!("{unknown}; see docs/diagnostics.md"),
+            None if alike.is_empty() => format!("{unknown}; `convoke docs diagnostics` lists them"),
             None => format!("{unknown}; related codes: {}", alike.join(", ")),
         }
     })
@@ -71,7 +71,9 @@ fn parse_code(name: &str) -> Result<Code, String> {
 
 /// Writes each diagnostic with its fix.
 pub fn show(diagnostics: &[Diagnostic], paint: Paint, out: &mut impl Write) -> io::Result<()> {
-    for diagnostic in diagnostics {
+    let is_shown =
+        |diagnostic: &&Diagnostic| !is_quiet() || diagnostic.code.severity() != Severity::Note;
+    for diagnostic in diagnostics.iter().filter(is_shown) {
         let (code, fix) = (diagnostic.code, diagnostic.code.fix());
         let message = convoke_chat::printable(&diagnostic.message);
         writeln!(out, "{}: {message}", paint.warning(code.name()))?;

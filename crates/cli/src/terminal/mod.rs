@@ -6,6 +6,7 @@
 
 mod filter;
 mod paint;
+mod settings;
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write};
@@ -13,6 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 pub use filter::clear_line;
 pub use paint::{Paint, Tone};
+pub use settings::{OutputSettings, is_quiet};
 
 use filter::Filter;
 
@@ -86,6 +88,17 @@ impl Stream {
             Self::Err(stream) => stream,
         }
     }
+}
+
+/// The columns of a pipe or a file.
+const DEFAULT_WIDTH: usize = 100;
+
+/// Returns the columns of a stream: those of its terminal, else of `COLUMNS`, never fewer than 40.
+pub fn width(stream: &Screen) -> usize {
+    let terminal = stream.is_terminal().then(|| terminal_size::terminal_size_of(stream)).flatten();
+    let terminal = terminal.map(|(width, _)| usize::from(width.0));
+    let told = || std::env::var("COLUMNS").ok()?.parse().ok();
+    terminal.or_else(told).unwrap_or(DEFAULT_WIDTH).max(40)
 }
 
 /// Returns a text that stays on its line: without control characters.

@@ -1,11 +1,13 @@
 //! Colours.
 
+use std::ffi::OsStr;
 use std::fmt::Display;
 
 use convoke_core::ledger::Style;
 
 use super::Screen;
 use super::filter::Control;
+use super::settings::{self, ColorChoice};
 
 /// Whether output is coloured: on a terminal, unless `NO_COLOR` says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,9 +38,18 @@ pub enum Tone {
 impl Paint {
     /// Decides for a stream.
     pub fn for_stream(stream: &Screen) -> Self {
-        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let is_dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
-        if stream.is_terminal() && !refused && !is_dumb { Self::Coloured } else { Self::Plain }
+        let is_wanted = match settings::color() {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => {
+                let is_set = |name, value: fn(&OsStr) -> bool| {
+                    std::env::var_os(name).is_some_and(|set| value(&set))
+                };
+                !is_set("NO_COLOR", |value| !value.is_empty())
+                    && !is_set("TERM", |value| value == "dumb")
+            }
+        };
+        if stream.is_terminal() && is_wanted { Self::Coloured } else { Self::Plain }
     }
 
     /// Returns a text in the colour of its tone.

@@ -42,7 +42,7 @@ impl Terminal {
     fn with_busy_agent() -> Option<Self> {
         let team = "[[member]]\nname = \"kim\"\nhuman = true\n\n\
                     [[member]]\nname = \"ada\"\nagent = \"busy\"\n";
-        let busy = "[agent.busy]\nkind = \"plain\"\ncommand = \"/bin/sh\"\n\
+        let busy = "[agent.busy]\nkind = \"plain\"\npermissions = \"full\"\ncommand = \"/bin/sh\"\n\
                     args = [\"-c\", \"[ -e released ] || exec sleep 1000; echo I am released.\"]\n";
         let context =
             TestContext::new().file("convoke.toml", team).file("configuration/agents.toml", busy);

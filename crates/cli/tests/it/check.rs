@@ -186,9 +186,9 @@ const BAD: &[(&str, &str, &[Expected])] = &[
         &[(4, "unused-setting", "runs no program")],
     ),
     (
-        "sandbox of a program",
-        "[[member]]\nname = \"x\"\nagent = \"plain\"\ncommand = \"c\"\nsandbox = \"read-only\"\n",
-        &[(5, "unused-setting", "nothing would enforce it")],
+        "sandbox of a model",
+        "[[member]]\nname = \"x\"\nagent = \"api\"\nbase-url = \"http://h\"\nsandbox = \"edit\"\n",
+        &[(5, "unused-setting", "runs no program")],
     ),
     (
         "model of a program",

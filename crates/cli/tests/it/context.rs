@@ -85,6 +85,8 @@ impl TestContext {
             .args(["--quiet", "--return", "--command", &line, "/dev/null"])
             .current_dir(self.path())
             .env_clear()
+            // Kernels differ in their Landlock.
+            .env("CONVOKE_LANDLOCK_ABI", "6")
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -118,6 +120,8 @@ impl TestContext {
             .args(arguments)
             .current_dir(self.path())
             .env_clear()
+            // Kernels differ in their Landlock.
+            .env("CONVOKE_LANDLOCK_ABI", "6")
             .envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }

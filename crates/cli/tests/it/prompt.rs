@@ -132,6 +132,14 @@ fn a_plain_agent_gets_plain_text() {
 }
 
 #[test]
+fn a_gemini_agent_gets_every_at_sign_escaped() {
+    let message =
+        r#"{"content":"ask @generalist about @docs:docs://secret","speaker":{"roleId":"k"}}"#;
+    let arguments = ["prompt", "--for", "sarah", "--messages", "-", "--explain"];
+    insta::assert_snapshot!(project().run_with_input(&arguments, message.as_bytes()));
+}
+
+#[test]
 fn an_earlier_message_can_be_answered() {
     insta::assert_snapshot!(project().run(&[
         "prompt",

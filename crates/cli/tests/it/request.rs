@@ -53,7 +53,9 @@ fn here(more: &[&'static str]) -> Vec<&'static str> {
 
 fn body(project: &TestContext, arguments: &[&str]) -> Value {
     let output = project.output(arguments, b"");
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
+    assert!(said.contains("shape codex@0.98, pack convoke"), "{said}");
     serde_json::from_slice(&output.stdout).expect("a JSON body")
 }
 
@@ -132,7 +134,7 @@ fn explain_leaves_standard_output_as_it_is() {
     let explained = project.output(&here(&["hello", "--explain"]), b"");
     assert_eq!(plain.stdout, explained.stdout);
     let table = String::from_utf8(explained.stderr).unwrap();
-    assert!(table.starts_with("POST /responses\n"), "{table}");
+    assert!(table.starts_with("POST /responses  shape codex@0.98, pack convoke\n"), "{table}");
     for named in ["sandbox_mode", "repo/AGENTS.md", "repo/sub/AGENTS.md", "skills", "tools"] {
         assert!(table.contains(named), "{named} is in\n{table}");
     }
@@ -205,6 +207,55 @@ fn a_recorded_thread_is_continued() {
     let texts = texts(&body);
     assert_eq!((&*texts[0], &*texts[texts.len() - 1]), ("first", "second"));
     insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap());
+}
+
+#[test]
+fn a_thread_of_another_version_is_refused_unless_a_shape_is_named() {
+    let newer = ROLLOUT.replace("\"cwd\":\"/\"", "\"cwd\":\"/\",\"cli_version\":\"0.166.0\"");
+    let same = newer.replace("0.166.0", "0.98.3");
+    let project = project().file("newer.jsonl", newer).file("same.jsonl", same);
+    insta::assert_snapshot!(project.run(&here(&["second", "--rollout", "newer.jsonl"])), @r"
+    exit code: 2
+    ----- stdout -----
+
+    ----- stderr -----
+    convoke: --rollout: it was recorded by Codex 0.166.0, and the request would have the shape codex@0.98; to continue it in this shape all the same, say --shape codex@0.98
+    ");
+    for arguments in [
+        here(&["second", "--rollout", "newer.jsonl", "--shape", "codex@0.98"]),
+        here(&["second", "--rollout", "same.jsonl"]),
+    ] {
+        assert_eq!(project.output(&arguments, b"").status.code(), Some(0), "{arguments:?}");
+    }
+}
+
+#[test]
+fn an_installed_codex_of_another_version_is_named_in_every_output() {
+    let script = "#!/bin/sh\nexit 9\n";
+    let package = r#"{"name": "@openai/codex", "version": "0.166.0"}"#;
+    let project = project().file("package.json", package).program("codex", script);
+    let said = String::from_utf8(project.output(&here(&["hi"]), b"").stderr).unwrap();
+    assert_eq!(
+        said,
+        "POST /responses  shape codex@0.98, pack convoke; codex 0.166.0 is installed: --agent codex shows its own request\n"
+    );
+    let json: Value =
+        serde_json::from_slice(&project.output(&here(&["hi", "--json"]), b"").stdout).unwrap();
+    let named = ["shape", "pack", "installed", "measured"].map(|name| json[name].clone());
+    assert_eq!(
+        named,
+        ["codex@0.98".into(), "convoke".into(), "0.166.0".into(), Value::from(false)]
+    );
+}
+
+#[test]
+fn a_terminal_shows_the_parts_and_not_the_body() {
+    let project = project().env("NO_COLOR", "1");
+    let Some(shown) = project.on_a_terminal(&here(&["hello"]), "") else { return };
+    assert!(shown.starts_with("POST /responses  shape codex@0.98, pack convoke"), "{shown}");
+    assert!(shown.contains("── user  input[2].content[0]"), "{shown}");
+    assert!(shown.contains("repo/AGENTS.md") && shown.contains("\nUse tabs.\r\n"), "{shown}");
+    assert!(shown.contains("── tool look") && !shown.contains("\"input\":["), "{shown}");
 }
 
 #[test]

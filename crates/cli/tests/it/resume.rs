@@ -29,7 +29,7 @@ agent = "yours"
 fn programs(max: &str, sarah: &str) -> TestContext {
     let agent = |name: &str, script: &str| {
         format!(
-            "[agent.{name}]\nkind = \"plain\"\ncommand = \"/bin/sh\"\nargs = [\"-c\", '''{script}''']\n"
+            "[agent.{name}]\nkind = \"plain\"\npermissions = \"full\"\ncommand = \"/bin/sh\"\nargs = [\"-c\", '''{script}''']\n"
         )
     };
     let project = TestContext::new().file("convoke.toml", TEAM);
@@ -67,7 +67,7 @@ fn a_rehearsal_stays_one_until_the_user_says_otherwise() {
     assert!(real.contains("really"), "{real}");
     assert!(real.contains("convoke run --rehearse=no --session"), "{real}");
     let listed = project.run(&["sessions", "list"]);
-    assert!(listed.contains(", rehearsal"), "{listed}");
+    assert!(listed.contains("  rehearsal  "), "{listed}");
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn programs(max: &str, sarah: &str) -> TestContext {
     let project = TestContext::new().file("convoke.toml", team);
     let agent = |name: &str, script: &str| {
         format!(
-            "[agent.{name}]\nkind = \"plain\"\ncommand = \"/bin/sh\"\nargs = [\"-c\", '''{script}''']\n"
+            "[agent.{name}]\nkind = \"plain\"\npermissions = \"full\"\ncommand = \"/bin/sh\"\nargs = [\"-c\", '''{script}''']\n"
         )
     };
     let config = project.home().join("config");

@@ -50,6 +50,129 @@ fn sessions_are_listed_with_the_newest_first() {
 }
 
 #[test]
+fn the_list_fits_the_terminal() {
+    let project = talked();
+    let mut lists = Vec::new();
+    for columns in ["40", "80", "120"] {
+        let output = project
+            .command(&["sessions", "list"])
+            .env("COLUMNS", columns)
+            .output()
+            .expect("the command runs");
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        for line in text.lines() {
+            assert!(line.chars().count() <= columns.parse().unwrap(), "{columns}: {line}");
+        }
+        lists.push(project.masked(&format!("{columns} columns\n{text}")));
+    }
+    insta::assert_snapshot!(lists.join("\n"));
+}
+
+#[test]
+fn sessions_belong_to_directories() {
+    let project = talked().file("other/convoke.toml", TEAM).file("below/x", "");
+    let id = project.output(&["sessions", "list", "--json"], b"").stdout;
+    let id: Value = serde_json::from_slice(&id).unwrap();
+    let id = id["sessions"][0]["id"].as_str().unwrap();
+    let run = |directory: &str, arguments: &[&str]| {
+        let output = project
+            .command(arguments)
+            .current_dir(project.path().join(directory))
+            .output()
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        format!("{}{}", text(output.stdout), text(output.stderr))
+    };
+    assert!(run("below", &["sessions", "list"]).contains(&id[28..]), "a directory above counts");
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::write(elsewhere.path().join("convoke.toml"), TEAM).unwrap();
+    let elsewhere = elsewhere.path().to_str().unwrap();
+    let none = run(elsewhere, &["sessions", "list"]);
+    assert_eq!(
+        none,
+        "There are no sessions of this directory; `convoke run` begins one.\n\
+         1 session of other directories: `--all` lists them\n"
+    );
+    assert!(run(elsewhere, &["sessions", "list", "--all"]).contains(&id[28..]));
+    let last = run(elsewhere, &["sessions", "show", "last"]);
+    assert!(last.contains("the last session is of another directory: "), "{last}");
+    assert!(last.contains(id), "{last}");
+}
+
+#[test]
+fn messages_are_searched() {
+    let project = talked();
+    let search = |more: &[&str]| project.run(&[&["sessions", "search"], more].concat());
+    insta::assert_snapshot!(
+        [
+            search(&["tok", "safe"]),
+            search(&["TESTS?", "--json"]),
+            search(&["nowhere"]),
+            search(&["?", "…"]),
+        ]
+        .join("\n")
+    );
+}
+
+#[test]
+fn a_session_is_renamed() {
+    let project = talked();
+    let rename = |name| project.run(&["sessions", "rename", "last", name]);
+    let said = [
+        rename("token review"),
+        rename(" "),
+        rename("two\nlines"),
+        project.run(&["sessions", "list"]),
+    ];
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[test]
+fn a_removed_session_is_restored() {
+    let project = talked();
+    let list = || project.output(&["sessions", "list", "--json"], b"").stdout;
+    let before = list();
+    let id: Value = serde_json::from_slice(&before).unwrap();
+    let id = id["sessions"][0]["id"].as_str().unwrap();
+    let said = [
+        project.run(&["sessions", "rm", &id[33..]]),
+        project.run(&["sessions", "rm", &id[32..]]),
+        project.run(&["sessions", "show", id]),
+        project.run(&["sessions", "restore"]),
+        project.run(&["sessions", "restore", &id[32..]]),
+        project.run(&["sessions", "restore", &id[32..]]),
+    ];
+    let said = said.join("\n").replace(&id[32..], "[ID]").replace(&id[33..], "[TOO SHORT]");
+    insta::assert_snapshot!(said);
+    assert_eq!(before, list(), "a restored session is what it was");
+    project.run(&["sessions", "rm", "--purge", "last"]);
+    let gone = project.run(&["sessions", "restore", id]);
+    assert!(gone.starts_with("exit code: 2"), "{gone}");
+}
+
+#[test]
+fn a_removal_on_a_terminal_is_asked_about() {
+    let project = talked();
+    let Some(refused) = project.on_a_terminal(&["sessions", "rm", "last"], "n\n") else { return };
+    assert!(
+        refused.contains("Remove? [y/N]") && refused.contains("Nothing was removed."),
+        "{refused}"
+    );
+    let agreed = project.on_a_terminal(&["sessions", "rm", "last"], "y\n").unwrap();
+    assert!(agreed.contains("removed session"), "{agreed}");
+}
+
+#[test]
+fn a_transcript_is_written_as_markdown() {
+    let project = talked();
+    let transcript = project.run(&["sessions", "export", "last", "--markdown"]);
+    let (before, rest) = transcript.split_once("a rehearsal, ").expect("it says so");
+    let (time, after) = rest.split_once(" UTC").expect("a time");
+    assert_eq!(time.len(), "2026-11-15 10:42:07".len());
+    insta::assert_snapshot!(format!("{before}a rehearsal, [TIME] UTC{after}"));
+}
+
+#[test]
 fn a_conversation_is_shown() {
     let project = talked();
     insta::assert_snapshot!("conversation", project.run(&["sessions", "show", "last"]));
@@ -80,7 +203,7 @@ fn what_is_shown_as_sent_is_what_the_agent_read() {
     let read = project.path().join("read");
     std::fs::create_dir_all(project.home().join("config")).unwrap();
     let agent = format!(
-        "[agent.mine]\nkind = \"plain\"\ncommand = \"/bin/sh\"\nargs = [\"-c\", \"cat > {}; echo done\"]\n",
+        "[agent.mine]\nkind = \"plain\"\npermissions = \"full\"\ncommand = \"/bin/sh\"\nargs = [\"-c\", \"cat > {}; echo done\"]\n",
         read.display()
     );
     std::fs::write(project.home().join("config/agents.toml"), agent).unwrap();
@@ -292,7 +415,7 @@ fn a_file_that_is_no_snapshot_is_refused_for_what_it_is() {
 fn a_turn_that_was_under_way_when_convoke_was_killed_says_how_to_go_on() {
     let team = "[[member]]\nname = \"kim\"\nhuman = true\n\n\
                 [[member]]\nname = \"ada\"\nagent = \"busy\"\n";
-    let busy = "[agent.busy]\nkind = \"plain\"\ncommand = \"/bin/sh\"\n\
+    let busy = "[agent.busy]\nkind = \"plain\"\npermissions = \"full\"\ncommand = \"/bin/sh\"\n\
                 args = [\"-c\", \"exec sleep 1000\"]\n";
     let context = TestContext::new()
         .env("CONVOKE_DATA_DIR", "data")

@@ -1,6 +1,5 @@
 //! The layers of a configuration: the user's file, those of a trusted project, the arguments.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +7,7 @@ use toml::{Table, Value};
 
 use super::{ConfigError, DocumentSettings};
 use crate::project_doc::Trust;
+use crate::skills::Switches;
 use convoke_files::{FileKind, Files, absolute};
 
 /// What marks a project's root unless it is configured.
@@ -29,8 +29,8 @@ pub struct Layers {
     pub trust: Trust,
     /// `project_root_markers`, or their default.
     pub root_markers: Vec<String>,
-    /// The skills that are switched off.
-    pub disabled_skills: Vec<PathBuf>,
+    /// The skills that the user switched off or on.
+    pub skill_switches: Switches,
     /// The folders of command rules.
     pub rule_folders: Vec<PathBuf>,
     /// Where values were set, the weakest first.
@@ -54,7 +54,9 @@ impl Layers {
             set(&mut arguments, key, value.clone());
         }
         resolve_paths(&mut arguments, cwd, home);
-        let disabled_skills = disabled_skills(&[&user, &arguments], home);
+        let mut skill_switches = Switches::default();
+        skill_switches.take(&user, codex_home, home);
+        skill_switches.take(&arguments, cwd, home);
 
         let mut merged = user.clone();
         let mut without_project = user;
@@ -83,14 +85,8 @@ impl Layers {
         sources.push(("-c".to_owned(), arguments.clone()));
         merge(&mut merged, arguments);
         let trust = trust.of(cwd);
-        let mut layers = Self {
-            merged,
-            trust,
-            root_markers: Vec::new(),
-            disabled_skills,
-            rule_folders,
-            sources,
-        };
+        let mut layers =
+            Self { merged, trust, root_markers: Vec::new(), skill_switches, rule_folders, sources };
         let documents = DocumentSettings::read(&layers.merged);
         let documents = documents.map_err(|error| layers.placed(error))?;
         layers.root_markers = documents.root_markers.unwrap_or_else(default_markers);
@@ -173,7 +169,8 @@ fn resolve_path(value: &mut Value, folder: &Path, home: Option<&Path>) {
     }
 }
 
-fn resolved(path: &str, folder: &Path, home: Option<&Path>) -> PathBuf {
+/// Makes a path absolute: from the home directory after `~`, else from a folder.
+pub fn resolved(path: &str, folder: &Path, home: Option<&Path>) -> PathBuf {
     let path = Path::new(path);
     match (path.strip_prefix("~"), home) {
         (Ok(below), Some(home)) => absolute(home, below),
@@ -272,26 +269,4 @@ impl<'a> Trusts<'a> {
             _ => Trust::Unknown,
         }
     }
-}
-
-/// Reads which skills are switched off; a later entry of the same path wins.
-fn disabled_skills(tables: &[&Table], home: Option<&Path>) -> Vec<PathBuf> {
-    let mut disabled = BTreeSet::new();
-    for table in tables {
-        let entries = table.get("skills").and_then(|it| it.get("config")?.as_array());
-        for entry in entries.into_iter().flatten() {
-            let path = entry.get("path").and_then(Value::as_str);
-            let enabled = entry.get("enabled").and_then(Value::as_bool);
-            let (Some(path), Some(enabled)) = (path, enabled) else {
-                continue;
-            };
-            let path = resolved(path, Path::new("/"), home);
-            if enabled {
-                disabled.remove(&path);
-            } else {
-                disabled.insert(path);
-            }
-        }
-    }
-    disabled.into_iter().collect()
 }

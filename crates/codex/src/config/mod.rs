@@ -15,7 +15,7 @@ use convoke_files::{FileKind, Files};
 
 pub use documents::DocumentSettings;
 pub use layers::{
-    Layers, Trusts, directories_between, merge, project_root, resolve_paths, set, sets,
+    Layers, Trusts, directories_between, merge, project_root, resolve_paths, resolved, set, sets,
 };
 pub use setting::{InvalidOverride, Setting, parse, parse_override};
 pub use startup::check_start;

@@ -13,6 +13,7 @@ pub use registry::Assemblers;
 use crate::agent_type::AgentType;
 use crate::budget::{self, BudgetTooSmall};
 use crate::diagnostic::Diagnostic;
+use crate::diagnostics;
 use crate::fragment::Fragments;
 use crate::input::AssemblerInput;
 use crate::ledger::Ledger;
@@ -65,8 +66,20 @@ pub fn assemble<'a>(
     let fragments = Fragments::new(format, input);
     let plan = budget::plan(format, &fragments, input.max_bytes)?;
     let mut diagnostics = plan.diagnostics();
+    diagnostics.extend(escaped(fragments.escapes(plan.dropped)));
     let rendered = render::render(format, fragments, &plan);
     let render::Rendered { prompt, system_flag, ledger, forged } = rendered;
     diagnostics.extend(forged);
     Ok(AssemblerOutput { prompt, system_flag, ledger, diagnostics })
+}
+
+fn escaped(count: usize) -> Option<Diagnostic> {
+    let message = match count {
+        0 => return None,
+        1 => "one `@` is sent as `\\@`, so that the agent's program does not act on it".to_owned(),
+        _ => format!(
+            "{count} `@` are sent as `\\@`, so that the agent's program does not act on them"
+        ),
+    };
+    Some(Diagnostic::new(diagnostics::CONTENT_ESCAPED, message).with_count(count as u64))
 }

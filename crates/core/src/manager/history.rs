@@ -7,10 +7,11 @@ use std::ops::RangeBounds;
 use std::sync::OnceLock;
 
 use self::index::{Index, Sequence};
-use crate::context::CleanMessage;
+use crate::input::PromptContextMessage;
 use crate::marker::{TextPolicy, strip_all_markers};
 use crate::message::{ConversationMessage, MessageId, NewMessage};
 use crate::name::NameKey;
+use crate::timestamp::Millis;
 
 /// The messages of a conversation.
 ///
@@ -62,11 +63,6 @@ impl History {
         self.stored.iter().map(|stored| &stored.message)
     }
 
-    /// Returns the messages with their texts without markers, oldest first, one at a time.
-    pub fn clean_messages(&self) -> impl DoubleEndedIterator<Item = CleanMessage<'_>> {
-        (0..self.len()).map(|position| self.clean(position))
-    }
-
     /// Returns the newest message.
     pub fn latest(&self) -> Option<&ConversationMessage> {
         self.stored.back().map(|stored| &stored.message)
@@ -97,17 +93,17 @@ impl History {
     /// added. Messages without a time are in no range.
     ///
     /// ```
-    /// # use convoke_core::{ContextManager, NewMessage, Speaker, SpeakerType, Timestamp};
+    /// # use convoke_core::{ContextManager, Millis, NewMessage, Speaker, SpeakerType, Timestamp};
     /// # let mut manager = ContextManager::default();
     /// let mut message = NewMessage::new(Speaker::new("a", "a", SpeakerType::Ai), "hello");
     /// message.timestamp = Some(Timestamp::Text("2026-11-15T08:53:00Z".to_owned()));
     /// manager.add_message(message);
-    /// assert_eq!(manager.history().between(1_794_732_780_000..).count(), 1);
-    /// assert_eq!(manager.history().between(..1_794_732_780_000).count(), 0);
+    /// assert_eq!(manager.history().between(Millis(1_794_732_780_000)..).count(), 1);
+    /// assert_eq!(manager.history().between(..Millis(1_794_732_780_000)).count(), 0);
     /// ```
     pub fn between(
         &self,
-        range: impl RangeBounds<i64>,
+        range: impl RangeBounds<Millis>,
     ) -> impl Iterator<Item = &ConversationMessage> {
         self.index.between(range).map(|sequence| &self.stored[self.position_of(sequence)].message)
     }
@@ -118,22 +114,27 @@ impl History {
     }
 
     /// Returns a message with its text without markers, which is made once.
-    pub(super) fn clean(&self, position: usize) -> CleanMessage<'_> {
+    pub(super) fn clean(&self, position: usize) -> (&ConversationMessage, &str) {
         let Stored { message, clean } = &self.stored[position];
         let content = message.said.content.as_str();
         let changed = clean.get_or_init(|| {
             let text = strip_all_markers(content, self.policy);
             (text != content).then(|| text.into_owned().into_boxed_str())
         });
-        CleanMessage { message, text: changed.as_deref().unwrap_or(content) }
+        (message, changed.as_deref().unwrap_or(content))
+    }
+
+    fn context_message(&self, position: usize) -> PromptContextMessage<'_> {
+        let (message, text) = self.clean(position);
+        PromptContextMessage::new(message, text)
     }
 
     /// Returns what an answer to the message at `position` can look back on, newest first: the other
     /// answers to it, then what came before it.
-    pub(super) fn before(&self, position: usize) -> impl Iterator<Item = CleanMessage<'_>> {
+    pub(super) fn before(&self, position: usize) -> impl Iterator<Item = PromptContextMessage<'_>> {
         let id = &self.stored[position].message.id;
         let siblings = self.later_replies(id, position);
-        siblings.chain((0..position).rev()).map(|position| self.clean(position))
+        siblings.chain((0..position).rev()).map(|position| self.context_message(position))
     }
 
     /// As [`Self::before`], but only what a member with one of these names sees.
@@ -141,14 +142,14 @@ impl History {
         &'a self,
         position: usize,
         names: &'n [NameKey],
-    ) -> impl Iterator<Item = CleanMessage<'a>> + use<'a, 'n> {
+    ) -> impl Iterator<Item = PromptContextMessage<'a>> + use<'a, 'n> {
         let id = &self.stored[position].message.id;
         let siblings = self.later_replies(id, position).filter(move |&sibling| {
             crate::context::is_visible_to(&self.stored[sibling].message, names)
         });
         let earlier = self.index.visible_before(self.first + position as Sequence, names);
         let earlier = earlier.map(|sequence| self.position_of(sequence));
-        siblings.chain(earlier).map(|position| self.clean(position))
+        siblings.chain(earlier).map(|position| self.context_message(position))
     }
 
     /// Returns where the answers to a message stand that came after `position`, newest first.

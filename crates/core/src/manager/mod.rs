@@ -10,21 +10,20 @@ mod provider;
 mod snapshot;
 mod task;
 
-use std::borrow::Cow;
-
 pub use history::History;
-pub use options::{AgentContext, ContextManagerOptions, Hooks, MessageLimit};
+pub use options::{ContextManagerOptions, Hooks, MessageLimit};
 pub use provider::ContextProvider;
 pub use snapshot::{ContextSnapshot, InvalidSnapshot, SnapshotReason};
 pub use task::{MAX_TEAM_TASK_BYTES, cut_team_task};
 
 use crate::assembler::{AssemblerOutput, Assemblers, ContextAssembler};
 use crate::budget::BudgetTooSmall;
-use crate::context::{Visibility, context_for};
+use crate::context::Visibility;
 use crate::diagnostic::Diagnostic;
-use crate::input::AssemblerInput;
+use crate::input::{AgentContext, AssemblerInput};
 use crate::message::{ConversationMessage, MessageId, NewMessage};
 use crate::name::NameKey;
+use crate::timestamp::Millis;
 
 /// Owns a conversation's messages and its team task, and prepares what each agent is told.
 ///
@@ -55,7 +54,7 @@ impl ContextManager {
     /// Creates a manager.
     pub fn new(options: ContextManagerOptions, hooks: Hooks) -> Self {
         Self {
-            history: History::new(options.text),
+            history: History::new(options.context.text),
             team_task: None,
             options,
             assemblers: Assemblers::default(),
@@ -140,32 +139,24 @@ impl ContextManager {
         agent_id: &str,
         context: AgentContext<'a>,
     ) -> AssemblerInput<'a> {
-        let mut input = AssemblerInput {
-            team_task: self.team_task.as_deref().map(Cow::Borrowed),
-            role_summary: context.role_summary.map(Cow::Borrowed),
-            system_instruction: context.system_instruction.map(Cow::Borrowed),
-            instruction_file_text: context.instruction_file_text.map(Cow::Borrowed),
-            instruction_file_path: context.instruction_file_path.map(Cow::Borrowed),
-            max_bytes: self.options.max_bytes,
-            fencing: self.options.fencing,
-            ..AssemblerInput::default()
-        };
+        let options = &self.options.context;
+        let input = AssemblerInput::new(&context, self.team_task(), options);
         let Some(position) = position else {
             return input;
         };
-        let current = self.history.clean(position);
+        let (current, text) = self.history.clean(position);
         let window = self.options.window_for(agent_id, context.window_size_override);
-        input.current_message = Cow::Borrowed(current.text);
-        input.current_message_id = Some(Cow::Borrowed(current.message.id.as_str()));
-        input.context_messages = match self.options.visibility {
-            Visibility::All => context_for(current, self.history.before(position), window),
+        match options.visibility {
+            Visibility::All => {
+                input.answering(current, text, self.history.before(position), window)
+            }
             Visibility::Addressed => {
                 let mut names = vec![NameKey::new(agent_id)];
                 names.extend(context.agent_names.iter().map(|name| NameKey::new(name)));
-                context_for(current, self.history.visible_before(position, &names), window)
+                let earlier = self.history.visible_before(position, &names);
+                input.answering(current, text, earlier, window)
             }
-        };
-        input
+        }
     }
 
     /// Assembles the prompt for a type of agent; an unknown type gets plain text and a diagnostic.
@@ -183,8 +174,8 @@ impl ContextManager {
         self.replace_team_task(None);
     }
 
-    /// Returns the state for storing, as of a time in milliseconds since 1970.
-    pub fn export_snapshot(&self, timestamp: i64) -> ContextSnapshot<'_> {
+    /// Returns the state for storing, as of a time.
+    pub fn export_snapshot(&self, timestamp: Millis) -> ContextSnapshot<'_> {
         ContextSnapshot { history: &self.history, team_task: self.team_task(), timestamp }
     }
 

@@ -1,41 +1,24 @@
-//! What a context manager can be told.
+//! Options for `ContextManager`.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroUsize;
 
-use crate::context::{DEFAULT_CONTEXT_WINDOW, Visibility};
-use crate::input::{DEFAULT_MAX_BYTES, Fencing};
-use crate::marker::TextPolicy;
+use crate::context::ContextOptions;
 use crate::message::ConversationMessage;
 
-/// How contexts are prepared.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Options for [`ContextManager`](crate::ContextManager).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ContextManagerOptions {
-    /// How many context messages an agent gets; 0 is none.
-    pub context_window_size: usize,
+    /// The options of every agent's prompts.
+    pub context: ContextOptions,
     /// The windows of agents that have one of their own, by agent id.
     pub agent_windows: HashMap<String, usize>,
-    /// The most bytes of prompt and system text together.
-    pub max_bytes: u64,
-    /// How messages are cleaned of their markers.
-    pub text: TextPolicy,
-    /// Which messages an agent sees.
-    pub visibility: Visibility,
-    /// Whether content is set off.
-    pub fencing: Fencing,
 }
 
-impl Default for ContextManagerOptions {
-    fn default() -> Self {
-        Self {
-            context_window_size: DEFAULT_CONTEXT_WINDOW,
-            agent_windows: HashMap::new(),
-            max_bytes: DEFAULT_MAX_BYTES,
-            text: TextPolicy::default(),
-            visibility: Visibility::default(),
-            fencing: Fencing::default(),
-        }
+impl From<ContextOptions> for ContextManagerOptions {
+    fn from(context: ContextOptions) -> Self {
+        Self { context, agent_windows: HashMap::new() }
     }
 }
 
@@ -43,25 +26,8 @@ impl ContextManagerOptions {
     /// Returns an agent's window: the override, else its own, else everybody's.
     pub(super) fn window_for(&self, agent_id: &str, window_size_override: Option<usize>) -> usize {
         let own = || self.agent_windows.get(agent_id).copied();
-        window_size_override.or_else(own).unwrap_or(self.context_window_size)
+        window_size_override.or_else(own).unwrap_or(self.context.window)
     }
-}
-
-/// What one agent's context is prepared with.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct AgentContext<'a> {
-    /// The window for this turn.
-    pub window_size_override: Option<usize>,
-    /// Names that the agent is known by besides its id.
-    pub agent_names: &'a [&'a str],
-    /// A short line that says who the agent is.
-    pub role_summary: Option<&'a str>,
-    /// The configured part of the system text.
-    pub system_instruction: Option<&'a str>,
-    /// The instruction file's text.
-    pub instruction_file_text: Option<&'a str>,
-    /// The instruction file's path, for the ledger.
-    pub instruction_file_path: Option<&'a str>,
 }
 
 /// Called with each message that is added.

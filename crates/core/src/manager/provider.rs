@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
-use super::{AgentContext, ContextManager, ContextSnapshot, InvalidSnapshot};
+use super::{ContextManager, ContextSnapshot, InvalidSnapshot};
 use crate::diagnostic::Diagnostic;
-use crate::input::AssemblerInput;
+use crate::input::{AgentContext, AssemblerInput};
 use crate::message::{ConversationMessage, NewMessage};
+use crate::timestamp::Millis;
 
 /// Stores a conversation and prepares what each agent is told of it.
 pub trait ContextProvider {
@@ -27,8 +28,8 @@ pub trait ContextProvider {
     ) -> AssemblerInput<'a>;
     /// Forgets everything.
     fn clear(&mut self);
-    /// Returns the state for storing, as of a time in milliseconds since 1970.
-    fn export_snapshot(&self, timestamp: i64) -> ContextSnapshot<'_>;
+    /// Returns the state for storing, as of a time.
+    fn export_snapshot(&self, timestamp: Millis) -> ContextSnapshot<'_>;
     /// Replaces the state with a stored one, or refuses it whole.
     fn import_snapshot(&mut self, snapshot: Value) -> Result<Vec<Diagnostic>, InvalidSnapshot>;
 }
@@ -66,7 +67,7 @@ impl ContextProvider for ContextManager {
         Self::clear(self);
     }
 
-    fn export_snapshot(&self, timestamp: i64) -> ContextSnapshot<'_> {
+    fn export_snapshot(&self, timestamp: Millis) -> ContextSnapshot<'_> {
         Self::export_snapshot(self, timestamp)
     }
 

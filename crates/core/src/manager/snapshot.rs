@@ -11,6 +11,7 @@ use super::task::cut_team_task;
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics;
 use crate::message::{ConversationMessage, InvalidMessage};
+use crate::timestamp::Millis;
 
 /// The largest number that an id may carry: beyond it, other readers lose digits.
 const MAX_NUMBER: u64 = (1 << 53) - 1;
@@ -20,7 +21,7 @@ const MAX_NUMBER: u64 = (1 << 53) - 1;
 pub struct ContextSnapshot<'a> {
     pub(super) history: &'a History,
     pub(super) team_task: Option<&'a str>,
-    pub(super) timestamp: i64,
+    pub(super) timestamp: Millis,
 }
 
 impl Serialize for ContextSnapshot<'_> {

@@ -3,7 +3,7 @@
 
 use convoke_core::assembler::{AssemblerOutput, Format, assemble};
 use convoke_core::ledger::{Entry, Source, Style, Table, Target};
-use convoke_core::{AssemblerInput, Diagnostic};
+use convoke_core::{AssemblerInput, Diagnostic, diagnostics};
 use proptest::prelude::*;
 
 use crate::hostile;
@@ -138,7 +138,10 @@ fn others(output: &AssemblerOutput<'_>, edited: usize) -> Vec<Diagnostic> {
         _ => format!("context message {edited} "),
     };
     let about_it = |diagnostic: &Diagnostic| {
-        diagnostic.section == Some("CONTEXT") && diagnostic.message.contains(&name)
+        let about_context = diagnostic.section == Some("CONTEXT");
+        (about_context && diagnostic.message.contains(&name))
+            // Counts the escapes of the whole prompt.
+            || diagnostic.code == diagnostics::CONTENT_ESCAPED
     };
     output.diagnostics.iter().filter(|diagnostic| !about_it(diagnostic)).cloned().collect()
 }

@@ -6,7 +6,7 @@ use convoke_core::assembler::{
     ClaudeAssembler, CodexAssembler, Format, GeminiAssembler, InlineClaudeAssembler,
     PlainTextAssembler,
 };
-use convoke_core::{AssemblerInput, Fencing, PromptContextMessage};
+use convoke_core::{AssemblerInput, Escaping, Fencing, PromptContextMessage};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -92,6 +92,11 @@ const PIECES: &[&str] = &[
     "\n1. ",
     "\n   ~~~\n",
     "\n* > ",
+    // What a program may act on.
+    "@",
+    "@notes.md ",
+    "\\@",
+    "\\",
     "<pre>",
     "</PRE>",
     "\n<!-- ",
@@ -117,7 +122,7 @@ pub fn long_text() -> impl Strategy<Value = String> {
 /// A name as somebody may have given it: usually one of a few, at times anything.
 pub fn name() -> impl Strategy<Value = String> {
     prop_oneof![
-        6 => select(&["max", "kailai", "Code-Reviewer", "李雷"][..]).prop_map(str::to_owned),
+        6 => select(&["max", "kailai", "Code-Reviewer", "李雷", "max@work"][..]).prop_map(str::to_owned),
         1 => text(),
     ]
 }
@@ -145,6 +150,7 @@ prop_compose! {
         instruction_file_text in option::of(long_text()),
         path in option::of(Just("agents/max.md")),
         fencing in select(&[Fencing::AsWritten, Fencing::Indented][..]),
+        escaping in select(&[Escaping::AsWritten, Escaping::AtSigns][..]),
     ) -> AssemblerInput<'static> {
         AssemblerInput {
             context_messages,
@@ -158,6 +164,7 @@ prop_compose! {
             instruction_file_path: path.map(Cow::Borrowed),
             max_bytes: u64::MAX,
             fencing,
+            escaping,
         }
     }
 }

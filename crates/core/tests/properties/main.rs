@@ -6,6 +6,7 @@
 
 mod assembly;
 mod budget;
+mod escaping;
 mod fencing;
 mod hostile;
 mod ledger;

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use convoke_core::marker::TextPolicy;
 use convoke_core::{
-    AgentContext, ContextManager, ContextManagerOptions, ConversationMessage, Hooks, MessageId,
-    MessageLimit, NewMessage, Speaker, SpeakerType, Timestamp, Visibility,
+    AgentContext, ContextManager, ContextManagerOptions, ContextOptions, ConversationMessage,
+    Hooks, MessageId, MessageLimit, Millis, NewMessage, Speaker, SpeakerType, Timestamp,
+    Visibility,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -88,12 +89,12 @@ proptest! {
         if let Some(task) = task {
             manager.set_team_task(&task);
         }
-        let text = serde_json::to_string(&manager.export_snapshot(7)).expect("JSON");
+        let text = serde_json::to_string(&manager.export_snapshot(Millis(7))).expect("JSON");
         let mut restored = ContextManager::default();
         let snapshot: Value = serde_json::from_str(&text).expect("JSON");
         let diagnostics = restored.import_snapshot(snapshot).expect("our own snapshot");
         prop_assert!(diagnostics.is_empty());
-        prop_assert_eq!(serde_json::to_string(&restored.export_snapshot(7)).expect("JSON"), text);
+        prop_assert_eq!(serde_json::to_string(&restored.export_snapshot(Millis(7))).expect("JSON"), text);
         let next = NewMessage::new(Speaker::new("a", "a", SpeakerType::Ai), "");
         let (id, restored_id) = (
             manager.add_message(next.clone()).id.clone(),
@@ -123,7 +124,7 @@ fn answers_agree(
             model.clear();
         }
         Call::Reimport(edit) => {
-            let mut snapshot = json!(manager.export_snapshot(0));
+            let mut snapshot = json!(manager.export_snapshot(Millis(0)));
             for (index, message) in
                 snapshot["messages"].as_array_mut().expect("a list").iter_mut().enumerate()
             {
@@ -148,10 +149,10 @@ fn answers_agree(
         }
         Call::ImportMalformed(kind) => {
             let kinds = malformed();
-            let before = json!(manager.export_snapshot(0));
+            let before = json!(manager.export_snapshot(Millis(0)));
             let refused = manager.import_snapshot(kinds[kind % kinds.len()].clone());
             prop_assert_eq!(refused.expect_err("refused").to_string(), "Invalid snapshot format");
-            prop_assert_eq!(json!(manager.export_snapshot(0)), before);
+            prop_assert_eq!(json!(manager.export_snapshot(Millis(0))), before);
         }
         Call::Context { agent, window } => {
             let input = manager.context_for_agent(agent, told(window));
@@ -177,10 +178,10 @@ fn answers_agree(
             prop_assert_eq!(said, model.filtered(|m| m.said.speaker.role_id == speaker));
             let replies = listed(history.replies_to(&id).collect());
             prop_assert_eq!(replies, model.filtered(|m| m.said.in_reply_to.as_ref() == Some(&id)));
-            let timed = listed(history.between(from..=until).collect());
+            let timed = listed(history.between(Millis(from)..=Millis(until)).collect());
             let in_range = |m: &ConversationMessage| {
                 let time = m.said.timestamp.as_ref().and_then(Timestamp::millis);
-                time.is_some_and(|time| (from..=until).contains(&time))
+                time.is_some_and(|time| (Millis(from)..=Millis(until)).contains(&time))
             };
             prop_assert_eq!(timed, model.filtered(in_range));
         }
@@ -194,11 +195,13 @@ fn told(window: Option<usize>) -> AgentContext<'static> {
 
 fn manager(settings: &Settings, archive: &Arc<Mutex<Vec<ConversationMessage>>>) -> ContextManager {
     let options = ContextManagerOptions {
-        context_window_size: settings.window,
+        context: ContextOptions {
+            window: settings.window,
+            text: settings.policy,
+            visibility: settings.visibility,
+            ..ContextOptions::default()
+        },
         agent_windows: [("max".to_owned(), settings.window_of_max)].into(),
-        text: settings.policy,
-        visibility: settings.visibility,
-        ..ContextManagerOptions::default()
     };
     let archive = Arc::clone(archive);
     let limit = settings.limit.map(|keep| MessageLimit {

@@ -3,7 +3,7 @@
 
 use convoke_core::assembler::{Format, LineStyle, SystemPlace};
 use convoke_core::whitespace::trim;
-use convoke_core::{AssemblerInput, Fencing, PromptContextMessage};
+use convoke_core::{AssemblerInput, Escaping, Fencing, PromptContextMessage};
 
 /// The texts that are sent.
 pub type Texts = (String, Option<String>);
@@ -110,10 +110,10 @@ pub struct Parts {
 impl Parts {
     pub fn of(input: &AssemblerInput<'_>) -> Self {
         let body = |text: Option<&str>| {
-            let text = trim(text.unwrap_or_default());
+            let text = escaped(input.escaping, trim(text.unwrap_or_default()));
             match input.fencing {
-                Fencing::Indented if !text.is_empty() => format!("  {}", indented(text)),
-                _ => text.to_owned(),
+                Fencing::Indented if !text.is_empty() => format!("  {}", indented(&text)),
+                _ => text,
             }
         };
         Self {
@@ -147,6 +147,15 @@ impl Parts {
     }
 }
 
+/// Escapes a text, by replacement.
+pub fn escaped(escaping: Escaping, text: &str) -> String {
+    match escaping {
+        Escaping::AsWritten => text.to_owned(),
+        // The second step takes back what the first did to escapes that were there.
+        Escaping::AtSigns => text.replace('@', "\\@").replace("\\\\@", "\\@"),
+    }
+}
+
 /// Returns the line of a context message.
 pub fn line(
     format: &Format,
@@ -154,8 +163,8 @@ pub fn line(
     input: &AssemblerInput<'_>,
 ) -> String {
     let set_off = |text: &str| match input.fencing {
-        Fencing::AsWritten => text.to_owned(),
-        Fencing::Indented => indented(text),
+        Fencing::AsWritten => escaped(input.escaping, text),
+        Fencing::Indented => indented(&escaped(input.escaping, text)),
     };
     let (from, content) = (set_off(&message.from), set_off(&message.content));
     let to = set_off(message.to.as_deref().unwrap_or("all"));

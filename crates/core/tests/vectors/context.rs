@@ -3,7 +3,9 @@
 use std::sync::mpsc::{Sender, channel};
 
 use convoke_core::marker::TextPolicy;
-use convoke_core::{AgentContext, ContextManager, ContextManagerOptions, Hooks, NewMessage};
+use convoke_core::{
+    AgentContext, ContextManager, ContextManagerOptions, Hooks, Millis, NewMessage,
+};
 use serde_json::{Value, json};
 
 use crate::{check, expect};
@@ -30,11 +32,11 @@ fn calls_answer_as_expected() {
 fn options(options: &Value) -> ContextManagerOptions {
     let mut read = ContextManagerOptions::default();
     if let Some(window) = options["contextWindowSize"].as_u64() {
-        read.context_window_size = usize::try_from(window).expect("a window");
+        read.context.window = usize::try_from(window).expect("a window");
     }
-    read.max_bytes = options["maxBytes"].as_u64().unwrap_or(read.max_bytes);
+    read.context.max_bytes = options["maxBytes"].as_u64().unwrap_or(read.context.max_bytes);
     if options["text"] == "compat" {
-        read.text = TextPolicy::Compat;
+        read.context.text = TextPolicy::Compat;
     }
     read
 }
@@ -79,7 +81,7 @@ fn call(manager: &mut ContextManager, method: &str, params: &Value) -> Result<Va
             Value::Null
         }
         "exportSnapshot" => {
-            let mut snapshot = json!(manager.export_snapshot(0));
+            let mut snapshot = json!(manager.export_snapshot(Millis(0)));
             snapshot.as_object_mut().expect("an object").shift_remove("timestamp");
             snapshot
         }

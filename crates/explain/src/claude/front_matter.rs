@@ -57,8 +57,10 @@ pub(crate) enum Yaml {
     Text(String),
     List(Vec<Yaml>),
     Map(Vec<(Yaml, Yaml)>),
-    /// A number, a truth value or nothing.
-    Other,
+    /// A number or a truth value, as JavaScript prints it.
+    Scalar(String),
+    /// No value.
+    Null,
 }
 
 impl FrontMatter {
@@ -175,32 +177,32 @@ impl<'de> Visitor<'de> for YamlVisitor {
         Ok(Yaml::Text(text.to_owned()))
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Yaml, E> {
-        Ok(Yaml::Other)
+    fn visit_bool<E>(self, value: bool) -> Result<Yaml, E> {
+        Ok(Yaml::Scalar(value.to_string()))
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Yaml, E> {
-        Ok(Yaml::Other)
+    fn visit_i64<E>(self, value: i64) -> Result<Yaml, E> {
+        Ok(Yaml::Scalar(value.to_string()))
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Yaml, E> {
-        Ok(Yaml::Other)
+    fn visit_u64<E>(self, value: u64) -> Result<Yaml, E> {
+        Ok(Yaml::Scalar(value.to_string()))
     }
 
-    fn visit_i128<E>(self, _: i128) -> Result<Yaml, E> {
-        Ok(Yaml::Other)
+    fn visit_i128<E>(self, value: i128) -> Result<Yaml, E> {
+        Ok(Yaml::Scalar(value.to_string()))
     }
 
-    fn visit_u128<E>(self, _: u128) -> Result<Yaml, E> {
-        Ok(Yaml::Other)
+    fn visit_u128<E>(self, value: u128) -> Result<Yaml, E> {
+        Ok(Yaml::Scalar(value.to_string()))
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Yaml, E> {
-        Ok(Yaml::Other)
+    fn visit_f64<E>(self, value: f64) -> Result<Yaml, E> {
+        Ok(Yaml::Scalar(value.to_string()))
     }
 
     fn visit_unit<E>(self) -> Result<Yaml, E> {
-        Ok(Yaml::Other)
+        Ok(Yaml::Null)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Yaml, A::Error> {
@@ -264,8 +266,10 @@ mod tests {
             ("a: b\na: c", text("c")),
             ("a: b # why\r\n", text("b")),
             ("a: yes", text("yes")),
-            ("a: 1", Some(Yaml::Other)),
-            ("a:", Some(Yaml::Other)),
+            ("a: 1", Some(Yaml::Scalar("1".to_owned()))),
+            ("a: true", Some(Yaml::Scalar("true".to_owned()))),
+            ("a: 1e3", Some(Yaml::Scalar("1000".to_owned()))),
+            ("a:", Some(Yaml::Null)),
             ("A: b", None),
             ("- a: b", None),
             ("just text", None),

@@ -2,7 +2,7 @@
 //! AGENTS.md.
 
 mod agents_md;
-mod front_matter;
+pub(crate) mod front_matter;
 mod imports;
 mod loader;
 mod markdown;
@@ -11,6 +11,7 @@ mod permissions;
 mod rules;
 mod scope;
 mod settings;
+mod skills;
 
 use std::path::{Path, PathBuf};
 
@@ -71,11 +72,12 @@ pub(crate) fn explain(files: &dyn Files, session: &Session, edition: Edition) ->
     }
 
     rules::report(&mut loader);
-    let mut report = loader.report;
+    let Loader { settings, mut report, .. } = loader;
     if let Some(switch) = off {
         report.clear_diagnostics();
         report.withhold(&Rule::SwitchedOff(switch));
     }
+    skills::explain(files, session, edition, &settings, repository.as_deref(), &mut report);
     report
 }
 

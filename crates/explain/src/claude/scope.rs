@@ -83,7 +83,7 @@ impl Paths {
                 }
             }
             Yaml::List(values) => values.iter().for_each(|value| self.collect(value, budget)),
-            Yaml::Map(_) | Yaml::Other => {}
+            Yaml::Map(_) | Yaml::Scalar(_) | Yaml::Null => {}
         }
     }
 }

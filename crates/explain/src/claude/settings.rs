@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::agents_md;
 use super::permissions::Denied;
+use super::skills::SkillSettings;
 use crate::config;
 use crate::diagnostics;
 use crate::edition::Edition;
@@ -49,6 +50,8 @@ pub(super) struct Settings {
     pub blocks_outside: bool,
     /// When AGENTS.md is read.
     pub agents_md: Option<agents_md::Mode>,
+    /// What decides the list of skills.
+    pub skills: SkillSettings,
 }
 
 /// Where settings come from; later ones take precedence.
@@ -139,6 +142,7 @@ impl Settings {
             denied: Denied::default(),
             blocks_outside: false,
             agents_md: None,
+            skills: SkillSettings::default(),
         };
         // The oldest edition sees no settings but those of its own directory.
         let root = repository.filter(|_| !is_old).map(|root| main_checkout(files, root));
@@ -206,6 +210,7 @@ impl Settings {
 
     fn take(&mut self, layer: &Layer) {
         let Layer { source, path, value } = layer;
+        self.skills.take(layer);
         let patterns = value.get("claudeMdExcludes").map(config::strings);
         for pattern in patterns.unwrap_or_default() {
             let (from, by_project) = (path.clone(), *source == Source::Project);
@@ -276,11 +281,7 @@ fn switched_off(session: &Session) -> Option<&'static str> {
 /// Looks the approval of outside imports up in the state file, which is not ours to judge: what is
 /// wrong with it is passed over.
 fn outside_approved(files: &dyn Files, session: &Session, repository: Option<&Path>) -> bool {
-    let path = match session.variable("CLAUDE_CONFIG_DIR") {
-        Some(directory) => absolute(&session.cwd, Path::new(directory)).join(".claude.json"),
-        None => session.home.join(".claude.json"),
-    };
-    let Ok(state) = files.read(&path, FileKind::State) else {
+    let Ok(state) = files.read(&state_file(session), FileKind::State) else {
         return false;
     };
     let Ok(state) = serde_json::from_slice::<Value>(&state) else {
@@ -292,4 +293,12 @@ fn outside_approved(files: &dyn Files, session: &Session, repository: Option<&Pa
     };
     let places = [Some(session.cwd.as_path()), repository];
     places.into_iter().flatten().any(|place| approved(place) == Some(true))
+}
+
+/// The file in which Claude Code keeps approvals, and how often skills were used.
+pub(super) fn state_file(session: &Session) -> PathBuf {
+    match session.variable("CLAUDE_CONFIG_DIR") {
+        Some(directory) => absolute(&session.cwd, Path::new(directory)).join(".claude.json"),
+        None => session.home.join(".claude.json"),
+    }
 }

@@ -10,9 +10,11 @@ use convoke_codex::config::{
     sets,
 };
 use convoke_codex::project_doc::{DEFAULT_MAX_BYTES, Rules, Trust};
+use convoke_codex::skills::Switches;
 use convoke_files::Files;
 use toml::Table;
 
+use super::skills::SkillSettings;
 use crate::config;
 use crate::diagnostics;
 use crate::place::{self, GitKind};
@@ -39,6 +41,7 @@ pub(super) struct Config {
     pub fallback_names: Vec<String>,
     pub root_markers: Vec<String>,
     pub trust: Trust,
+    pub skills: SkillSettings,
     /// Whether Codex starts with it.
     pub is_usable: bool,
 }
@@ -63,6 +66,9 @@ impl Config {
         let root = roots.project.as_deref().unwrap_or(cwd);
         let trusts = Trusts::new(&of_user, roots.trusted_with.iter().cloned());
 
+        let mut switches = Switches::default();
+        switches.take(&user, codex_home, Some(&session.home));
+        switches.take(&given, cwd, Some(&session.home));
         let mut merged = user.clone();
         let mut sources = vec![(file, user)];
         for directory in place::chain(cwd) {
@@ -89,7 +95,9 @@ impl Config {
             refuse(wrong, &sources, report);
         }
         let settings = DocumentSettings::read(&merged).unwrap_or_default();
+        let model = ["-m", "--model"].into_iter().find_map(|name| session.values(name).pop());
         Self {
+            skills: SkillSettings::read(&merged, switches, model),
             max_bytes: settings.max_bytes.unwrap_or(DEFAULT_MAX_BYTES),
             fallback_names: settings.fallback_names.unwrap_or_default(),
             root_markers: settings.root_markers.unwrap_or_else(default_markers),

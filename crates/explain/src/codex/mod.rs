@@ -4,6 +4,7 @@
 //! and a configuration.
 
 mod config;
+mod skills;
 
 use std::path::{Path, PathBuf};
 
@@ -20,32 +21,74 @@ use config::Config;
 
 const NAMES: [&str; 2] = ["AGENTS.override.md", "AGENTS.md"];
 
+/// A start of Codex: where, and with which configuration.
+struct Start {
+    rules: Rules,
+    cwd: PathBuf,
+    codex_home: PathBuf,
+    config: Config,
+}
+
+impl Start {
+    fn new(
+        files: &dyn Files,
+        session: &Session,
+        edition: Edition,
+        report: &mut AgentReport,
+    ) -> Self {
+        let rules = match edition {
+            Edition::Codex098 => Rules::V0_98,
+            _ => Rules::V0_166,
+        };
+        let cwd = working_directory(files, session);
+        let codex_home = session.directory("CODEX_HOME", ".codex");
+        let config = Config::read(files, session, &codex_home, &cwd, rules, report);
+        Self { rules, cwd, codex_home, config }
+    }
+}
+
 /// Finds what Codex loads; the session's directory must be free of links.
 pub(crate) fn explain(files: &dyn Files, session: &Session, edition: Edition) -> AgentReport {
-    let rules = match edition {
-        Edition::Codex098 => Rules::V0_98,
-        _ => Rules::V0_166,
-    };
     let mut report = AgentReport::new(edition);
-    let cwd = working_directory(files, session);
-    let codex_home = session.directory("CODEX_HOME", ".codex");
-    let config = Config::read(files, session, &codex_home, &cwd, rules, &mut report);
+    let start = Start::new(files, session, edition, &mut report);
+    load_documents(files, session, &start, &mut report);
+    skills::explain(files, session, &start, &mut report);
+    if !start.config.is_usable {
+        report.withhold(&Rule::NoRequest("Codex does not start with this configuration"));
+    }
+    report
+}
+
+/// Finds the documents alone that Codex loads.
+pub(crate) fn documents(files: &dyn Files, session: &Session, edition: Edition) -> AgentReport {
+    let mut report = AgentReport::new(edition);
+    let start = Start::new(files, session, edition, &mut report);
+    load_documents(files, session, &start, &mut report);
+    if !start.config.is_usable {
+        report.withhold(&Rule::NoRequest("Codex does not start with this configuration"));
+    }
+    report
+}
+
+fn load_documents(files: &dyn Files, session: &Session, start: &Start, report: &mut AgentReport) {
+    let Start { rules, cwd, codex_home, config } = start;
+    let rules = *rules;
     report.limit = Some(Limit::Shared(config.max_bytes));
     let fallbacks = config.fallback_names.iter().map(|name| name.trim().to_owned());
     let names = NAMES.map(str::to_owned).into_iter().chain(fallbacks);
     report.search.names = names.filter(|name| !name.is_empty()).collect();
 
-    let user = user_doc(files, &codex_home, rules);
+    let user = user_doc(files, codex_home, rules);
     report.diagnose_all(user.diagnostics);
-    take_ignored(&mut report, user.ignored);
+    take_ignored(report, user.ignored);
     if let Some(document) = user.document {
         let why = LoadReason::User;
-        take(files, &mut report, document, why);
+        take(files, report, document, why);
     }
 
     let settings = project_doc::Settings {
         rules,
-        cwd: &cwd,
+        cwd,
         max_bytes: config.max_bytes,
         fallback_names: &config.fallback_names,
         root_markers: &config.root_markers,
@@ -53,21 +96,17 @@ pub(crate) fn explain(files: &dyn Files, session: &Session, edition: Edition) ->
     };
     let project = discover(files, &settings);
     report.search.top =
-        project.chain.first().filter(|_| config.has_root(files, &cwd, rules)).cloned();
+        project.chain.first().filter(|_| config.has_root(files, cwd, rules)).cloned();
     report.diagnose_all(project.diagnostics);
-    report_blank(&mut report, &project.ignored);
-    take_ignored(&mut report, project.ignored);
+    report_blank(report, &project.ignored);
+    take_ignored(report, project.ignored);
     for document in project.documents {
         let name = document.path.file_name().and_then(|name| name.to_str());
         let is_default = name.is_some_and(|name| NAMES.contains(&name));
         let why = if is_default { LoadReason::Project } else { LoadReason::Fallback };
-        take(files, &mut report, document, why);
+        take(files, report, document, why);
     }
-    report_added_directories(files, session, &mut report);
-    if !config.is_usable {
-        report.withhold(&Rule::NoRequest("Codex does not start with this configuration"));
-    }
-    report
+    report_added_directories(files, session, report);
 }
 
 /// The directory that `-C` names, or the session's.

@@ -14,6 +14,7 @@ use crate::report::{AgentReport, LoadReason, Rule};
 use crate::session::Session;
 
 const MEMORY_NAME: &str = "MEMORY.md";
+const MANIFEST: &str = "gemini-extension.json";
 
 /// A file that was found, before it is read.
 #[derive(Debug)]
@@ -163,6 +164,13 @@ fn push_all(
     }
 }
 
+/// The directories of the installed extensions.
+pub(super) fn extensions(files: &dyn Files, settings: &Settings) -> Vec<PathBuf> {
+    let base = settings.directory.join("extensions");
+    let directories = files.names(&base).unwrap_or_default().into_iter().map(|it| base.join(it));
+    directories.filter(|it| files.kind(&it.join(MANIFEST)).is_ok()).collect()
+}
+
 /// The files that the installed extensions name.
 fn extension_files(
     files: &dyn Files,
@@ -173,7 +181,7 @@ fn extension_files(
     let mut found = Vec::new();
     for name in files.names(&base).unwrap_or_default() {
         let directory = base.join(&name);
-        let manifest = directory.join("gemini-extension.json");
+        let manifest = directory.join(MANIFEST);
         let Some(manifest) = config::json(files, &manifest, report) else {
             continue;
         };

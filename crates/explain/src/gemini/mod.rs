@@ -5,6 +5,7 @@ mod imports;
 mod memory;
 mod settings;
 mod size;
+mod skills;
 mod trust;
 
 use std::path::{Path, PathBuf};
@@ -49,6 +50,8 @@ pub(crate) fn explain(files: &dyn Files, session: &Session) -> AgentReport {
     }
     loader.report_order();
     loader.report_names();
+    let extensions = discovery::extensions(files, &loader.settings);
+    skills::explain(files, session, &loader.settings, &extensions, &mut loader.report);
     loader.withhold_if_refused(session, is_trusted);
     loader.report
 }

@@ -1,11 +1,12 @@
 //! The settings of Gemini CLI that decide what it loads.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Component, Path, PathBuf};
 
 use convoke_files::{Files, Kind, absolute};
 use serde_json::Value;
 
+use super::skills::SkillSettings;
 use crate::config;
 use crate::diagnostics;
 use crate::place;
@@ -39,6 +40,8 @@ pub(super) struct Settings {
     pub folder_trust: bool,
     /// Why Gemini CLI ends before any request, if it does.
     pub refused: Option<&'static str>,
+    /// What decides the list of skills.
+    pub skills: SkillSettings,
 }
 
 impl Settings {
@@ -55,6 +58,7 @@ impl Settings {
             import_format: ImportFormat::Tree,
             folder_trust: true,
             refused: None,
+            skills: SkillSettings { is_listed: true, disabled: BTreeSet::new() },
             directory,
         };
         let system = session.etc.join("gemini-cli");
@@ -122,6 +126,12 @@ impl Settings {
         if is_trusted {
             let enabled = value.pointer("/security/folderTrust/enabled");
             self.folder_trust = enabled.and_then(Value::as_bool).unwrap_or(self.folder_trust);
+        }
+        if let Some(skills) = value.get("skills") {
+            let enabled = skills.get("enabled").and_then(Value::as_bool);
+            self.skills.is_listed = enabled.unwrap_or(self.skills.is_listed);
+            let disabled = skills.get("disabled").map(config::strings).unwrap_or_default();
+            self.skills.disabled.extend(disabled.iter().map(|name| name.to_lowercase()));
         }
         let Some(context) = value.get("context") else {
             return;

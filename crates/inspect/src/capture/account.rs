@@ -60,6 +60,7 @@ impl Capture {
         let said = match &self.ended {
             Ended::Done { output } => output.clone(),
             Ended::Failed { reason } => reason.clone(),
+            Ended::Stopped => String::new(),
             Ended::TimedOut => "nothing, until its time was over".to_owned(),
             Ended::Interrupted => "nothing, until it was interrupted".to_owned(),
         };

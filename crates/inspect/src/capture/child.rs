@@ -2,18 +2,23 @@
 //! with everything that it started.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use convoke_agent::adapter::{Host, agent};
-use convoke_agent::config::{Definition, Kind};
 use convoke_agent::process::guardian::Guardian;
-use convoke_agent::{TurnInput, Verdict};
+use convoke_agent::process::{Dialogue, Input, Launch, PrivateDir, supervise};
+use convoke_agent::stream::plain::Plain;
+use convoke_agent::stream::{Reader, Sink, TurnPhase};
+use convoke_agent::turn_input::Limits;
+use convoke_agent::verdict::{Ending, Failure, Reason};
+use convoke_agent::{AgentTurn, TurnResult, Verdict};
+use convoke_redact::Redactor;
 use serde::{Deserialize, Serialize};
 
 pub(super) struct Child<'a> {
-    pub program: &'a str,
-    pub arguments: Vec<String>,
+    pub program: PathBuf,
+    pub arguments: Vec<OsString>,
+    /// Its whole environment.
     pub environment: Vec<(OsString, OsString)>,
     pub cwd: &'a Path,
     /// Where its temporary files lie.
@@ -36,6 +41,8 @@ pub enum Ended {
         /// The end of what it said about it.
         reason: String,
     },
+    /// By us, because it had sent what was wanted.
+    Stopped,
     /// By us, because it took too long.
     TimedOut,
     /// By us, because the user wanted so.
@@ -45,37 +52,108 @@ pub enum Ended {
 /// The output is shown to nobody, and kept only to tell what went wrong.
 const OUTPUT_KEPT: usize = 64 << 10;
 
-pub(super) async fn run(child: &Child<'_>, guardian: &Guardian) -> Ended {
-    let definition = Definition {
-        command: Some(child.program.to_owned()),
-        args: child.arguments.clone(),
-        ..Definition::built_in(Kind::Plain)
-    };
-    let host = Host {
-        guardian: guardian.clone(),
-        env: child.environment.clone(),
-        temp_root: child.temporary.to_owned(),
-        state_dir: child.temporary.to_owned(),
-    };
-    let mut turn_input = TurnInput::new(child.stdin.clone(), child.cwd);
-    turn_input.limits.turn = child.patience;
-    turn_input.limits.silence = child.patience;
-    turn_input.limits.reply_bytes = OUTPUT_KEPT;
-    let turn = agent(definition, host).start(turn_input);
+/// Runs a program to its end, or until `enough` is over.
+pub(super) async fn run(
+    child: &Child<'_>,
+    guardian: &Guardian,
+    enough: impl Future<Output = ()>,
+) -> Ended {
+    let turn = start(child, guardian);
     let canceller = turn.canceller();
-    let outcome = turn.result();
-    let mut outcome = std::pin::pin!(outcome);
-    let outcome = tokio::select! {
-        outcome = &mut outcome => outcome,
+    let result = turn.result();
+    let (mut result, mut enough) = (std::pin::pin!(result), std::pin::pin!(enough));
+    let mut was_enough = false;
+    let result = tokio::select! {
+        result = &mut result => result,
+        () = &mut enough => {
+            was_enough = true;
+            canceller.cancel();
+            result.await
+        }
         _ = tokio::signal::ctrl_c() => {
             canceller.cancel();
-            outcome.await
+            result.await
         }
     };
-    match outcome.verdict {
-        Verdict::Done => Ended::Done { output: outcome.reply },
+    match result.verdict {
+        _ if was_enough => Ended::Stopped,
+        Verdict::Done => Ended::Done { output: result.reply },
         Verdict::Failed(failure) => Ended::Failed { reason: failure.message },
         Verdict::TimedOut => Ended::TimedOut,
         Verdict::Cancelled => Ended::Interrupted,
+    }
+}
+
+fn start(child: &Child<'_>, guardian: &Guardian) -> AgentTurn {
+    let (turn, side) = AgentTurn::open(Redactor::for_env(&child.environment));
+    let limits = Limits {
+        turn: child.patience,
+        silence: child.patience,
+        reply_bytes: OUTPUT_KEPT,
+        // Nothing that it does after it is told to end is of interest.
+        grace: Duration::ZERO,
+        ..Limits::default()
+    };
+    let mut dialogue =
+        Monologue { reader: Plain::new(OUTPUT_KEPT), stdin: child.stdin.clone().into_bytes() };
+    let (guardian, temporary) = (guardian.clone(), child.temporary.to_owned());
+    let mut launch = Launch {
+        program: child.program.clone(),
+        args: child.arguments.clone(),
+        env: child.environment.clone(),
+        cwd: child.cwd.to_owned(),
+        private_dir: PathBuf::new(),
+        // It is the user's own command, and runs as if the user had started it.
+        policy: None,
+    };
+    tokio::spawn(async move {
+        let failed = |error: String| TurnResult::failed(Failure::new(Reason::Start, error));
+        let result = match PrivateDir::create(&temporary) {
+            Ok(private) => {
+                private.path().clone_into(&mut launch.private_dir);
+                let ended = supervise(&launch, &guardian, &mut dialogue, &limits, &side).await;
+                ended.unwrap_or_else(|error| failed(error.to_string()))
+            }
+            Err(error) => failed(error.to_string()),
+        };
+        side.finish(result).await;
+    });
+    turn
+}
+
+/// Writes the standard input, closes it, and reads what the program writes.
+struct Monologue {
+    reader: Plain,
+    stdin: Vec<u8>,
+}
+
+impl Dialogue for Monologue {
+    fn open(&mut self) -> Input {
+        Input::last(std::mem::take(&mut self.stdin))
+    }
+
+    fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input {
+        self.reader.line(line, sink);
+        Input::nothing()
+    }
+
+    fn line_lacks(&mut self, bytes: u64) {
+        self.reader.line_lacks(bytes);
+    }
+
+    fn interrupt(&mut self) -> Option<Input> {
+        None
+    }
+
+    fn phase(&self) -> TurnPhase {
+        self.reader.phase()
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
+        self.reader.finish(ending, sink)
+    }
+
+    fn session(&self) -> Option<&str> {
+        None
     }
 }

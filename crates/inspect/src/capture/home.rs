@@ -1,22 +1,134 @@
-//! The private home: what is copied into it, and what never is.
+//! The private home: what of the user's configuration is copied into it, and what never is.
 
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use convoke_agent::Vendor;
+use convoke_files::{Disk, FileKind, Files};
+use serde_json::Value;
+
+use crate::host_environment::HostEnvironment;
 
 /// More than this is no configuration.
 const MOST_FILES: usize = 2000;
 const MOST_BYTES: u64 = 32 << 20;
 
-/// Copies a CLI's configuration, and only that: credentials, logs and caches stay where they are.
-pub(super) fn copy_configuration(vendor: Vendor, from: &Path, to: &Path) -> Result<(), HomeError> {
-    let directory = vendor.facts().directory;
-    let mut budget = Budget { files: MOST_FILES, bytes: MOST_BYTES };
-    for name in vendor.facts().configuration {
-        let (source, target) = (from.join(directory).join(name), to.join(directory).join(name));
-        copy(&source, &target, &mut budget)?;
+/// Where a user's own configuration of a CLI lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserHome {
+    /// The home directory.
+    pub home: PathBuf,
+    /// The CLI's own directory, by default in the home directory.
+    pub directory: PathBuf,
+}
+
+impl UserHome {
+    /// Returns the configuration in a home directory.
+    pub fn below(vendor: Vendor, home: &Path) -> Self {
+        Self { home: home.to_owned(), directory: home.join(vendor.facts().directory) }
     }
-    Ok(())
+
+    /// Returns the configuration that the CLI would use in an environment, with the variables that move it.
+    pub fn of(vendor: Vendor, host_environment: &HostEnvironment) -> Self {
+        let moved = |name| Some(host_environment.cwd.join(host_environment.variable(name)?));
+        let home = match vendor {
+            Vendor::Gemini => moved("GEMINI_CLI_HOME"),
+            Vendor::Claude | Vendor::Codex => None,
+        };
+        let user = Self::below(vendor, home.as_deref().unwrap_or(&host_environment.home));
+        match vendor.facts().directory_variable.and_then(moved) {
+            Some(directory) => Self { directory, ..user },
+            None => user,
+        }
+    }
+
+    /// Returns the places of a private home, each with the place of the user's that it stands for; the most
+    /// specific first.
+    pub(super) fn places(&self, vendor: Vendor, private_home: &Path) -> [(PathBuf, PathBuf); 2] {
+        let directory = private_home.join(vendor.facts().directory);
+        [(directory, self.directory.clone()), (private_home.to_owned(), self.home.clone())]
+    }
+}
+
+/// Copies a CLI's configuration, and only that: credentials, logs and caches stay where they are. Returns what
+/// counts as configuration and was not copied.
+pub(super) fn copy_configuration(
+    vendor: Vendor,
+    from: &UserHome,
+    to: &Path,
+    cwd: &Path,
+) -> Result<Vec<PathBuf>, HomeError> {
+    let facts = vendor.facts();
+    let directory = to.join(facts.directory);
+    let mut budget = Budget { files: MOST_FILES, bytes: MOST_BYTES };
+    for name in facts.configuration {
+        copy(&from.directory.join(name), &directory.join(name), &mut budget)?;
+    }
+    for name in facts.shared_configuration {
+        copy(&from.home.join(name), &to.join(name), &mut budget)?;
+    }
+    for name in notes_and_profiles(vendor, &from.directory, cwd) {
+        copy(&from.directory.join(&name), &directory.join(&name), &mut budget)?;
+    }
+    if vendor == Vendor::Claude {
+        copy_claude_state(from, to)?;
+    }
+    let plugins = from.directory.join("plugins");
+    let is_left = vendor == Vendor::Claude && plugins.join("installed_plugins.json").is_file();
+    Ok(is_left.then_some(plugins).into_iter().collect())
+}
+
+/// Returns what has no fixed name: the notes that an agent keeps about a project, and profiles of Codex.
+fn notes_and_profiles(vendor: Vendor, directory: &Path, cwd: &Path) -> Vec<PathBuf> {
+    let names = |below: &str| {
+        let entries = std::fs::read_dir(directory.join(below)).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect::<Vec<_>>()
+    };
+    match vendor {
+        Vendor::Claude => {
+            let dashed = |path: &Path| {
+                let path = path.to_string_lossy();
+                path.replace(|c: char| !c.is_ascii_alphanumeric(), "-")
+            };
+            let projects = cwd.ancestors().map(dashed);
+            projects.map(|name| Path::new("projects").join(name).join("memory")).collect()
+        }
+        Vendor::Codex => {
+            let profiles = names("").into_iter().filter(|name| name.ends_with(".config.toml"));
+            profiles.map(PathBuf::from).collect()
+        }
+        Vendor::Gemini => {
+            let projects = names("tmp").into_iter();
+            projects.map(|name| Path::new("tmp").join(name).join("memory")).collect()
+        }
+    }
+}
+
+/// Copies what decides over files and skills out of the file in which Claude Code also keeps accounts and keys.
+fn copy_claude_state(from: &UserHome, to: &Path) -> Result<(), HomeError> {
+    const OF_USER: [&str; 3] = ["projects", "mcpServers", "skillUsage"];
+    const OF_PROJECT: [&str; 6] = [
+        "hasClaudeMdExternalIncludesApproved",
+        "hasTrustDialogAccepted",
+        "mcpServers",
+        "enabledMcpjsonServers",
+        "disabledMcpjsonServers",
+        "disabledMcpServers",
+    ];
+    const NAME: &str = ".claude.json";
+    let is_moved = from.directory != from.home.join(Vendor::Claude.facts().directory);
+    let source = if is_moved { &from.directory } else { &from.home }.join(NAME);
+    let Ok(text) = Disk.read(&source, FileKind::Configuration) else { return Ok(()) };
+    let Ok(Value::Object(mut state)) = serde_json::from_slice(&text) else { return Ok(()) };
+    state.retain(|name, _| OF_USER.contains(&name.as_str()));
+    if let Some(Value::Object(projects)) = state.get_mut("projects") {
+        for project in projects.values_mut().filter_map(Value::as_object_mut) {
+            project.retain(|name, _| OF_PROJECT.contains(&name.as_str()));
+        }
+    }
+    let written = std::fs::write(to.join(NAME), Value::Object(state).to_string());
+    written.map_err(|error| HomeError::Copy { path: source, source: error })
 }
 
 struct Budget {
@@ -24,21 +136,28 @@ struct Budget {
     bytes: u64,
 }
 
+/// Copies what a path leads to. Links below it stay links, because some programs treat them in another way.
 fn copy(source: &Path, target: &Path, budget: &mut Budget) -> Result<(), HomeError> {
     let failed = |error| HomeError::Copy { path: source.to_owned(), source: error };
     let metadata = match std::fs::metadata(source) {
         Ok(metadata) => metadata,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(error)),
     };
+    let over = || HomeError::TooMuch { path: source.to_owned() };
+    budget.files = budget.files.checked_sub(1).ok_or_else(over)?;
     if metadata.is_dir() {
+        std::fs::create_dir_all(target).map_err(failed)?;
         for entry in std::fs::read_dir(source).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            copy(&entry.path(), &target.join(entry.file_name()), budget)?;
+            let target = target.join(entry.file_name());
+            if entry.file_type().map_err(failed)?.is_symlink() {
+                link(&entry.path(), &target).map_err(failed)?;
+            } else {
+                copy(&entry.path(), &target, budget)?;
+            }
         }
     } else if metadata.is_file() {
-        let over = || HomeError::TooMuch { path: source.to_owned() };
-        budget.files = budget.files.checked_sub(1).ok_or_else(over)?;
         budget.bytes = budget.bytes.checked_sub(metadata.len()).ok_or_else(over)?;
         if let Some(parent) = target.parent() {
             std::fs::create_dir_all(parent).map_err(failed)?;
@@ -46,6 +165,13 @@ fn copy(source: &Path, target: &Path, budget: &mut Budget) -> Result<(), HomeErr
         std::fs::copy(source, target).map_err(failed)?;
     }
     Ok(())
+}
+
+/// Makes a link to the same place as another one.
+fn link(source: &Path, target: &Path) -> io::Result<()> {
+    let leads_to = std::fs::read_link(source)?;
+    let from = source.parent().unwrap_or(source);
+    symlink(from.join(leads_to), target)
 }
 
 /// A configuration could not be copied.
@@ -57,9 +183,9 @@ pub enum HomeError {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        source: io::Error,
     },
-    /// There is more than a configuration can be; it may lead in a circle.
+    /// There is more than a configuration can be.
     #[error("the configuration at {} is more than {MOST_FILES} files or {} MiB", path.display(), MOST_BYTES >> 20)]
     TooMuch {
         /// Where it was given up.
@@ -71,33 +197,96 @@ pub enum HomeError {
 mod tests {
     use super::*;
 
-    #[test]
-    fn configuration_is_copied_and_credentials_are_not() {
-        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        for (path, text) in [
-            (".codex/config.toml", "model = \"x\""),
-            (".codex/skills/a/SKILL.md", "skill"),
-            (".codex/auth.json", "secret"),
-            (".codex/log/x.log", "log"),
-            (".claude/CLAUDE.md", "not this CLI's"),
-        ] {
-            let path = from.path().join(path);
+    fn write(home: &Path, files: &[(&str, &str)]) {
+        for (path, text) in files {
+            let path = home.join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        copy_configuration(Vendor::Codex, from.path(), to.path()).unwrap();
+    }
+
+    #[test]
+    fn configuration_is_copied_and_credentials_are_not() {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        write(
+            from.path(),
+            &[
+                (".codex/config.toml", "model = \"x\""),
+                (".codex/fast.config.toml", "model = \"y\""),
+                (".codex/skills/a/SKILL.md", "skill"),
+                (".agents/skills/b/SKILL.md", "skill"),
+                (".codex/auth.json", "secret"),
+                (".codex/log/x.log", "log"),
+                (".claude/CLAUDE.md", "not this CLI's"),
+            ],
+        );
+        let user = UserHome::below(Vendor::Codex, from.path());
+        copy_configuration(Vendor::Codex, &user, to.path(), Path::new("/p")).unwrap();
         let there = |path: &str| to.path().join(path).exists();
         assert!(there(".codex/config.toml") && there(".codex/skills/a/SKILL.md"));
+        assert!(there(".codex/fast.config.toml") && there(".agents/skills/b/SKILL.md"));
         assert!(!there(".codex/auth.json") && !there(".codex/log") && !there(".claude"));
     }
 
     #[test]
-    fn a_configuration_without_end_is_refused() {
+    fn of_claudes_state_only_what_decides_over_files_and_skills_is_copied() {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let skills = from.path().join(".codex/skills");
-        std::fs::create_dir_all(&skills).unwrap();
-        std::fs::write(skills.join("a"), "a").unwrap();
-        std::os::unix::fs::symlink(&skills, skills.join("loop")).unwrap();
-        assert!(copy_configuration(Vendor::Codex, from.path(), to.path()).is_err());
+        let state = r#"{"primaryApiKey": "k", "oauthAccount": {"emailAddress": "e"}, "skillUsage": {"a": {"usageCount": 1}},
+            "projects": {"/p": {"hasClaudeMdExternalIncludesApproved": true, "lastCost": 3, "history": ["h"]}}}"#;
+        write(
+            from.path(),
+            &[
+                (".claude.json", state),
+                (".claude/projects/-p/memory/MEMORY.md", "notes"),
+                (".claude/projects/-p/session.jsonl", "transcript"),
+                (".claude/projects/-other/memory/MEMORY.md", "notes"),
+                (".claude/.credentials.json", "secret"),
+                (".claude/plugins/installed_plugins.json", "{}"),
+            ],
+        );
+        let user = UserHome::below(Vendor::Claude, from.path());
+        let left =
+            copy_configuration(Vendor::Claude, &user, to.path(), Path::new("/p/sub")).unwrap();
+        assert_eq!(left, [from.path().join(".claude/plugins")]);
+        let state = std::fs::read_to_string(to.path().join(".claude.json")).unwrap();
+        assert_eq!(
+            serde_json::from_str::<Value>(&state).unwrap(),
+            serde_json::json!({
+                "projects": {"/p": {"hasClaudeMdExternalIncludesApproved": true}},
+                "skillUsage": {"a": {"usageCount": 1}},
+            })
+        );
+        let there = |path: &str| to.path().join(".claude").join(path).exists();
+        assert!(there("projects/-p/memory/MEMORY.md") && !there("projects/-p/session.jsonl"));
+        assert!(!there("projects/-other") && !there(".credentials.json"));
+    }
+
+    #[test]
+    fn a_file_that_is_a_link_is_copied_and_links_below_a_directory_stay_links() {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        write(from.path(), &[("dotfiles/config.toml", "a = 1"), (".codex/skills/a/x", "x")]);
+        let below = |path: &str| from.path().join(path);
+        symlink(below("dotfiles/config.toml"), below(".codex/config.toml")).unwrap();
+        symlink("../skills", below(".codex/skills/loop")).unwrap();
+        let user = UserHome::below(Vendor::Codex, from.path());
+        copy_configuration(Vendor::Codex, &user, to.path(), Path::new("/p")).unwrap();
+        let copied = to.path().join(".codex/config.toml").symlink_metadata().unwrap();
+        assert!(copied.is_file(), "writing to it leaves the user's file alone");
+        assert!(to.path().join(".codex/skills/loop").symlink_metadata().unwrap().is_symlink());
+    }
+
+    #[test]
+    fn the_variables_that_move_a_configuration_count() {
+        let host = |name: &str, value: &str| HostEnvironment {
+            environment: [(name.into(), value.into())].into(),
+            home: "/home/kim".into(),
+            cwd: "/w".into(),
+        };
+        let directory = |vendor, host: &HostEnvironment| UserHome::of(vendor, host).directory;
+        assert_eq!(directory(Vendor::Codex, &host("CODEX_HOME", "c")), Path::new("/w/c"));
+        assert_eq!(directory(Vendor::Claude, &host("CLAUDE_CONFIG_DIR", "/c")), Path::new("/c"));
+        let gemini = UserHome::of(Vendor::Gemini, &host("GEMINI_CLI_HOME", "/g"));
+        assert_eq!(gemini, UserHome::below(Vendor::Gemini, Path::new("/g")));
+        assert_eq!(directory(Vendor::Codex, &host("X", "1")), Path::new("/home/kim/.codex"));
     }
 }

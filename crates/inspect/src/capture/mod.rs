@@ -4,11 +4,13 @@
 //! rehearsal server; so it needs no account, nothing leaves the machine, and the user's own
 //! configuration is not written to.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use convoke_agent::Vendor;
+use convoke_agent::endpoint::measured::{self as measured_start, Conditions};
 use convoke_agent::endpoint::{self, EndpointError, ModelServer};
 use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
@@ -16,21 +18,24 @@ use convoke_core::Diagnostic;
 use convoke_rehearsal::{Recorded, Script, StartError, start};
 use convoke_wire::Kind;
 
-use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 use crate::installed::{Installed, version_in};
+use crate::{diagnostics, explained};
 
 pub(crate) mod account;
 mod child;
 mod diff;
 mod home;
+mod measured;
+mod notes;
 pub(crate) mod ownership;
 mod saved;
 
 pub use account::{Account, Share};
 pub use child::Ended;
 pub use diff::{Change, Difference, Side, compare};
-pub use home::HomeError;
+pub use home::{HomeError, UserHome};
+pub use measured::{MeasureOptions, Measured, Purpose, measure};
 pub use ownership::{Origin, Yours};
 pub use saved::{SavedError, load, save};
 
@@ -47,12 +52,25 @@ pub struct CaptureOptions {
     pub environment: Vec<(OsString, OsString)>,
     /// A home whose configuration of this CLI is copied into the private one.
     pub configuration_from: Option<PathBuf>,
+    /// The CLI's own directory, where it is not the usual one of that home.
+    pub directory: Option<PathBuf>,
     /// What the model answers.
     pub script: Script,
     /// The time that it may take.
     pub patience: Duration,
+    /// How it is started, and how long it runs.
+    pub start: Start,
     /// What holds it, so that nothing of it is left behind.
     pub guardian: Guardian,
+}
+
+/// How a captured program is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// As the user would type it, and it runs to its end.
+    Typed,
+    /// So that its first request is the one that it would send for its user; then it is ended.
+    Measured(Conditions),
 }
 
 /// Everything that a CLI sent.
@@ -72,6 +90,8 @@ pub struct Capture {
     pub requests: Vec<Recorded>,
     /// What of it can be the user's.
     pub yours: Vec<Yours>,
+    /// What was done to make it run, and what of the user's configuration it did not have.
+    pub notes: Vec<Diagnostic>,
 }
 
 /// Runs a CLI and captures what it sends.
@@ -86,59 +106,95 @@ pub async fn capture(
     let vendor = vendor.ok_or_else(|| CaptureError::Unknown(path.clone()))?;
 
     let home = PrivateDir::create(&std::env::temp_dir()).map_err(CaptureError::Home)?;
-    if let Some(from) = &order.configuration_from {
-        home::copy_configuration(vendor, from, home.path())?;
+    let mut notes = Vec::new();
+    let user = order.configuration_from.as_deref().map(|home| UserHome {
+        directory: order.directory.unwrap_or_else(|| home.join(vendor.facts().directory)),
+        home: home.to_owned(),
+    });
+    if let Some(from) = &user {
+        let left = home::copy_configuration(vendor, from, home.path(), &host_environment.cwd)?;
+        notes.extend(left.iter().map(|path| notes::left_out(path)));
     }
     let server = start(order.script).await?;
     endpoint::configure(vendor, &server.base_url(), home.path()).map_err(|error| {
         // The user knows the file by the place that it was copied from.
-        let from = order.configuration_from.as_deref().unwrap_or(home.path());
+        let from = user.as_ref().map_or(home.path(), |from| &from.home);
         CaptureError::Endpoint(error.seen_from(home.path(), from))
     })?;
 
-    let arguments = endpoint::headless(vendor, arguments);
-    let arguments = arguments.iter().map(as_text).collect::<Result<Vec<_>, _>>()?;
     let model_server = ModelServer { base_url: &server.base_url(), proxy_url: &server.proxy_url() };
-    let environment = environment(vendor, model_server, home.path(), host_environment);
+    let mut environment = environment(vendor, model_server, home.path(), host_environment);
+    let (arguments, own_environment) = match order.start {
+        Start::Typed => (endpoint::headless(vendor, arguments), Vec::new()),
+        Start::Measured(conditions) => {
+            let users = &host_environment.environment;
+            let variables = measured_start::environment(vendor, conditions, users);
+            let arguments =
+                measured_start::arguments(vendor, conditions, model_server, home.path(), arguments);
+            (arguments.map_err(CaptureError::Endpoint)?, variables)
+        }
+    };
+    for (name, value) in own_environment {
+        match value {
+            Some(value) => environment.insert(name, value),
+            None => environment.remove(&name),
+        };
+    }
+    environment.extend(order.environment);
     let run = child::Child {
-        program: &as_text(&path.clone().into())?,
+        program: path.clone(),
         arguments: arguments.clone(),
-        environment: environment.into_iter().chain(order.environment).collect(),
+        environment: environment.into_iter().collect(),
         cwd: &host_environment.cwd,
         temporary: &home.path().join("tmp"),
         stdin: order.stdin.clone(),
         patience: order.patience,
     };
-    let ended = child::run(&run, &order.guardian).await;
+    let enough = async {
+        match order.start {
+            Start::Typed => std::future::pending().await,
+            Start::Measured(_) => {
+                if !server.has_model_calls(1, order.patience).await {
+                    std::future::pending::<()>().await;
+                }
+            }
+        }
+    };
+    let ended = child::run(&run, &order.guardian, enough).await;
     let requests = server.requests();
 
     // Asked under the same conditions as the run, which end with the server.
     let mut program = Installed::on_disk(&path, vendor);
     let was_stopped = matches!(ended, Ended::TimedOut | Ended::Interrupted);
     if program.version.is_none() && !was_stopped {
-        let arguments = vec!["--version".to_owned()];
+        let arguments = vec!["--version".into()];
         let question = child::Child { arguments, cwd: home.path(), stdin: String::new(), ..run };
-        if let Ended::Done { output } = child::run(&question, &order.guardian).await {
+        let answer = child::run(&question, &order.guardian, std::future::pending()).await;
+        if let Ended::Done { output } = answer {
             program.version = version_in(&output);
         }
     }
     server.shutdown().await;
+    let explained = explained::explained(vendor, program.version.as_deref(), host_environment);
+    notes.extend(notes::trust_supplied(vendor, explained.as_ref(), host_environment));
+    let words = std::iter::once(name).chain(&arguments);
+    let words: Vec<String> = words.map(as_text).collect::<Result<_, _>>()?;
     let given = ownership::Given {
-        arguments: &arguments,
+        arguments: &words[1..],
         stdin: &order.stdin,
         cwd: &host_environment.cwd,
-        configuration_from: order.configuration_from.as_deref(),
+        configuration_from: user.as_ref(),
     };
     let yours = ownership::candidates(&given, vendor, &requests, home.path());
-    let words = std::iter::once(as_text(name)?).chain(arguments);
     Ok(Capture {
         program,
-        command: words.collect(),
+        command: words,
         cwd: host_environment.cwd.clone(),
         home: home.path().to_owned(),
         ended,
         requests,
         yours,
+        notes,
     })
 }
 
@@ -152,7 +208,7 @@ fn environment(
     server: ModelServer<'_>,
     home: &Path,
     host_environment: &HostEnvironment,
-) -> Vec<(OsString, OsString)> {
+) -> BTreeMap<OsString, OsString> {
     let kept = host_environment.environment.iter();
     let kept = kept.filter(|(name, _)| endpoint::is_kept(name));
     let kept = kept.map(|(name, value)| (name.clone(), value.clone()));
@@ -183,9 +239,9 @@ impl Capture {
 
     /// Returns what a user should know about the run.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
-        let mut diagnostics = Vec::new();
+        let mut diagnostics = self.notes.clone();
         match &self.ended {
-            Ended::Done { .. } => {}
+            Ended::Done { .. } | Ended::Stopped => {}
             Ended::TimedOut => diagnostics.push(Diagnostic::new(
                 diagnostics::CAPTURE_TIMED_OUT,
                 "the program did not end in time and was killed",
@@ -219,6 +275,17 @@ pub enum CaptureError {
     /// The command's program is not there.
     #[error("there is no program `{0}`, neither by this path nor on the PATH")]
     NotFound(String),
+    /// A CLI is not installed.
+    #[error("{0} is not on the PATH; install it, or name another --agent")]
+    NotInstalled(Vendor),
+    /// The program would follow a file of a project that its user has not trusted.
+    #[error("{agent} would follow {}, and {agent} does not trust this directory yet: read it, then start {agent} here once and trust the directory", path.display())]
+    Untrusted {
+        /// The program.
+        agent: Vendor,
+        /// The file.
+        path: PathBuf,
+    },
     /// It is not known how to point this program to the server.
     #[error("{} is none of claude, codex and gemini; if it is one under another name, say so with --as", .0.display())]
     Unknown(PathBuf),

@@ -13,6 +13,7 @@ use convoke_wire::{Part, PartKind, RequestParts};
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
+use super::home::UserHome;
 use convoke_agent::Vendor;
 
 /// A text that the user gave.
@@ -55,8 +56,8 @@ pub(crate) struct Given<'a> {
     pub arguments: &'a [String],
     pub stdin: &'a str,
     pub cwd: &'a Path,
-    /// The home that the configuration was copied from.
-    pub configuration_from: Option<&'a Path>,
+    /// The configuration that was copied.
+    pub configuration_from: Option<&'a UserHome>,
 }
 
 /// Returns the texts that can be the user's.
@@ -79,18 +80,20 @@ pub(crate) fn candidates(
         }
         files.push(given.cwd.join(argument));
     }
-    let home = given.configuration_from.unwrap_or(private_home);
+    let home = given.configuration_from.map_or(private_home, |from| &from.home);
     files.extend(instruction_files(given.cwd, home));
-    if let Some(home) = given.configuration_from {
-        let facts = vendor.facts();
-        let names = facts.configuration.iter();
-        files.extend(names.map(|name| home.join(facts.directory).join(name)));
+    if let Some(from) = given.configuration_from {
+        let names = vendor.facts().configuration.iter();
+        files.extend(names.map(|name| from.directory.join(name)));
     }
     // What lies in the private home is the program's own, or a copy of the user's.
     let named = requests.iter().flat_map(named_files);
-    files.extend(named.filter_map(|path| match path.strip_prefix(private_home) {
-        Ok(rest) => given.configuration_from.map(|home| home.join(rest)),
-        Err(_) => Some(path),
+    files.extend(named.filter_map(|path| {
+        if !path.starts_with(private_home) {
+            return Some(path);
+        }
+        let mut places = given.configuration_from?.places(vendor, private_home).into_iter();
+        places.find_map(|(private, users)| Some(users.join(path.strip_prefix(private).ok()?)))
     }));
     files.sort();
     files.dedup();

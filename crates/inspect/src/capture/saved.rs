@@ -163,6 +163,7 @@ pub fn load(directory: &Path) -> Result<Capture, SavedError> {
         ended: manifest.ended,
         requests,
         yours: manifest.yours,
+        notes: Vec::new(),
     })
 }
 

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 
 use convoke_agent::Vendor;
 use convoke_core::Diagnostic;
-use convoke_explain::{Edition, Session, VARIABLES, explain};
-use convoke_files::Disk;
 use serde::Serialize;
 
+use crate::explained::explained;
 use crate::host_environment::HostEnvironment;
 
 /// What an agent will read.
@@ -38,21 +37,8 @@ pub(super) fn examine(
     version: Option<&str>,
     host_environment: &HostEnvironment,
 ) -> Instructions {
-    let edition = match vendor {
-        Vendor::Claude => Edition::Claude325,
-        Vendor::Codex => Edition::Codex0166,
-        Vendor::Gemini => Edition::Gemini,
-    };
-    let edition = version.map_or(edition, |version| edition.nearest(version));
-    let mut session = Session::new(&host_environment.cwd, &host_environment.home);
-    let variables = VARIABLES.iter().filter_map(|name| {
-        let value = host_environment.variable(name)?.to_str()?;
-        Some(((*name).to_owned(), value.to_owned()))
-    });
-    session.variables = variables.collect();
-    let report = explain(&Disk, &session, &[edition]);
     let mut instructions = Instructions { files: Vec::new(), diagnostics: Vec::new() };
-    for agent in report.agents {
+    if let Some(agent) = explained(vendor, version, host_environment) {
         instructions.files.extend(agent.loaded.into_iter().map(|file| InstructionFile {
             path: file.path,
             bytes: file.bytes_loaded,

@@ -14,12 +14,14 @@ mod finding;
 mod instructions;
 mod machine;
 mod network;
+mod sandbox;
 mod sign_in;
 
 pub use finding::{Finding, Level};
 pub use instructions::{InstructionFile, Instructions};
 pub use machine::Limit;
 pub use network::{Network, Proxy, Redirect};
+pub use sandbox::SandboxReport;
 pub use sign_in::{Evidence, SignInReport};
 
 /// How far an examination goes.
@@ -43,6 +45,8 @@ pub struct Report {
     pub limits: Vec<Limit>,
     /// The way to the network.
     pub network: Network,
+    /// What enforces the permissions of agents.
+    pub sandbox: SandboxReport,
     /// What there is to say of the machine.
     pub findings: Vec<Finding>,
 }
@@ -92,5 +96,6 @@ pub fn examine(vendors: &[Vendor], host_environment: &HostEnvironment, depth: De
     }
     let limits = machine::limits(host_environment, &mut findings);
     let network = network::examine(host_environment, &mut findings);
-    Report { version: 1, agents, limits, network, findings }
+    let sandbox = sandbox::examine(host_environment, &mut findings);
+    Report { version: 1, agents, limits, network, sandbox, findings }
 }

@@ -75,7 +75,7 @@ impl HandedOver {
 
     fn files(&self, call: &ModelCall, body: &str, home: &ProgramHome) -> Vec<Yours> {
         let (private_home, configuration_from) = match home {
-            ProgramHome::Users(home) => (Path::new("/nonexistent"), Some(home.as_path())),
+            ProgramHome::Users(home) => (Path::new("/nonexistent"), Some(home)),
             ProgramHome::Private(home) => (home.as_path(), None),
         };
         let given = Given { arguments: &[], stdin: "", cwd: &self.cwd, configuration_from };

@@ -24,6 +24,7 @@ use tokio::sync::Mutex;
 use self::ledger::HandedOver;
 pub use self::relaying::RelayingAgent;
 use self::turn_record::TurnRecord;
+use crate::capture::UserHome;
 
 /// What a recording agent needs beside the agent that it runs.
 #[derive(Clone)]
@@ -44,7 +45,7 @@ pub struct Recording {
 #[derive(Debug, Clone)]
 pub enum ProgramHome {
     /// The user's own: files in it are the user's.
-    Users(PathBuf),
+    Users(UserHome),
     /// A private one: files in it are the program's.
     Private(PathBuf),
 }

@@ -121,6 +121,8 @@ impl RelayingAgent {
         let pointed = endpoint.point(&started, &relay.base_url(), private.path());
         let Pointed { arguments, env } = pointed.map_err(failure)?;
         self.definition.args = arguments;
+        // Its sandbox leaves the way to the relay open.
+        self.definition.sandbox.ports.push(relay.port());
         for (name, value) in env {
             let (Ok(name), Ok(value)) = (name.into_string(), value.into_string()) else { continue };
             self.definition.env.insert(name, value);

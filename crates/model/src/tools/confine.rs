@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use convoke_files::limit::collect_entries;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, statat};
 
 use super::Refusal;
@@ -119,19 +120,22 @@ impl OpenDirectory {
 
     /// Returns the names in the directory, sorted, each with what stands there; links stay links.
     pub fn entries(&self) -> io::Result<Vec<(OsString, FileType)>> {
-        let mut entries = Vec::new();
-        for entry in Dir::read_from(&self.descriptor)? {
-            let entry = entry?;
+        let found = Dir::read_from(&self.descriptor)?.filter_map(|entry| {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => return Some(Err(error.into())),
+            };
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             if name == "." || name == ".." {
-                continue;
+                return None;
             }
             let kind = match entry.file_type() {
                 FileType::Unknown => self.kind(name).unwrap_or(FileType::Unknown),
                 known => known,
             };
-            entries.push((name.to_owned(), kind));
-        }
+            Some(Ok((name.to_owned(), kind)))
+        });
+        let mut entries = collect_entries(found)?;
         entries.sort_by(|(left, _), (right, _)| left.cmp(right));
         Ok(entries)
     }

@@ -64,7 +64,9 @@ impl Refusal {
     }
 
     fn io(path: &str, error: &io::Error) -> Self {
-        Self::Other(format!("cannot read `{path}`: {}", error.kind()))
+        // The words of the system differ from one to the other.
+        let why = error.get_ref().map_or_else(|| error.kind().to_string(), ToString::to_string);
+        Self::Other(format!("cannot read `{path}`: {why}"))
     }
 }
 

@@ -12,9 +12,9 @@ use convoke_model::{Host, ModelAgent, Settings};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::{
-    Controls, Coordinator, MemberAgent, MemberName, MessageNumber, NewSession, PersonMessage,
-    SessionEvent, SessionEventKind, SessionId, SqliteStore, StopReason, Store, TeamAgents, TurnId,
-    TurnState,
+    Controls, Coordinator, MemberAgent, MemberName, MessageNumber, Millis, NewSession,
+    PersonMessage, SessionEvent, SessionEventKind, SessionId, SqliteStore, StopReason, Store,
+    TeamAgents, TurnId, TurnState,
 };
 use convoke_team::Team;
 use convoke_thread::config::Machine;
@@ -118,7 +118,7 @@ async fn talk(directory: &Path) {
     } else {
         let new = NewSession {
             id: session(),
-            created_at: 0,
+            created_at: Millis(0),
             name: None,
             directory: "/project".to_owned(),
             team: TEAM.to_owned(),

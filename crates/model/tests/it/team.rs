@@ -10,8 +10,8 @@ use convoke_core::ledger::{ENVELOPE, Entry, Rule, Source, Target};
 use convoke_model::{Log, Settings};
 use convoke_rehearsal::{Answer, Script};
 use convoke_session::{
-    Coordinator, MemberAgent, MemberName, NewSession, PersonMessage, SessionId, SqliteStore,
-    TeamAgents,
+    Coordinator, MemberAgent, MemberName, Millis, NewSession, PersonMessage, SessionId,
+    SqliteStore, TeamAgents,
 };
 use convoke_team::Team;
 
@@ -62,7 +62,7 @@ async fn three_models_talk_to_each_other_and_each_remembers_its_own_part() {
     let mut seats = HashMap::new();
     for member in &team.members {
         let Some(agent) = member.agent() else { continue };
-        let own = Some(thread(&member.name));
+        let own = Some(thread(member.name.as_str()));
         let catalog = Catalog::built_in();
         let (settings, _) = Settings::for_member(agent, &configured, &catalog, own);
         let model = lab.member_with(settings, Arc::clone(&threads));
@@ -71,7 +71,7 @@ async fn three_models_talk_to_each_other_and_each_remembers_its_own_part() {
     }
     let new = NewSession {
         id: session,
-        created_at: 0,
+        created_at: Millis(0),
         name: None,
         directory: lab.work().display().to_string(),
         team: TEAM.to_owned(),

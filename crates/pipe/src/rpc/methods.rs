@@ -5,14 +5,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use convoke_core::json::InvalidField;
 use convoke_core::marker::{TextPolicy, scan, strip_all_markers};
 use convoke_core::{
-    AgentContext, AssemblerInput, BudgetTooSmall, ContextManager, ContextManagerOptions, Hooks,
-    NewMessage,
+    AssemblerInput, BudgetTooSmall, ContextManager, ContextManagerOptions, ContextOptions, Hooks,
+    Millis, NewMessage,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::envelope::{Error, notification};
-use super::params::{ContextOptions, Params, read_manager_options};
+use super::params::{Params, read_agent_context, read_manager_options, read_text};
 use crate::answer::Answer;
 
 /// What a client can call.
@@ -43,8 +43,8 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn new(text: TextPolicy) -> Self {
-        let options = ContextManagerOptions { text, ..ContextManagerOptions::default() };
-        Self::with_options(options)
+        let options = ContextOptions { text, ..ContextOptions::default() };
+        Self::with_options(options.into())
     }
 
     fn with_options(options: ContextManagerOptions) -> Self {
@@ -63,7 +63,7 @@ impl Server {
         &mut self,
         method: &str,
         params: Value,
-        now: &impl Fn() -> i64,
+        now: &impl Fn() -> Millis,
     ) -> Result<String, Error> {
         if !METHODS.contains(&method) {
             return Err(Error::unknown_method(method));
@@ -100,11 +100,11 @@ impl Server {
                 to_json(&())
             }
             "stripAllMarkers" => {
-                to_json(&strip_all_markers(&params.string("text")?, self.options.text))
+                to_json(&strip_all_markers(&params.string("text")?, self.options.context.text))
             }
             "scan" => {
                 let text = params.string("text")?;
-                let scan = scan(&text, self.options.text);
+                let scan = scan(&text, self.options.context.text);
                 to_json(&json!({
                     "text": scan.text,
                     "next": scan.next,
@@ -138,15 +138,9 @@ impl Server {
         let agent_id = params.string("agentId")?;
         // 002 passes the type along; a context is the same for every type.
         params.string("agentType")?;
-        let options = ContextOptions::read(params.options()?)?;
-        let context = AgentContext {
-            window_size_override: options.window_size_override,
-            role_summary: options.role_summary.as_deref(),
-            system_instruction: options.system_instruction.as_deref(),
-            instruction_file_text: options.instruction_file_text.as_deref(),
-            ..AgentContext::default()
-        };
-        let input = match options.in_reply_to {
+        let options = params.options()?;
+        let context = read_agent_context(&options)?;
+        let input = match read_text(&options, "inReplyTo")? {
             None => self.manager.context_for_agent(&agent_id, context),
             Some(id) => self
                 .manager
@@ -162,7 +156,7 @@ impl Server {
         let says_fence = input.get("fence").is_some_and(|fence| !fence.is_null());
         let mut input = AssemblerInput::from_json(input)?;
         if !says_fence {
-            input.fencing = self.options.fencing;
+            input.fencing = self.options.context.fencing;
         }
         let output = self.manager.assemble_prompt(&agent_type, &input)?;
         to_json(&Answer::new(None, &output))

@@ -10,20 +10,21 @@ mod params;
 
 use std::io::{self, BufRead, Write};
 
+use convoke_core::Millis;
 use convoke_core::marker::TextPolicy;
 
 use self::envelope::{Call, Failure, read_call};
 use self::methods::Server;
 use crate::lines::lines;
 
-/// Answers calls until the input ends. `now` gives milliseconds since 1970, for snapshots. A line of more
+/// Answers calls until the input ends. `now` returns the time, for snapshots. A line of more
 /// than `max_line_bytes` is answered with an error.
 pub fn serve(
     input: impl BufRead,
     mut output: impl Write,
     text: TextPolicy,
     max_line_bytes: u64,
-    now: impl Fn() -> i64,
+    now: impl Fn() -> Millis,
 ) -> io::Result<()> {
     let mut server = Server::new(text);
     for line in lines(input, max_line_bytes) {
@@ -63,7 +64,7 @@ mod tests {
         let good = r#"{"jsonrpc":"2.0","id":2,"method":"stripAllMarkers","params":["a"]}"#;
         let input = format!("{long}\n{good}\n");
         let mut output = Vec::new();
-        serve(input.as_bytes(), &mut output, TextPolicy::Preserve, 1000, || 0).unwrap();
+        serve(input.as_bytes(), &mut output, TextPolicy::Preserve, 1000, || Millis(0)).unwrap();
         let answers = String::from_utf8(output).unwrap();
         let answers: Vec<serde_json::Value> =
             answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

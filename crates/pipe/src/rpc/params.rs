@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::str::FromStr;
 
-use convoke_core::json::{InvalidField, take_string, whole_number};
+use convoke_core::json::{InvalidField, whole_number};
 use convoke_core::name::nearest;
-use convoke_core::{ContextManagerOptions, Fencing};
+use convoke_core::{AgentContext, ContextManagerOptions, Fencing};
 use serde_json::{Map, Value};
 
 use super::envelope::Error;
@@ -47,25 +47,28 @@ impl Params {
     }
 }
 
-/// What `getContextForAgent` is asked with.
-pub(super) struct ContextOptions {
-    pub(super) window_size_override: Option<usize>,
-    pub(super) role_summary: Option<String>,
-    pub(super) system_instruction: Option<String>,
-    pub(super) instruction_file_text: Option<String>,
-    pub(super) in_reply_to: Option<String>,
+/// Reads the options of `getContextForAgent`.
+pub(super) fn read_agent_context(
+    options: &Map<String, Value>,
+) -> Result<AgentContext<'_>, InvalidField> {
+    Ok(AgentContext {
+        window_size_override: window(options.get("windowSizeOverride"), "windowSizeOverride")?,
+        role_summary: read_text(options, "roleSummary")?,
+        system_instruction: read_text(options, "systemInstruction")?,
+        instruction_file_text: read_text(options, "instructionFileText")?,
+        ..AgentContext::default()
+    })
 }
 
-impl ContextOptions {
-    pub(super) fn read(mut options: Map<String, Value>) -> Result<Self, InvalidField> {
-        let options = &mut options;
-        Ok(Self {
-            window_size_override: window(options.get("windowSizeOverride"), "windowSizeOverride")?,
-            role_summary: take_string(options, "roleSummary")?,
-            system_instruction: take_string(options, "systemInstruction")?,
-            instruction_file_text: take_string(options, "instructionFileText")?,
-            in_reply_to: take_string(options, "inReplyTo")?,
-        })
+/// Reads an optional text.
+pub(super) fn read_text<'o>(
+    options: &'o Map<String, Value>,
+    field: &str,
+) -> Result<Option<&'o str>, InvalidField> {
+    match options.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(InvalidField::must_be(field, "a string")),
     }
 }
 
@@ -82,17 +85,17 @@ pub(super) fn read_manager_options(
         }
         match name.as_str() {
             "contextWindowSize" => {
-                options.context_window_size =
+                options.context.window =
                     window(Some(&value), "contextWindowSize")?.unwrap_or_default();
             }
             "agentWindows" => options.agent_windows = agent_windows(&value)?,
             "maxBytes" => {
-                options.max_bytes = whole_number(&value)
+                options.context.max_bytes = whole_number(&value)
                     .ok_or_else(|| InvalidField::must_be("maxBytes", "a whole number of bytes"))?;
             }
-            "text" => options.text = named(&value, "text")?,
-            "visibility" => options.visibility = named(&value, "visibility")?,
-            "fence" => options.fencing = fencing(&value)?,
+            "text" => options.context.text = named(&value, "text")?,
+            "visibility" => options.context.visibility = named(&value, "visibility")?,
+            "fence" => options.context.fencing = fencing(&value)?,
             _ => {
                 let problem = match nearest(&name, NAMES) {
                     Some(near) => format!("is not an option; did you mean `{near}`?"),

@@ -4,7 +4,8 @@ use convoke_agent::usage::Usage;
 
 use super::{attempt, commit, message, new_session, turn};
 use crate::content::Content;
-use crate::id::{Head, MessageNumber, SessionId};
+use crate::id::{Head, MemberName, MessageNumber, Millis, SessionId};
+use crate::session::MemberCost;
 use crate::store::{Holder, Store, StoreError};
 use crate::turn::TurnState;
 
@@ -14,15 +15,16 @@ pub(super) async fn removed_sessions_can_be_restored(store: &impl Store) -> Resu
     let is_listed = async || -> Result<bool, StoreError> {
         Ok(store.sessions().await?.iter().any(|summary| summary.id == new.id))
     };
-    let hold = store.hold(new.id, Holder { pid: 7, host: "here".to_owned(), since: 1 }).await?;
-    let refused = store.set_removed(new.id, Some(9)).await;
+    let hold =
+        store.hold(new.id, Holder { pid: 7, host: "here".to_owned(), since: Millis(1) }).await?;
+    let refused = store.set_removed(new.id, Some(Millis(9))).await;
     assert!(matches!(refused, Err(StoreError::Held { .. })), "a held session is not removed");
     drop(hold);
-    store.set_removed(new.id, Some(9)).await?;
+    store.set_removed(new.id, Some(Millis(9))).await?;
     assert!(!is_listed().await?, "a removed session is not listed");
     let removed = store.removed_sessions().await?;
     let found = removed.iter().find(|removed| removed.session.id == new.id);
-    assert_eq!(found.map(|removed| removed.removed_at), Some(9), "it is listed as removed");
+    assert_eq!(found.map(|removed| removed.removed_at), Some(Millis(9)), "it is listed as removed");
     store.set_removed(new.id, None).await?;
     assert!(is_listed().await?, "a restored session is listed");
     let unknown = store.set_removed(SessionId::generate(), None).await;
@@ -76,7 +78,7 @@ pub(super) async fn words_are_found(store: &impl Store) -> Result<(), StoreError
     }
     let words = [own.clone()];
     assert_eq!(store.search(&words, 2).await?.len(), 2, "no more than the limit");
-    store.set_removed(new.id, Some(1)).await?;
+    store.set_removed(new.id, Some(Millis(1))).await?;
     assert!(store.search(&words, 9).await?.is_empty(), "removed sessions are not searched");
     store.remove(new.id).await?;
     assert!(store.search(&words, 9).await?.is_empty(), "deleted sessions are not searched");
@@ -98,9 +100,12 @@ pub(super) async fn costs_are_summed(store: &impl Store) -> Result<(), StoreErro
     step.state.last_message = MessageNumber(0);
     store.commit(new.id, step).await?;
     let costs = store.costs(new.id).await?;
-    let [cost] = &costs[..] else { panic!("one member has costs, not {costs:?}") };
-    assert_eq!((cost.member.as_str(), cost.attempts), ("max", 3), "attempts are counted");
-    assert_eq!(cost.cost_usd, Some(0.5), "costs are summed");
-    assert_eq!(cost.usage, Some(usage.and(usage)), "tokens are summed");
+    let expected = MemberCost {
+        member: MemberName::from("max"),
+        attempts: 3,
+        cost_usd: Some(0.5),
+        usage: Some(usage.and(usage)),
+    };
+    assert_eq!(costs, [expected], "the costs of a member's attempts are summed");
     Ok(())
 }

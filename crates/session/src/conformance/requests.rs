@@ -6,7 +6,7 @@ use convoke_agent::thread::{
 };
 
 use super::rows::{commit, new_session};
-use crate::id::{AttemptRef, Head, SessionId, ThreadId, TurnId};
+use crate::id::{AttemptRef, Head, Millis, SessionId, ThreadId, TurnId};
 use crate::request::{self, TextDelta};
 use crate::store::{Page, SessionImport, Store, StoreError};
 
@@ -40,7 +40,7 @@ pub fn request(
     texts: RequestTexts,
 ) -> RequestRecord {
     let meta = RequestMeta {
-        at: 1_700_000_000_002,
+        at: Millis(1_700_000_000_002),
         unchanged_bytes: 1,
         ..RequestMeta::new("/\"path\"", Purpose::Answer, texts.body.len() as u64)
     };

@@ -6,7 +6,7 @@ use convoke_core::{MessageId, NewMessage, Speaker, SpeakerType};
 use serde_json::json;
 
 use crate::content::Content;
-use crate::id::{Head, MemberName, MessageNumber, SessionId, TurnId};
+use crate::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
 use crate::session::{NewSession, NumberedMessage, Rehearsal, State};
 use crate::store::Commit;
 use crate::turn::{Attempt, AttemptResult, Turn, TurnState};
@@ -15,7 +15,7 @@ use crate::turn::{Attempt, AttemptResult, Turn, TurnState};
 pub fn new_session() -> NewSession {
     NewSession {
         id: SessionId::generate(),
-        created_at: 1_700_000_000_000,
+        created_at: Millis(1_700_000_000_000),
         name: Some("a team".to_owned()),
         directory: "/project".to_owned(),
         team: "[[member]]\nname = \"max\"\nagent = \"claude\"\n".to_owned(),
@@ -57,8 +57,8 @@ pub fn turn(id: u64, answers: u64, state: TurnState) -> Turn {
         reply: None,
         problem: Some("none".to_owned()),
         attempts: 2,
-        queued_at: 5,
-        ended_at: Some(6),
+        queued_at: Millis(5),
+        ended_at: Some(Millis(6)),
     }
 }
 
@@ -66,7 +66,7 @@ pub fn turn(id: u64, answers: u64, state: TurnState) -> Turn {
 pub fn commit(on: Head) -> Commit {
     Commit {
         on,
-        at: 1_700_000_000_001,
+        at: Millis(1_700_000_000_001),
         contents: Vec::new(),
         messages: Vec::new(),
         turns: Vec::new(),
@@ -83,7 +83,7 @@ pub fn attempt(turn: u64, number: u32, of: &[Content; 3], has_ended: bool) -> At
     Attempt {
         turn: TurnId(turn),
         number,
-        began_at: 7,
+        began_at: Millis(7),
         engine: "1.2.3".to_owned(),
         prompt,
         system: Some(prompt),
@@ -91,7 +91,7 @@ pub fn attempt(turn: u64, number: u32, of: &[Content; 3], has_ended: bool) -> At
         ledger,
         diagnostics: json!([{"code": "context.dropped"}]),
         ended: has_ended.then(|| AttemptResult {
-            at: 8,
+            at: Millis(8),
             verdict: Verdict::TimedOut,
             partial: Some(prompt),
             events: None,

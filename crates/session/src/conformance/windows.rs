@@ -1,9 +1,10 @@
 //! Windows: a store must find the same context as the context manager, which has everything in memory.
 
-use convoke_core::context::{CleanMessage, context_for};
+use convoke_core::context::context_for;
 use convoke_core::name::NameKey;
 use convoke_core::{
-    AgentContext, ContextManager, ContextManagerOptions, Hooks, MessageId, Visibility,
+    AgentContext, ContextManager, ContextOptions, Hooks, MessageId, PromptContextMessage,
+    Visibility,
 };
 
 use super::rows::{commit, message, new_session};
@@ -23,7 +24,7 @@ pub(super) async fn are_those_of_the_context_manager(store: &impl Store) -> Resu
     store.commit(new.id, step).await?;
     for visibility in [Visibility::All, Visibility::Addressed] {
         let mut manager = ContextManager::new(
-            ContextManagerOptions { visibility, ..ContextManagerOptions::default() },
+            ContextOptions { visibility, ..ContextOptions::default() }.into(),
             Hooks::default(),
         );
         // As of three times: what came later must not be seen.
@@ -74,9 +75,8 @@ fn ids(current: &NumberedMessage, earlier: &[NumberedMessage], limit: usize) -> 
     let earlier = earlier
         .iter()
         .zip(&texts)
-        .map(|(message, text)| CleanMessage { message: &message.message, text });
-    let current = CleanMessage { message: &current.message, text: &text };
-    let context = context_for(current, earlier, limit);
+        .map(|(message, text)| PromptContextMessage::new(&message.message, text));
+    let context = context_for(&current.message, &text, earlier, limit);
     context.into_iter().filter_map(|message| message.id.map(String::from)).collect()
 }
 

@@ -10,7 +10,7 @@ use convoke_agent::turn_input::ThreadWriter;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{TurnResult, Verdict};
 use convoke_core::ledger::estimate_tokens;
-use convoke_core::{Diagnostic, MessageId};
+use convoke_core::{Diagnostic, MessageId, NewMessage};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
 
@@ -20,9 +20,10 @@ use super::turn_runner::{FinishedTurn, TurnReport, TurnRunner};
 use super::{Coordinator, CoordinatorError};
 use crate::diagnostics;
 use crate::event::{FailedTurn, SessionEventKind, StopReason};
+use crate::event_queue::Observer;
 use crate::id::{AttemptRef, TurnId};
 use crate::progress::Progress;
-use crate::routing::conversation::{Conversation, IncomingMessage};
+use crate::routing::conversation::Conversation;
 use crate::routing::route;
 use crate::store::{Store, StoreError};
 use crate::turn::{Attempt, AttemptResult, Turn, TurnState};
@@ -35,6 +36,15 @@ struct Batch {
     runners: JoinSet<FinishedTurn>,
     running: HashMap<Id, RunningTurn>,
     reports: mpsc::Receiver<(TurnId, TurnReport)>,
+}
+
+/// Returns the next report once the observer has room for its event.
+async fn next_report(
+    observer: &mut dyn Observer,
+    reports: &mut mpsc::Receiver<(TurnId, TurnReport)>,
+) -> Option<(TurnId, TurnReport)> {
+    observer.ready().await;
+    reports.recv().await
 }
 
 /// A running turn and its attempt.
@@ -55,8 +65,8 @@ impl<S: Store> Coordinator<S> {
     /// Runs the next turns to their end. Returns the reason to stop, if there is one.
     pub(super) async fn run_batch(&mut self) -> Result<Option<StopReason>, CoordinatorError> {
         let mut next = self.conversation.clone();
-        let members = self.team_agents.members();
-        let mut batch = next.queue.take_next(self.pace(), |turn| !members.is_person(&turn.member));
+        let team = self.team_agents.team();
+        let mut batch = next.queue.take_next(self.pace(), |turn| !team.is_person(&turn.member));
         let left = self.guard.turns_left(self.team_agents.team().limits.turns);
         while batch.len() as u64 > left {
             batch.pop().into_iter().for_each(|turn| next.queue.put_back(turn));
@@ -171,7 +181,7 @@ impl<S: Store> Coordinator<S> {
         loop {
             let ended = tokio::select! {
                 biased;
-                Some((turn, report)) = batch.reports.recv() => {
+                Some((turn, report)) = next_report(&mut *self.observer, &mut batch.reports) => {
                     self.on_report(&batch, turn, report).await?;
                     continue;
                 }
@@ -261,27 +271,14 @@ impl<S: Store> Coordinator<S> {
     ) -> Result<Option<StopReason>, CoordinatorError> {
         let RunningTurn { mut turn, mut attempt } = running.clone();
         let FinishedTurn { result, events, .. } = finished;
-        let reply = result.reply.clone();
-        let routed = route(
-            self.team_agents.members(),
-            &turn.member,
-            &reply,
-            self.team_agents.team().context.text,
-        );
+        let team = self.team_agents.team();
+        let routed = route(team, &turn.member, &result.reply);
         let answered = self.store.message(self.session, turn.answers).await?.message.id;
+        let message = NewMessage::new(team.speaker(&turn.member), &*result.reply);
+        let message = message.in_reply_to(answered);
         let mut next = self.conversation.clone();
         let mut commit = self.commit_of(&next);
-        let effects = next.say(
-            IncomingMessage {
-                routed: &routed,
-                speaker: self.team_agents.members().speaker(&turn.member),
-                content: reply,
-                answers: Some((turn.answers, answered)),
-                asker: turn.asker.clone(),
-                at: commit.at,
-            },
-            self.team_agents.team().limits.queue,
-        );
+        let effects = next.add(message, Some(turn.answers), &routed, &turn.asker, commit.at);
         let reply_id = effects.message.message.id.clone();
         turn.state = TurnState::Done;
         turn.reply = Some(effects.message.number);

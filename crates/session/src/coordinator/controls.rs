@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 
 use super::PersonMessage;
+
+/// The most messages that wait to be stored while a turn runs.
+pub const INBOX_LIMIT: usize = 64;
 
 /// Steers a conversation from anywhere. Clones steer the same one.
 #[derive(Debug, Clone)]
 pub struct Controls {
     stop_request: Arc<watch::Sender<StopRequest>>,
-    inbox: mpsc::UnboundedSender<PersonMessage>,
+    inbox: mpsc::Sender<PersonMessage>,
 }
 
 /// What a person wants.
@@ -25,8 +29,8 @@ pub(super) enum StopRequest {
 }
 
 impl Controls {
-    pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<PersonMessage>) {
-        let (inbox, said) = mpsc::unbounded_channel();
+    pub(super) fn new() -> (Self, mpsc::Receiver<PersonMessage>) {
+        let (inbox, said) = mpsc::channel(INBOX_LIMIT);
         (Self { stop_request: Arc::new(watch::Sender::new(StopRequest::GoOn)), inbox }, said)
     }
 
@@ -51,10 +55,12 @@ impl Controls {
         self.raise(next);
     }
 
-    /// Says something while agents are at work. It is stored and routed between two turns.
-    pub fn interject(&self, saying: PersonMessage) {
-        // Without a coordinator there is nobody to hear it.
-        let _ = self.inbox.send(saying);
+    /// Hands in a message while agents are at work. It is stored and routed between two turns. Returns it
+    /// if [`INBOX_LIMIT`] messages already wait, or the coordinator is gone.
+    pub fn interject(&self, message: PersonMessage) -> Result<(), PersonMessage> {
+        self.inbox.try_send(message).map_err(|error| match error {
+            TrySendError::Full(message) | TrySendError::Closed(message) => message,
+        })
     }
 
     pub(super) fn stop_request(&self) -> StopRequest {

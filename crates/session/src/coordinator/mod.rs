@@ -9,26 +9,25 @@ mod turn_runner;
 
 use convoke_agent::thread::ThreadStoreError;
 use convoke_core::marker::Intent;
-use convoke_core::{Diagnostic, MessageId};
+use convoke_core::{Diagnostic, MessageId, NewMessage};
+use convoke_team::Team;
 use tokio::sync::mpsc;
 
-pub use self::controls::Controls;
 use self::controls::StopRequest;
+pub use self::controls::{Controls, INBOX_LIMIT};
 pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
 use crate::diagnostics;
-use crate::event::{SessionEvent, SessionEventKind, StopReason};
+use crate::event::{SessionEvent, SessionEventKind, ShownMessage, StopReason};
+use crate::event_queue::Observer;
 use crate::id::{Head, MemberName, Millis, SessionId, TurnId};
 use crate::progress::interrupt;
-use crate::routing::conversation::{Conversation, IncomingMessage, MessageEffects};
+use crate::routing::conversation::{Conversation, MessageEffects};
 use crate::routing::guard::Guard;
 use crate::routing::queue::Concurrency;
 use crate::routing::{Call, Routed, route};
 use crate::session::NewSession;
 use crate::store::{Commit, Holder, Store, StoreError};
 use crate::turn::{Turn, TurnState};
-
-/// A callback for events. Called between two steps; must not block.
-pub type Observer = Box<dyn FnMut(SessionEvent) + Send>;
 
 /// A message from a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +66,9 @@ impl PersonMessage {
 ///
 /// use convoke_agent::adapter::{Script, StandIn};
 /// use convoke_session::conformance::new_session;
-/// use convoke_session::{Coordinator, MemberAgent, PersonMessage, SqliteStore, StopReason, TeamAgents};
+/// use convoke_session::{
+/// Coordinator, MemberAgent, PersonMessage, SessionEvent, SqliteStore, StopReason, TeamAgents,
+/// };
 /// use convoke_team::Team;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -78,7 +79,7 @@ impl PersonMessage {
 /// let store = SqliteStore::open(directory.path()).await?;
 ///
 /// let team_agents = TeamAgents::new(team, agents);
-/// let observer = Box::new(|event| println!("{event:?}"));
+/// let observer = Box::new(|event: SessionEvent| println!("{event:?}"));
 /// let mut coordinator = Coordinator::create(store, new_session(), team_agents, observer).await?;
 /// coordinator.accept(PersonMessage::new("user", "What do you think? [NEXT: max]")).await?;
 /// assert_eq!(coordinator.run().await?, StopReason::Idle { person: "user".into() });
@@ -95,8 +96,8 @@ pub struct Coordinator<S: Store> {
     team_agents: TeamAgents,
     guard: Guard,
     controls: Controls,
-    inbox: mpsc::UnboundedReceiver<PersonMessage>,
-    observer: Observer,
+    inbox: mpsc::Receiver<PersonMessage>,
+    observer: Box<dyn Observer>,
     /// The reason to stop that a guard gave while a message was stored.
     stop: Option<StopReason>,
     /// Whether memory may differ from the store, which then wins.
@@ -147,7 +148,7 @@ impl<S: Store> Coordinator<S> {
         store: S,
         session: NewSession,
         team_agents: TeamAgents,
-        observer: Observer,
+        observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
         let id = session.id;
         let hold = store.hold(id, Holder::this_process(team_agents.now())).await?;
@@ -160,7 +161,7 @@ impl<S: Store> Coordinator<S> {
         store: S,
         session: SessionId,
         team_agents: TeamAgents,
-        observer: Observer,
+        observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
         let hold = store.hold(session, Holder::this_process(team_agents.now())).await?;
         Self::take_up(store, session, hold, team_agents, observer).await
@@ -171,7 +172,7 @@ impl<S: Store> Coordinator<S> {
         id: SessionId,
         hold: S::Hold,
         team_agents: TeamAgents,
-        observer: Observer,
+        observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
         let session = store.session(id).await?;
         let (controls, inbox) = Controls::new();
@@ -179,7 +180,7 @@ impl<S: Store> Coordinator<S> {
             store,
             session: id,
             head: session.head,
-            conversation: Conversation::new(session.state, Vec::new()),
+            conversation: Conversation::new(session.state, Vec::new(), 0),
             team_agents,
             guard: Guard::default(),
             controls,
@@ -212,7 +213,8 @@ impl<S: Store> Coordinator<S> {
         }
         let ids = interrupted.iter().map(|turn| turn.id).collect();
         self.head = session.head;
-        self.conversation = Conversation::new(session.state, open);
+        let queue_limit = self.team_agents.team().limits.queue;
+        self.conversation = Conversation::new(session.state, open, queue_limit);
         if !interrupted.is_empty() {
             let mut commit = self.commit_of(&self.conversation);
             for turn in &interrupted {
@@ -258,7 +260,7 @@ impl<S: Store> Coordinator<S> {
     /// Returns the next turn if it is a person's.
     pub fn awaited(&self) -> Option<&Turn> {
         let next = self.conversation.queue.peek()?;
-        self.team_agents.members().is_person(&next.member).then_some(next)
+        self.team_agents.team().is_person(&next.member).then_some(next)
     }
 
     /// Returns the team task.
@@ -267,20 +269,19 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Stores and routes a message of a person. The message is durable when this returns.
-    pub async fn accept(&mut self, saying: PersonMessage) -> Result<MessageId, CoordinatorError> {
+    pub async fn accept(&mut self, given: PersonMessage) -> Result<MessageId, CoordinatorError> {
         self.refresh().await?;
-        let members = self.team_agents.members();
-        let person = members.resolve_person(saying.person.as_str()).cloned().ok_or_else(|| {
-            let people = members.people().cloned().collect();
-            CoordinatorError::NoPerson { name: saying.person.to_string(), people }
+        let team = self.team_agents.team();
+        let person = team.resolve_person(given.person.as_str()).cloned().ok_or_else(|| {
+            let people = team.people().cloned().collect();
+            CoordinatorError::NoPerson { name: given.person.to_string(), people }
         })?;
-        let policy = self.team_agents.team().context.text;
-        let mut routed = route(members, &person, &saying.text, policy);
+        let mut routed = route(team, &person, &given.text);
         // A name that nobody has is put right by the person, not answered by somebody else.
         if routed.calls.is_empty() && !routed.names_somebody {
-            call_instead(&mut routed, &saying.to, &self.team_agents);
+            call_instead(&mut routed, &given.to, team);
         }
-        let speaker = members.speaker(&routed.speaker);
+        let mut message = NewMessage::new(team.speaker(&routed.speaker), given.text);
         let mut next = self.conversation.clone();
         // The person's own turn, if it is the one that is waited for, is answered by this.
         let is_answered = next.queue.peek().is_some_and(|turn| turn.member == routed.speaker);
@@ -288,23 +289,12 @@ impl<S: Store> Coordinator<S> {
             Some(id) if is_answered => next.queue.remove(id),
             _ => None,
         };
-        let answers = match &answered {
-            None => None,
-            Some(turn) => {
-                let message = self.store.message(self.session, turn.answers).await?;
-                Some((turn.answers, message.message.id))
-            }
-        };
+        let answers = answered.as_ref().map(|turn| turn.answers);
+        if let Some(number) = answers {
+            message.in_reply_to = Some(self.store.message(self.session, number).await?.message.id);
+        }
         let at = self.team_agents.now();
-        let said = IncomingMessage {
-            asker: routed.speaker.clone(),
-            routed: &routed,
-            speaker,
-            content: saying.text,
-            answers,
-            at,
-        };
-        let effects = next.say(said, self.team_agents.team().limits.queue);
+        let effects = next.add(message, answers, &routed, &routed.speaker, at);
         let mut commit = self.commit_of(&next);
         commit.at = at;
         commit.turns.extend(answered.map(|turn| Turn {
@@ -328,8 +318,8 @@ impl<S: Store> Coordinator<S> {
         self.guard.reset();
         self.controls.settle();
         let stop = loop {
-            while let Ok(saying) = self.inbox.try_recv() {
-                self.accept(saying).await?;
+            while let Ok(message) = self.inbox.try_recv() {
+                self.accept(message).await?;
             }
             if let Some(stop) = self.pause() {
                 break stop;
@@ -384,7 +374,7 @@ impl<S: Store> Coordinator<S> {
         let Some(next) = self.conversation.queue.peek() else {
             return Some(StopReason::Idle { person: self.asker() });
         };
-        if self.team_agents.members().is_person(&next.member) {
+        if self.team_agents.team().is_person(&next.member) {
             let (person, turn, answers) = (next.member.clone(), next.id, next.answers);
             return Some(StopReason::Addressed { person, turn, answers });
         }
@@ -396,8 +386,8 @@ impl<S: Store> Coordinator<S> {
     /// Returns the person to whom control returns.
     fn asker(&self) -> MemberName {
         let asker =
-            self.conversation.asker().filter(|asker| self.team_agents.members().is_person(asker));
-        let anybody = || self.team_agents.members().people().next();
+            self.conversation.asker().filter(|asker| self.team_agents.team().is_person(asker));
+        let anybody = || self.team_agents.team().people().next();
         // A team always has a person.
         asker.or_else(anybody).cloned().unwrap_or_else(|| "user".into())
     }
@@ -419,21 +409,13 @@ impl<S: Store> Coordinator<S> {
         effects: MessageEffects,
     ) -> Result<(), CoordinatorError> {
         let MessageEffects { message, dropped, queued, left_out } = effects;
-        let said = &message.message;
-        let shown = SessionEventKind::Message {
-            id: said.id.clone(),
-            number: message.number,
-            from: routed.speaker.clone(),
-            to: routed.calls.iter().map(|call| call.member.clone()).collect(),
-            in_reply_to: said.said.in_reply_to.clone(),
-            text: routed.text.clone(),
-        };
+        let shown = ShownMessage::new(&message, routed.text.clone());
         let at = commit.at;
         commit.messages.push(message);
         commit.turns.extend(dropped.iter().chain(&queued).cloned());
         self.commit(commit).await?;
         self.conversation = next;
-        self.emit(at, shown);
+        self.emit(at, SessionEventKind::Message(shown));
         for diagnostic in &routed.diagnostics {
             let diagnostic = diagnostic.clone();
             self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
@@ -493,21 +475,20 @@ impl<S: Store> Coordinator<S> {
     }
 
     fn emit(&mut self, at: Millis, kind: SessionEventKind) {
-        (self.observer)(SessionEvent { kind, session: self.session, at });
+        self.observer.observe(SessionEvent { kind, session: self.session, at });
     }
 }
 
 /// Queues turns for the recipients that a message has beside its text.
-fn call_instead(routed: &mut Routed, to: &[String], team_agents: &TeamAgents) {
+fn call_instead(routed: &mut Routed, to: &[String], team: &Team) {
     for name in to {
-        match team_agents.members().resolve(name) {
+        match team.resolve(name) {
             Some(member) if routed.calls.iter().any(|call| call.member == *member) => {}
             Some(member) => {
                 routed.calls.push(Call { member: member.clone(), intent: Intent::default() });
             }
             None => {
-                let hint = team_agents.members().hint(name);
-                let message = format!("no member is called `{name}`; {hint}");
+                let message = format!("no member is called `{name}`; {}", team.hint(name));
                 routed.diagnostics.push(Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message));
             }
         }

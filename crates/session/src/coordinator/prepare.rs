@@ -6,7 +6,7 @@ use convoke_core::AssemblerOutput;
 use super::team_agents::MemberAgent;
 use super::{Coordinator, CoordinatorError};
 use crate::content::Content;
-use crate::prompt::PromptInput;
+use crate::prompt::PromptRecord;
 use crate::store::Store;
 use crate::turn::{Attempt, Turn, TurnState, diagnostics_json};
 
@@ -40,7 +40,7 @@ impl<S: Store> Coordinator<S> {
             let why = format!("no agent for {}", turn.member);
             return Ok(Err(Unprepared { turn, failure: Failure::new(Reason::Start, why) }));
         };
-        let mut input = PromptInput::new(
+        let mut input = PromptRecord::new(
             team,
             member,
             member_agent.instruction_file.clone(),

@@ -10,7 +10,6 @@ use convoke_redact::Redactor;
 use convoke_team::Team;
 
 use crate::id::{MemberName, Millis};
-use crate::members::{TeamMembers, ensure_person};
 use crate::prompt::InstructionFile;
 
 /// A source of the current time.
@@ -20,7 +19,6 @@ pub type Clock = Arc<dyn Fn() -> Millis + Send + Sync>;
 #[derive(Clone)]
 pub struct TeamAgents {
     team: Team,
-    members: TeamMembers,
     agents: HashMap<MemberName, MemberAgent>,
     /// Removes secrets from events before they are shown or stored.
     pub redactor: Redactor,
@@ -71,6 +69,7 @@ impl MemberAgent {
         turn_input.model.clone_from(&self.model);
         turn_input.trust = self.trust;
         turn_input.limits.turn = team.limits.turn_timeout;
+        turn_input.limits.background = team.limits.background_timeout;
         turn_input
     }
 }
@@ -79,25 +78,13 @@ impl TeamAgents {
     /// Assigns agents to the members of a team. A team without people gets one called `user`. The turns
     /// of a member without an agent fail.
     pub fn new(mut team: Team, agents: HashMap<MemberName, MemberAgent>) -> Self {
-        ensure_person(&mut team);
-        let members = TeamMembers::of(&team);
-        Self {
-            team,
-            members,
-            agents,
-            redactor: Redactor::default(),
-            clock: Arc::new(crate::id::now),
-        }
+        team.ensure_person();
+        Self { team, agents, redactor: Redactor::default(), clock: Arc::new(crate::id::now) }
     }
 
     /// Returns the team.
     pub fn team(&self) -> &Team {
         &self.team
-    }
-
-    /// Returns the members.
-    pub fn members(&self) -> &TeamMembers {
-        &self.members
     }
 
     pub(super) fn member_agent(&self, member: &MemberName) -> Option<&MemberAgent> {

@@ -1,7 +1,6 @@
 //! The conversation as it stands: its state and its queue, and what one more message changes.
 
-use convoke_core::message::Routing;
-use convoke_core::{MessageId, NewMessage, Speaker, Timestamp};
+use convoke_core::{MessageId, NewMessage, Timestamp};
 
 use super::Routed;
 use super::queue::Queue;
@@ -13,25 +12,10 @@ use crate::turn::{Turn, TurnState};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conversation {
     state: State,
-    /// Whose turns wait.
+    /// The queued turns.
     pub queue: Queue,
-}
-
-/// A message on its way into the conversation.
-#[derive(Debug)]
-pub struct IncomingMessage<'a> {
-    /// What it asks for.
-    pub routed: &'a Routed,
-    /// Who says it.
-    pub speaker: Speaker,
-    /// What was said, markers and all.
-    pub content: String,
-    /// The message that it answers: its place and its id.
-    pub answers: Option<(MessageNumber, MessageId)>,
-    /// The person at the beginning of the chain.
-    pub asker: MemberName,
-    /// When.
-    pub at: Millis,
+    /// The most queued turns.
+    queue_limit: u64,
 }
 
 /// What a message changed.
@@ -48,10 +32,10 @@ pub struct MessageEffects {
 }
 
 impl Conversation {
-    /// Takes up a conversation with the turns that wait.
-    pub fn new(state: State, waiting: Vec<Turn>) -> Self {
+    /// Creates a conversation with its queued turns.
+    pub fn new(state: State, waiting: Vec<Turn>, queue_limit: u64) -> Self {
         let queue = Queue::new(waiting, state.last_finished, state.in_a_row);
-        Self { state, queue }
+        Self { state, queue, queue_limit }
     }
 
     /// Returns the state, for storing.
@@ -78,9 +62,17 @@ impl Conversation {
         self.state.asker.as_ref()
     }
 
-    /// Adds a message: drops, then sets the task, then calls.
-    pub fn say(&mut self, said: IncomingMessage<'_>, queue_limit: u64) -> MessageEffects {
-        let IncomingMessage { routed, speaker, content, answers, asker, at } = said;
+    /// Adds a message, in this order: drops turns, sets the task, queues turns.
+    ///
+    /// `answers` is the number of the message that it answers, and `asker` the person who asked for it.
+    pub fn add(
+        &mut self,
+        mut message: NewMessage,
+        answers: Option<MessageNumber>,
+        routed: &Routed,
+        asker: &MemberName,
+        at: Millis,
+    ) -> MessageEffects {
         let number = self.state.last_message.next();
         let id = MessageId::numbered(self.state.next_message_id);
         self.state.last_message = number;
@@ -99,7 +91,7 @@ impl Conversation {
         let mut queued = Vec::new();
         let mut left_out = 0;
         for call in &routed.calls {
-            if self.queue.waiting().len() as u64 >= queue_limit {
+            if self.queue.waiting().len() as u64 >= self.queue_limit {
                 left_out += 1;
                 continue;
             }
@@ -121,15 +113,10 @@ impl Conversation {
             self.queue.push(turn.clone());
             queued.push(turn);
         }
-        let mut message = NewMessage::new(speaker, content);
-        message.timestamp = Some(Timestamp::Millis(at.into()));
+        message.timestamp = Some(Timestamp::Millis(at.0.into()));
         if !routed.calls.is_empty() {
-            let names = routed.calls.iter().map(|call| call.member.as_str().to_owned());
-            message.routing =
-                Some(Routing { resolved_addressees: Some(names.collect()), ..Routing::default() });
+            message = message.to(routed.calls.iter().map(|call| call.member.as_str()));
         }
-        let (answers, in_reply_to) = answers.unzip();
-        message.in_reply_to = in_reply_to;
         let message = NumberedMessage { number, answers, message: message.with_id(id) };
         MessageEffects { message, dropped, queued, left_out }
     }

@@ -4,13 +4,13 @@ pub mod conversation;
 pub mod guard;
 pub mod queue;
 
-use convoke_core::marker::{Intent, Scan, TextPolicy, scan};
+use convoke_core::marker::{Intent, Scan, scan};
 use convoke_core::name::NameKey;
 use convoke_core::{Diagnostic, cut_team_task};
+use convoke_team::Team;
 
 use crate::diagnostics;
 use crate::id::MemberName;
-use crate::members::TeamMembers;
 
 /// What a message asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,8 +63,8 @@ pub struct Call {
 /// somebody else, and only for a person.
 ///
 /// Costs time linear in the text.
-pub fn route(team: &TeamMembers, speaker: &MemberName, text: &str, policy: TextPolicy) -> Routed {
-    let Scan { text, next, from, task, drop, mut diagnostics } = scan(text, policy);
+pub fn route(team: &Team, speaker: &MemberName, text: &str) -> Routed {
+    let Scan { text, next, from, task, drop, mut diagnostics } = scan(text, team.context.text);
     let text = text.into_owned();
     let speaker = match from {
         None => speaker.clone(),
@@ -91,7 +91,7 @@ pub fn route(team: &TeamMembers, speaker: &MemberName, text: &str, policy: TextP
 }
 
 fn speaks_for(
-    team: &TeamMembers,
+    team: &Team,
     speaker: &MemberName,
     from: &str,
     diagnostics: &mut Vec<Diagnostic>,
@@ -112,7 +112,7 @@ fn speaks_for(
     speaker.clone()
 }
 
-fn dropped(team: &TeamMembers, names: &[String], diagnostics: &mut Vec<Diagnostic>) -> DropTurns {
+fn dropped(team: &Team, names: &[String], diagnostics: &mut Vec<Diagnostic>) -> DropTurns {
     let mut members = Vec::new();
     for name in names {
         if NameKey::new(name).is_all() {
@@ -127,7 +127,7 @@ fn dropped(team: &TeamMembers, names: &[String], diagnostics: &mut Vec<Diagnosti
 }
 
 fn meant(
-    team: &TeamMembers,
+    team: &Team,
     speaker: &MemberName,
     name: &str,
     marker: &'static str,
@@ -143,7 +143,7 @@ fn meant(
     vec![member.clone()]
 }
 
-fn unresolved(team: &TeamMembers, name: &str, marker: &'static str) -> Diagnostic {
+fn unresolved(team: &Team, name: &str, marker: &'static str) -> Diagnostic {
     let message = format!("[{marker}: {name}]: no member has that name; {}", team.hint(name));
     Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message).in_section(marker)
 }
@@ -151,9 +151,8 @@ fn unresolved(team: &TeamMembers, name: &str, marker: &'static str) -> Diagnosti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use convoke_team::Team;
 
-    fn team() -> TeamMembers {
+    fn team() -> Team {
         let team = r#"
             [[member]]
             name = "kailai"
@@ -169,11 +168,11 @@ mod tests {
             name = "sarah"
             agent = "codex"
         "#;
-        TeamMembers::of(&Team::parse(team).unwrap())
+        Team::parse(team).unwrap()
     }
 
     fn routed(speaker: &str, text: &str) -> Routed {
-        route(&team(), &speaker.into(), text, TextPolicy::Preserve)
+        route(&team(), &speaker.into(), text)
     }
 
     fn calls(speaker: &str, text: &str) -> String {

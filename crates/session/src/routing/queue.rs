@@ -132,6 +132,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::Millis;
     use crate::turn::TurnState;
 
     fn turn(id: u64, member: &str, answers: u64, intent: Intent) -> Turn {
@@ -145,7 +146,7 @@ mod tests {
             reply: None,
             problem: None,
             attempts: 0,
-            queued_at: 0,
+            queued_at: Millis(0),
             ended_at: None,
         }
     }

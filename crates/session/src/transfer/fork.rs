@@ -10,7 +10,7 @@ use super::export::name;
 use super::pages::{Pages, contents_of};
 use crate::diagnostics;
 use crate::id::{AttemptRef, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId};
-use crate::prompt::PromptInput;
+use crate::prompt::PromptRecord;
 use crate::request::{self, RequestDelta, TextDelta};
 use crate::session::{NewSession, NumberedMessage, State};
 use crate::store::{Page, SessionImport, Store, StoreError};
@@ -174,8 +174,8 @@ impl Cut {
         // One without a reply may have had a prompt with later messages in it.
         for attempt in attempts {
             let input = store.content(attempt.input.hash).await?;
-            let input = serde_json::from_str::<PromptInput>(&input);
-            if input.is_ok_and(|input| input.as_of > self.last) {
+            let input = PromptRecord::from_record(&input);
+            if input.map_or(true, |input| input.as_of > self.last) {
                 return Ok(false);
             }
         }

@@ -12,9 +12,9 @@ use convoke_core::marker::{TextPolicy, strip_all_markers};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::{
-    Coordinator, MemberAgent, MemberName, MessageNumber, NewSession, NumberedMessage,
-    PersonMessage, SessionEvent, SessionEventKind, SessionId, SqliteStore, StopReason, Store,
-    TeamAgents,
+    Coordinator, MemberAgent, MemberName, MessageNumber, Millis, NewSession, NumberedMessage,
+    PersonMessage, SessionEvent, SessionEventKind, SessionId, ShownMessage, SqliteStore,
+    StopReason, Store, TeamAgents,
 };
 use convoke_team::Team;
 
@@ -76,7 +76,7 @@ async fn talk(directory: &Path) {
         .map(|name| (MemberName::from(name), MemberAgent::new(Arc::new(Echo(name)), directory)));
     let team_agents = TeamAgents::new(Team::parse(TEAM).unwrap(), HashMap::from(seats));
     let observer = Box::new(|event: SessionEvent| {
-        if let SessionEventKind::Message { number, from, text, .. } = event.kind {
+        if let SessionEventKind::Message(ShownMessage { number, from, text, .. }) = event.kind {
             // On a line of its own, whatever the test harness has written.
             println!("\n{ACKNOWLEDGED}{number} {from} {text:?}");
             std::io::stdout().flush().unwrap();
@@ -88,7 +88,7 @@ async fn talk(directory: &Path) {
     } else {
         let new = NewSession {
             id: session(),
-            created_at: 0,
+            created_at: Millis(0),
             name: None,
             directory: "/project".to_owned(),
             team: TEAM.to_owned(),

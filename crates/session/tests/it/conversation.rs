@@ -7,7 +7,8 @@ use convoke_agent::adapter::Step;
 use convoke_agent::event::EventKind;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_session::{
-    Controls, Coordinator, PersonMessage, SessionEventKind, StopReason, Store, TurnId, TurnState,
+    Controls, Coordinator, PersonMessage, SessionEvent, SessionEventKind, StopReason, Store,
+    TurnId, TurnState,
 };
 
 use crate::stage::{Act, Stage, does, says};
@@ -246,7 +247,8 @@ async fn a_conversation_can_run_on_another_task_and_people_can_speak_meanwhile()
     let heard = controls.clone();
     // Lee speaks while Max is at work.
     let interrupted: Act = Arc::new(move |_| {
-        heard.get().unwrap().interject(PersonMessage::new("lee", "and you [NEXT: sarah]"));
+        let message = PersonMessage::new("lee", "and you [NEXT: sarah]");
+        heard.get().unwrap().interject(message).unwrap();
         vec![Step::Say("a".to_owned())]
     });
     let stage = Stage::new("", &[("max", interrupted), ("sarah", says(&["b"]))]).await;
@@ -265,8 +267,12 @@ async fn the_second_process_is_told_who_holds_the_session() {
     let stage = Stage::new("", &[("max", says(&["a"]))]).await;
     let coordinator = stage.begin().await;
     let team_agents = stage.team_agents.clone();
-    let second =
-        Coordinator::open(stage.store.clone(), stage.session, team_agents, Box::new(|_| {}));
+    let second = Coordinator::open(
+        stage.store.clone(),
+        stage.session,
+        team_agents,
+        Box::new(|_: SessionEvent| {}),
+    );
     let refused = second.await.err().unwrap().to_string();
     let expected = format!("session {} is held by process {}", stage.session, std::process::id());
     assert!(refused.starts_with(&expected), "{refused}");

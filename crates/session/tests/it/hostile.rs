@@ -9,8 +9,8 @@ use convoke_redact::Redactor;
 use convoke_session::conformance::new_session;
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::{
-    Coordinator, MemberAgent, MessageNumber, PersonMessage, SessionEventKind, StopReason, Store,
-    TeamAgents, TurnId,
+    Coordinator, MemberAgent, MessageNumber, PersonMessage, SessionEvent, SessionEventKind,
+    StopReason, Store, TeamAgents, TurnId,
 };
 use convoke_team::Team;
 
@@ -59,6 +59,26 @@ async fn lines_that_look_like_ours_are_reported_or_fenced() {
     let ours = prompt.lines().filter(|line| *line == "[MESSAGE]").count();
     assert_eq!(ours, 1, "{prompt}");
     assert!(!prompt.lines().any(|line| line.starts_with("- kailai -> all")), "{prompt}");
+}
+
+/// Gemini CLI acts on `@name`: what is stored of a turn is what the program was given.
+#[tokio::test]
+async fn the_escaped_prompt_of_a_gemini_member_is_the_one_that_is_stored() {
+    let stage = Stage::with_agent("gemini", "", &[("max", says(&["ok"]))]).await;
+    let mut coordinator = stage.begin().await;
+    let message = "ask @generalist, \\@me and @docs:docs://secret [NEXT: max]";
+    coordinator.accept(PersonMessage::new("kailai", message)).await.unwrap();
+    coordinator.run().await.unwrap();
+    let [sent] = &stage.prompts("max")[..] else { panic!("one prompt") };
+    assert!(sent.ends_with("ask \\@generalist, \\@me and \\@docs:docs://secret"), "{sent}");
+    let attempt = &stage.store.attempts(stage.session, TurnId(1)).await.unwrap()[0];
+    assert_eq!(stage.store.content(attempt.prompt.hash).await.unwrap(), *sent);
+    let ledger = stage.store.content(attempt.ledger.hash).await.unwrap();
+    let ledger: serde_json::Value = serde_json::from_str(&ledger).unwrap();
+    assert_eq!(ledger["usedBytes"], sent.len());
+    assert!(stage.codes().contains(&"content.escaped"), "{:?}", stage.codes());
+    let replayed = verify(&stage.store, stage.session).await.unwrap();
+    assert_eq!(replayed[0].result, ReplayResult::Same);
 }
 
 #[tokio::test]
@@ -168,7 +188,9 @@ async fn a_member_without_an_agent_fails_in_its_turn_and_nothing_is_wedged() {
     let team = Team::parse(&format!("{file}[[member]]\nname = \"max\"\nagent = \"codex\"\n"));
     let team_agents = TeamAgents::new(team.unwrap(), seats);
     let store = stage.store.clone();
-    let created = Coordinator::create(store, new_session(), team_agents, Box::new(|_| {})).await;
+    let created =
+        Coordinator::create(store, new_session(), team_agents, Box::new(|_: SessionEvent| {}))
+            .await;
     let mut coordinator = created.unwrap();
     coordinator.accept(PersonMessage::new("user", "go [NEXT: ghost, max]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "the functions of a test")]
 
 mod conversation;
+mod event_queue;
 mod events;
 mod hostile;
 mod memory;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use convoke_agent::adapter::Step;
 use convoke_session::transfer::{export, fork, import};
 use convoke_session::{
-    PersonMessage, SessionEventKind, SessionId, StopReason, Store, TurnId, TurnState,
+    Millis, PersonMessage, SessionEventKind, SessionId, StopReason, Store, TurnId, TurnState,
 };
 
 use crate::stage::{Stage, says, unchecked};
@@ -75,7 +75,7 @@ async fn what_had_come_of_a_turn_survives_the_end_of_the_process() {
 async fn copies_of_an_interrupted_session_hold_what_had_come_too() {
     let stage = interrupted().await;
     let copy = SessionId::generate();
-    fork(&stage.store, stage.session, None, copy, 7).await.unwrap();
+    fork(&stage.store, stage.session, None, copy, Millis(7)).await.unwrap();
     let mut text = Vec::new();
     export(&stage.store, stage.session, &mut text).await.unwrap();
     let new = convoke_session::conformance::new_session();

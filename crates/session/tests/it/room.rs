@@ -13,8 +13,8 @@ use convoke_redact::Redactor;
 use convoke_session::conformance::request;
 use convoke_session::transfer::{export, fork};
 use convoke_session::{
-    AttemptRef, Coordinator, MemberAgent, MemberName, MessageNumber, NewSession, PersonMessage,
-    SessionId, SqliteStore, TeamAgents, ThreadId,
+    AttemptRef, Coordinator, MemberAgent, MemberName, MessageNumber, Millis, NewSession,
+    PersonMessage, SessionEvent, SessionId, SqliteStore, TeamAgents, ThreadId,
 };
 use convoke_team::Team;
 use serde_json::json;
@@ -162,12 +162,16 @@ impl Room {
     pub async fn begin(&self) -> Coordinator<SqliteStore> {
         let new = new_session(self.session);
         let team_agents = self.team_agents(self.session);
-        Coordinator::create(self.store.clone(), new, team_agents, Box::new(|_| {})).await.unwrap()
+        Coordinator::create(self.store.clone(), new, team_agents, Box::new(|_: SessionEvent| {}))
+            .await
+            .unwrap()
     }
 
     pub async fn open(&self, session: SessionId) -> Coordinator<SqliteStore> {
         let team_agents = self.team_agents(session);
-        Coordinator::open(self.store.clone(), session, team_agents, Box::new(|_| {})).await.unwrap()
+        Coordinator::open(self.store.clone(), session, team_agents, Box::new(|_: SessionEvent| {}))
+            .await
+            .unwrap()
     }
 
     pub async fn lines(&self, session: SessionId, member: &str) -> Vec<(Option<u64>, String)> {
@@ -178,7 +182,7 @@ impl Room {
     pub async fn fork(&self, after: Option<u64>) -> (SessionId, Vec<&'static str>) {
         let copy = SessionId::generate();
         let after = after.map(MessageNumber);
-        let told = fork(&self.store, self.session, after, copy, 7).await.unwrap();
+        let told = fork(&self.store, self.session, after, copy, Millis(7)).await.unwrap();
         (copy, told.iter().map(|diagnostic| diagnostic.code.name()).collect())
     }
 
@@ -196,7 +200,7 @@ pub fn thread(session: SessionId, member: &str) -> ThreadId {
 pub fn new_session(id: SessionId) -> NewSession {
     NewSession {
         id,
-        created_at: 1,
+        created_at: Millis(1),
         name: None,
         directory: "/work".to_owned(),
         team: TEAM.to_owned(),

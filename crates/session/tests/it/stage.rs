@@ -10,12 +10,13 @@ use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::event::EventKind;
 use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_redact::Redactor;
+use convoke_session::event_queue::Observer;
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::transfer::ThreadCheck;
 use convoke_session::{
-    Coordinator, MemberAgent, MemberName, NewSession, SessionEvent, SessionEventKind, SessionId,
-    SqliteStore, TeamAgents,
+    Coordinator, MemberAgent, MemberName, Millis, NewSession, SessionEvent, SessionEventKind,
+    SessionId, ShownMessage, SqliteStore, TeamAgents,
 };
 use convoke_team::Team;
 use tempfile::TempDir;
@@ -96,17 +97,23 @@ pub struct Stage {
 impl Stage {
     /// Sets up a team: the settings, then two people, then one agent for each act.
     pub async fn new(settings: &str, acts: &[(&str, Act)]) -> Self {
-        Self::member_agent(settings, acts, |agent| Arc::new(agent)).await
+        Self::with_agent("codex", settings, acts).await
+    }
+
+    /// Sets up a team whose agents are of one kind.
+    pub async fn with_agent(kind: &str, settings: &str, acts: &[(&str, Act)]) -> Self {
+        Self::member_agent(kind, settings, acts, |agent| Arc::new(agent)).await
     }
 
     /// Sets up a team whose agents must all be at work at the same time.
     pub async fn meeting(settings: &str, acts: &[(&str, Act)]) -> Self {
         let all = Arc::new(Barrier::new(acts.len()));
-        Self::member_agent(settings, acts, |agent| Arc::new(Meeting { agent, all: all.clone() }))
-            .await
+        let meeting = |agent| -> Arc<dyn Agent> { Arc::new(Meeting { agent, all: all.clone() }) };
+        Self::member_agent("codex", settings, acts, meeting).await
     }
 
     async fn member_agent(
+        kind: &str,
         settings: &str,
         acts: &[(&str, Act)],
         agent: impl Fn(Scripted) -> Arc<dyn Agent>,
@@ -126,7 +133,7 @@ impl Stage {
         let mut seats = HashMap::new();
         let mut deliveries = HashMap::new();
         for (name, act) in acts {
-            let _ = writeln!(file, "\n[[member]]\nname = \"{name}\"\nagent = \"codex\"");
+            let _ = writeln!(file, "\n[[member]]\nname = \"{name}\"\nagent = \"{kind}\"");
             let list = Arc::new(Mutex::new(Vec::new()));
             let agent = agent(Scripted { act: act.clone(), deliveries: list.clone() });
             deliveries.insert((*name).to_owned(), list);
@@ -134,7 +141,7 @@ impl Stage {
         }
         let mut team_agents = TeamAgents::new(Team::parse(&file).unwrap(), seats);
         let ticks = AtomicI64::new(1_000);
-        team_agents.clock = Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed));
+        team_agents.clock = Arc::new(move || Millis(ticks.fetch_add(1, Ordering::Relaxed)));
         let session = SessionId::generate();
         let events = Arc::default();
         Self { _directory: directory, store, session, deliveries, team_agents, team: file, events }
@@ -144,7 +151,7 @@ impl Stage {
     pub async fn begin(&self) -> Coordinator<SqliteStore> {
         let new = NewSession {
             id: self.session,
-            created_at: 1,
+            created_at: Millis(1),
             name: Some("stage".to_owned()),
             directory: "/work".to_owned(),
             team: self.team.clone(),
@@ -165,9 +172,9 @@ impl Stage {
             .unwrap()
     }
 
-    fn observer(&self) -> Box<dyn FnMut(SessionEvent) + Send> {
+    fn observer(&self) -> Box<dyn Observer> {
         let events = self.events.clone();
-        Box::new(move |event| events.lock().unwrap().push(event))
+        Box::new(move |event: SessionEvent| events.lock().unwrap().push(event))
     }
 
     /// Waits until something has happened; on a task of its own if need be.
@@ -187,7 +194,9 @@ impl Stage {
     pub fn transcript(&self) -> Vec<String> {
         let events = self.events.lock().unwrap();
         let line = |event: &SessionEventKind| match event {
-            SessionEventKind::Message { from, text, .. } => Some(format!("{from}: {text}")),
+            SessionEventKind::Message(ShownMessage { from, text, .. }) => {
+                Some(format!("{from}: {text}"))
+            }
             _ => None,
         };
         events.iter().map(|event| &event.kind).filter_map(line).collect()

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use convoke_session::conformance::{self, new_session};
 use convoke_session::progress::Progress;
-use convoke_session::{Content, Head, SqliteStore, Store, StoreError, TurnId};
+use convoke_session::{Content, Head, Millis, SqliteStore, Store, StoreError, TurnId};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 
@@ -24,7 +24,8 @@ async fn only_the_owner_can_read() {
     let store = SqliteStore::open(&directory).await.unwrap();
     let new = new_session();
     store.create(new.clone()).await.unwrap();
-    let _hold = store.hold(new.id, convoke_session::store::Holder::this_process(0)).await.unwrap();
+    let _hold =
+        store.hold(new.id, convoke_session::store::Holder::this_process(Millis(0))).await.unwrap();
     let mut seen = Vec::new();
     check_private(&directory, &mut seen);
     seen.sort();

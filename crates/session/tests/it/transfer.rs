@@ -8,7 +8,7 @@ use convoke_session::diff::diff;
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::transfer::{TransferError, export, export_snapshot, fork, import};
 use convoke_session::{
-    MessageNumber, NewSession, PersonMessage, SessionId, SqliteStore, StopReason, Store,
+    MessageNumber, Millis, NewSession, PersonMessage, SessionId, SqliteStore, StopReason, Store,
     StoreError, TurnId,
 };
 use serde_json::Value;
@@ -35,7 +35,7 @@ async fn talked() -> Stage {
 fn new_session() -> NewSession {
     NewSession {
         id: SessionId::generate(),
-        created_at: 5,
+        created_at: Millis(5),
         name: None,
         directory: "/elsewhere".to_owned(),
         team: "[[member]]\nname = \"max\"\nagent = \"plain\"\n".to_owned(),
@@ -104,7 +104,7 @@ async fn a_whole_session_comes_back_the_same() {
 async fn a_snapshot_comes_back_as_a_conversation() {
     let stage = talked().await;
     let mut out = Vec::new();
-    export_snapshot(&stage.store, stage.session, 99, &mut out).await.unwrap();
+    export_snapshot(&stage.store, stage.session, Millis(99), &mut out).await.unwrap();
     let snapshot: Value = serde_json::from_slice(&out).unwrap();
     assert_eq!(snapshot["version"], 1);
     assert_eq!(snapshot["timestamp"], 99);
@@ -113,7 +113,7 @@ async fn a_snapshot_comes_back_as_a_conversation() {
     let text = String::from_utf8(out.clone()).unwrap();
     let imported = import(&stage.store, text.as_bytes(), new_session(), unchecked()).await.unwrap();
     let mut again = Vec::new();
-    export_snapshot(&stage.store, imported.session, 99, &mut again).await.unwrap();
+    export_snapshot(&stage.store, imported.session, Millis(99), &mut again).await.unwrap();
     assert_eq!(again, out);
     let refused = import(&stage.store, &b"{\"version\": 2}"[..], new_session(), unchecked())
         .await
@@ -125,17 +125,17 @@ async fn a_snapshot_comes_back_as_a_conversation() {
 async fn a_fork_goes_its_own_way() {
     let stage = talked().await;
     let copy = SessionId::generate();
-    fork(&stage.store, stage.session, Some(MessageNumber(2)), copy, 7).await.unwrap();
+    fork(&stage.store, stage.session, Some(MessageNumber(2)), copy, Millis(7)).await.unwrap();
     let forked = stage.store.session(copy).await.unwrap();
     assert_eq!(forked.state.last_message, MessageNumber(2));
     assert_eq!(forked.state.task.as_deref(), Some("Review"));
     assert_replays(&stage.store, copy, 1).await;
     let whole = SessionId::generate();
-    fork(&stage.store, stage.session, None, whole, 7).await.unwrap();
+    fork(&stage.store, stage.session, None, whole, Millis(7)).await.unwrap();
     assert_eq!(stage.store.open_turns(whole).await.unwrap().len(), 1);
     stage.store.remove(whole).await.unwrap();
     assert_replays(&stage.store, stage.session, 3).await;
-    let beyond = fork(&stage.store, stage.session, Some(MessageNumber(99)), whole, 7).await;
+    let beyond = fork(&stage.store, stage.session, Some(MessageNumber(99)), whole, Millis(7)).await;
     assert_eq!(beyond.unwrap_err().to_string(), "there is no message 99 to fork at");
 }
 
@@ -162,7 +162,7 @@ async fn a_session_that_is_under_way_is_taken_out_as_it_was_at_one_moment() {
             }
             let text = String::from_utf8(text).unwrap();
             import(&stage.store, text.as_bytes(), new_session(), unchecked()).await.unwrap();
-            match fork(&stage.store, stage.session, None, SessionId::generate(), 7).await {
+            match fork(&stage.store, stage.session, None, SessionId::generate(), Millis(7)).await {
                 Ok(_) | Err(TransferError::Store(StoreError::Conflict { .. })) => taken += 1,
                 Err(error) => panic!("{error}"),
             }
@@ -185,7 +185,9 @@ async fn a_copy_as_it_was_earlier_has_no_prompt_with_what_was_said_later() {
     // Sarah answers the first message too, and has seen what max said to it.
     for (after, turns) in [(1, vec![]), (2, vec![TurnId(1), TurnId(2)])] {
         let copy = SessionId::generate();
-        fork(&stage.store, stage.session, Some(MessageNumber(after)), copy, 7).await.unwrap();
+        fork(&stage.store, stage.session, Some(MessageNumber(after)), copy, Millis(7))
+            .await
+            .unwrap();
         let kept = stage.store.turns_after(copy, TurnId(0), 9).await.unwrap();
         assert_eq!(kept.iter().map(|turn| turn.id).collect::<Vec<_>>(), turns, "after {after}");
         assert_replays(&stage.store, copy, turns.len()).await;

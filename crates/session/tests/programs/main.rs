@@ -14,6 +14,8 @@ use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{Definition, Kind};
 use convoke_agent::event::EventKind;
 use convoke_agent::process::guardian::{Guardian, run_if_asked};
+use convoke_agent::sandbox::SandboxSettings;
+use convoke_agent::turn_input::Permissions;
 use convoke_session::conformance::new_session;
 use convoke_session::{
     Coordinator, MemberAgent, MessageNumber, PersonMessage, SessionEvent, SessionEventKind,
@@ -23,7 +25,7 @@ use convoke_team::Team;
 use tokio::sync::Notify;
 
 /// Whoever looks at what happens.
-type Observer = Box<dyn FnMut(SessionEvent) + Send>;
+type Observer = Box<dyn convoke_session::event_queue::Observer>;
 
 const TEAM: &str =
     "[limits]\nturn-timeout = \"10m\"\n\n[[member]]\nname = \"sh\"\nagent = \"plain\"\n";
@@ -65,8 +67,10 @@ async fn talk(
         env: std::env::vars_os().collect(),
         temp_root: directory.to_owned(),
         state_dir: directory.to_owned(),
+        sandbox: SandboxSettings::default(),
     };
-    let member_agent = MemberAgent::new(Arc::from(agent(definition, host)), directory);
+    let mut member_agent = MemberAgent::new(Arc::from(agent(definition, host)), directory);
+    member_agent.permissions = Permissions::Full;
     let seats = HashMap::from([("sh".into(), member_agent)]);
     let team_agents = TeamAgents::new(Team::parse(TEAM).unwrap(), seats);
     let store = SqliteStore::open(&directory.join("data")).await.unwrap();
@@ -81,7 +85,7 @@ async fn talk(
 
 /// Looks at nothing.
 fn nobody() -> Observer {
-    Box::new(|_| {})
+    Box::new(|_: SessionEvent| {})
 }
 
 async fn what_is_not_utf8_is_replaced_and_said() {

@@ -10,8 +10,9 @@ use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::{
-    Coordinator, MemberAgent, MemberName, MessageNumber, NewSession, NumberedMessage,
-    PersonMessage, SessionId, SqliteStore, StopReason, Store, TeamAgents, TurnId, TurnState,
+    Coordinator, MemberAgent, MemberName, MessageNumber, Millis, NewSession, NumberedMessage,
+    PersonMessage, SessionEvent, SessionId, SqliteStore, StopReason, Store, TeamAgents, TurnId,
+    TurnState,
 };
 use convoke_team::Team;
 
@@ -112,7 +113,7 @@ impl World {
         let id = SessionId::generate();
         let new = NewSession {
             id,
-            created_at: 0,
+            created_at: Millis(0),
             name: None,
             directory: String::new(),
             team: String::new(),
@@ -120,10 +121,14 @@ impl World {
             rehearsal: None,
         };
         let team_agents = self.team_agents(&asked);
-        let mut coordinator =
-            Coordinator::create(store.clone(), new, team_agents.clone(), Box::new(|_| {}))
-                .await
-                .unwrap();
+        let mut coordinator = Coordinator::create(
+            store.clone(),
+            new,
+            team_agents.clone(),
+            Box::new(|_: SessionEvent| {}),
+        )
+        .await
+        .unwrap();
         let mut stops = vec![];
         for deed in &self.deeds {
             match deed {
@@ -141,7 +146,7 @@ impl World {
                 }
                 Deed::Reopen => {
                     drop(coordinator);
-                    let observer = Box::new(|_| {});
+                    let observer = Box::new(|_: SessionEvent| {});
                     coordinator =
                         Coordinator::open(store.clone(), id, team_agents.clone(), observer)
                             .await

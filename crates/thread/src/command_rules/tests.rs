@@ -62,3 +62,16 @@ fn a_file_over_the_limit_is_named_with_its_size_and_the_limit() {
         "too large: 1048577 bytes, and the limit for a file of command rules is 1048576 bytes";
     assert_eq!(messages, [format!("/rules/default.rules is ignored: {told}")]);
 }
+
+#[test]
+fn a_folder_that_cannot_be_listed_is_reported() {
+    let mut tree = MemoryTree::default();
+    tree.write("/rules/default.rules", "prefix_rule([\"ls\"])");
+    tree.lock("/rules");
+    let mut diagnostics = Vec::new();
+    assert!(approved_prefixes(&tree, "/rules".as_ref(), &mut diagnostics).is_empty());
+    assert_eq!(diagnostics[0].code.name(), "file.unreadable");
+    diagnostics.clear();
+    assert!(approved_prefixes(&tree, "/none".as_ref(), &mut diagnostics).is_empty());
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+}

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use convoke_codex::config::{
     DocumentSettings, EFFORTS, Layers, SUMMARIES, Setting, VERBOSITIES, named_text, parse,
 };
+use convoke_codex::skills::Switches;
 use convoke_core::diagnostic::Diagnostic;
 use convoke_core::ledger::Source;
 use convoke_core::{Fragment, SourcedText};
@@ -116,7 +117,7 @@ pub struct Config {
     /// What is changed about any model.
     pub model_overrides: ModelOverrides,
     /// The skills that are switched off.
-    pub disabled_skills: Vec<PathBuf>,
+    pub skill_switches: Switches,
     /// The folders of command rules.
     pub rule_folders: Vec<PathBuf>,
     /// What the user should know.
@@ -221,7 +222,7 @@ impl Config {
                 auto_compact_token_limit: setting.number("model_auto_compact_token_limit")?,
                 tool_output_token_limit: setting.number("tool_output_token_limit")?,
             },
-            disabled_skills: layers.disabled_skills.clone(),
+            skill_switches: layers.skill_switches.clone(),
             rule_folders: layers.rule_folders.clone(),
             diagnostics: ignored_keys(&setting).into_iter().chain(unknown_features).collect(),
             cwd,

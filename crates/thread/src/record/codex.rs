@@ -37,6 +37,7 @@ fn started(meta: &Value) -> Record {
         cwd: meta["cwd"].as_str().map(Into::into),
         base_instructions: text(&meta["base_instructions"]["text"]),
         base_source: BaseSource::History,
+        codex_version: text(&meta["cli_version"]),
         events: Vec::new(),
     }
 }

@@ -29,6 +29,8 @@ pub struct Record {
     pub base_instructions: Option<String>,
     /// Who decided over those instructions.
     pub base_source: BaseSource,
+    /// The version of Codex that recorded it, if one did and says so.
+    pub codex_version: Option<String>,
     /// What happened, in order.
     pub events: Vec<Event>,
 }

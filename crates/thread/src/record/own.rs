@@ -94,6 +94,7 @@ fn started(start: &Value) -> Result<Record, NotARecord> {
         cwd: text("cwd").map(Into::into),
         base_instructions: text("baseInstructions"),
         base_source: start["baseSource"].as_str().and_then(BaseSource::parse).unwrap_or_default(),
+        codex_version: None,
         events: Vec::new(),
     })
 }

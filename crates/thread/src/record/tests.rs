@@ -19,6 +19,7 @@ fn record() -> Record {
         cwd: Some("/r".into()),
         base_instructions: Some("base".to_owned()),
         base_source: BaseSource::Given,
+        codex_version: None,
         events: vec![
             Event::Item(ResponseItem::user("a\nb").into()),
             Event::Turn { model: "m".to_owned() },

@@ -1,23 +1,17 @@
-//! Where skills are looked for.
+//! The enabled skills of a working directory.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use convoke_codex::config::{directories_between, project_root};
+use convoke_codex::diagnostics;
+use convoke_codex::project_doc::Rules;
+use convoke_codex::skills::{self, FILE_NAME, SYSTEM_FOLDER, Scope, Search};
 use convoke_core::diagnostic::Diagnostic;
+use convoke_files::Files;
 
-use super::front_matter::{self, About};
-use super::{Scope, Skill};
+use super::Skill;
 use crate::config::{Config, Machine};
-use crate::diagnostics;
 use crate::pack::{Shape, SystemSkill};
-use convoke_files::{FileKind, Files, Kind};
-
-const FILE_NAME: &str = "SKILL.md";
-const SYSTEM_FOLDER: &str = ".system";
-const MAX_DEPTH: usize = 6;
-const MAX_FOLDERS: usize = 2000;
 
 /// What the search depends on beside the files.
 #[derive(Debug, Clone, Copy)]
@@ -36,63 +30,48 @@ pub struct Places<'a> {
 
 /// Finds the enabled skills of a working directory, in the order of the list.
 ///
-/// Costs a look at every folder below the roots, up to 2000 for each root.
+/// Costs a listing of every folder below the roots, up to 2000 for each root.
 pub fn find(
     files: &dyn Files,
     places: &Places<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Skill> {
-    let real = |path: &PathBuf| files.canonicalize(path).unwrap_or_else(|_| path.clone());
-    let disabled: BTreeSet<_> = places.config.disabled_skills.iter().map(real).collect();
-    let mut skills: Vec<Skill> = Vec::new();
-    let mut seen = BTreeSet::new();
-    for (root, scope) in roots(files, places) {
-        for path in skill_files(files, &root, scope, diagnostics) {
-            if !seen.insert(path.clone()) {
-                continue;
-            }
-            let text = files.read_text(&path, FileKind::Skill).map_err(|error| error.to_string());
-            match text.and_then(|text| front_matter::read(&text)) {
-                Ok(about) => skills.push(skill(about, path, scope, None)),
-                // Installed by the program itself: its own business.
-                Err(_) if scope == Scope::System => {}
-                Err(reason) => {
-                    let message = format!("{} is not listed: {reason}", path.display());
-                    let invalid = Diagnostic::new(diagnostics::SKILL_INVALID, message);
-                    diagnostics.push(invalid.at_path(path.display().to_string()));
-                }
-            }
-        }
+    let switches = places.config.skill_switches.clone().without_links(files);
+    let has_home = places.shape >= Shape::Codex0_98;
+    let found = skills::find(
+        files,
+        &Search {
+            rules: Rules::V0_98,
+            cwd: places.cwd,
+            codex_home: &places.machine.codex_home,
+            home: places.machine.home.as_deref().filter(|_| has_home),
+            machine: Path::new("/etc/codex"),
+            root_markers: &places.config.project_root_markers,
+            has_system: places.system.is_empty(),
+        },
+    );
+    for root in found.limited {
+        let message = format!("only a part of the folders below {} is searched", root.display());
+        let diagnostic = Diagnostic::new(diagnostics::SKILLS_LIMITED, message);
+        diagnostics.push(diagnostic.at_path(root.display().to_string()));
     }
-    skills.extend(built_in(files, places));
-    skills.retain(|skill| !disabled.contains(&skill.path));
+    // What the program itself installed is its own business.
+    for rejected in found.rejected.into_iter().filter(|it| it.scope != Scope::System) {
+        let message = format!("{} is not listed: {}", rejected.path.display(), rejected.reason);
+        let invalid = Diagnostic::new(diagnostics::SKILL_INVALID, message);
+        diagnostics.push(invalid.at_path(rejected.path.display().to_string()));
+    }
+    let own = found.skills.into_iter().map(|skill| Skill {
+        name: skill.name,
+        description: skill.description,
+        path: skill.path,
+        scope: skill.scope,
+        built_in: None,
+    });
+    let mut skills: Vec<Skill> = own.chain(built_in(files, places)).collect();
+    skills.retain(|skill| !switches.is_off(&skill.path));
     skills.sort_by(|a, b| (a.scope, &a.name, &a.path).cmp(&(b.scope, &b.name, &b.path)));
     skills
-}
-
-fn roots(files: &dyn Files, places: &Places<'_>) -> Vec<(PathBuf, Scope)> {
-    let machine = places.machine;
-    let root = project_root(files, places.cwd, &places.config.project_root_markers);
-    let mut project = directories_between(&root, places.cwd);
-    project.reverse();
-    let below = |folder: &str| {
-        let roots = project.iter().map(|it| (it.join(folder), Scope::Repo));
-        roots.collect::<Vec<_>>()
-    };
-    let of_codex = machine.codex_home.join("skills");
-    let mut roots = below(".codex/skills");
-    roots.push((of_codex.clone(), Scope::User));
-    if let Some(home) = &machine.home
-        && places.shape >= Shape::Codex0_98
-    {
-        roots.push((home.join(".agents/skills"), Scope::User));
-    }
-    if places.system.is_empty() {
-        roots.push((of_codex.join(SYSTEM_FOLDER), Scope::System));
-    }
-    roots.push(("/etc/codex/skills".into(), Scope::Admin));
-    roots.extend(below(".agents/skills"));
-    roots
 }
 
 /// Returns the skills that come with the program, where it would install them.
@@ -101,71 +80,14 @@ fn built_in(files: &dyn Files, places: &Places<'_>) -> Vec<Skill> {
     let home = files.canonicalize(home).unwrap_or_else(|_| home.clone());
     let folder = home.join("skills").join(SYSTEM_FOLDER);
     let skills = places.system.iter().filter_map(|system| {
-        let about = front_matter::read(&system.text).ok()?;
-        let path = folder.join(&system.folder).join(FILE_NAME);
-        Some(skill(about, path, Scope::System, Some(Arc::clone(&system.text))))
+        let about = skills::read(&system.text, Rules::V0_98).ok()?;
+        Some(Skill {
+            name: about.name?,
+            description: about.description,
+            path: folder.join(&system.folder).join(FILE_NAME),
+            scope: Scope::System,
+            built_in: Some(Arc::clone(&system.text)),
+        })
     });
     skills.collect()
-}
-
-fn skill(about: About, path: PathBuf, scope: Scope, built_in: Option<Arc<str>>) -> Skill {
-    Skill { name: about.name, description: about.description, path, scope, built_in }
-}
-
-/// Returns the `SKILL.md` files below a root, links resolved.
-fn skill_files(
-    files: &dyn Files,
-    root: &Path,
-    scope: Scope,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    // Most roots are not there, and resolving links looks at every directory above.
-    if !matches!(files.kind(root), Ok(Kind::Directory)) {
-        return found;
-    }
-    let Ok(start) = files.canonicalize(root) else {
-        return found;
-    };
-    let mut visited = BTreeSet::from([start.clone()]);
-    let mut queue = VecDeque::from([(start, 0)]);
-    let mut limited = false;
-    while let Some((folder, depth)) = queue.pop_front() {
-        for name in files.names(&folder).unwrap_or_default() {
-            let path = folder.join(&name);
-            if name.as_encoded_bytes().starts_with(b".") {
-                continue;
-            }
-            let kind = match files.entry_kind(&path) {
-                Ok(Kind::Symlink) if scope == Scope::System => continue,
-                Ok(Kind::Symlink) => match files.kind(&path) {
-                    Ok(Kind::Directory) => Kind::Directory,
-                    _ => continue,
-                },
-                Ok(kind) => kind,
-                Err(_) => continue,
-            };
-            match kind {
-                Kind::Directory if depth == MAX_DEPTH => {}
-                Kind::Directory => {
-                    let Ok(real) = files.canonicalize(&path) else {
-                        continue;
-                    };
-                    if visited.len() >= MAX_FOLDERS {
-                        limited = true;
-                    } else if visited.insert(real.clone()) {
-                        queue.push_back((real, depth + 1));
-                    }
-                }
-                Kind::File if name == FILE_NAME => found.push(path),
-                _ => {}
-            }
-        }
-    }
-    if limited {
-        let message = format!("only {MAX_FOLDERS} folders below {} are looked at", root.display());
-        let diagnostic = Diagnostic::new(diagnostics::SKILLS_LIMITED, message);
-        diagnostics.push(diagnostic.at_path(root.display().to_string()));
-    }
-    found
 }

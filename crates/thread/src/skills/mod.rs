@@ -4,7 +4,6 @@
 //! only after a message that mentions it ([`mentioned`], [`inject`]).
 
 mod find;
-mod front_matter;
 mod mention;
 
 use std::path::{Path, PathBuf};
@@ -19,21 +18,9 @@ use crate::pack::SkillTexts;
 use convoke_core::diagnostics;
 use convoke_files::{FileKind, Files};
 
+pub use convoke_codex::skills::Scope;
 pub use find::{Places, find};
 pub use mention::mentioned;
-
-/// Whose skill it is; the order is that of the list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scope {
-    /// The repository's.
-    Repo,
-    /// The user's.
-    User,
-    /// Installed with Codex.
-    System,
-    /// The administrator's.
-    Admin,
-}
 
 /// A skill that can be mentioned.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,3 @@
-use super::front_matter::read;
 use super::{Scope, Skill, inject, mentioned};
 use convoke_files::MemoryTree;
 
@@ -51,25 +50,6 @@ fn a_mention_that_means_several_skills_is_reported() {
     let mut diagnostics = Vec::new();
     mentioned(&skills, &["$twin"], &mut diagnostics);
     assert_eq!(diagnostics[0].message, "$twin means 2 skills, so none is sent");
-}
-
-#[test]
-fn front_matter_must_name_and_describe_the_skill() {
-    let about =
-        read("---\nname: two\n  words\ndescription: |\n  first\n    second\n---\nbody").unwrap();
-    assert_eq!((&*about.name, &*about.description), ("two words", "first second"));
-    let refused = [
-        ("no front matter", "it has no part between --- lines"),
-        ("---\nname: a\ndescription: b\n", "it has no part between --- lines"),
-        ("---\ndescription: x\n---\n", "it has no `name`"),
-        ("---\nname: \"\"\ndescription: x\n---\n", "it has no `name`"),
-    ];
-    for (text, reason) in refused {
-        assert_eq!(read(text).unwrap_err(), reason);
-    }
-    let long = format!("---\nname: {}\ndescription: x\n---\n", "n".repeat(65));
-    let reason = "its `name` has 65 characters and may have 64";
-    assert_eq!(read(&long).unwrap_err(), reason);
 }
 
 #[test]

@@ -232,6 +232,7 @@ impl<'a> Thread<'a> {
             cwd: Some(self.config.cwd.clone()),
             base_instructions: Some(self.base_instructions.text.clone()),
             base_source: self.base_instructions.source,
+            codex_version: None,
             events: Vec::new(),
         }
     }

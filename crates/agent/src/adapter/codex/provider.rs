@@ -54,15 +54,22 @@ pub fn key_variable(config: &str) -> Option<String> {
     key.as_str().map(str::to_owned)
 }
 
-/// Reads the user's configuration; an unreadable one has no provider that we could know of.
-fn config(context: &Context<'_>) -> Table {
-    let home = context
-        .variable("CODEX_HOME")
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(context.variable("HOME")?).join(".codex")));
-    let path = home.map(|home| home.join("config.toml"));
+/// Returns Codex's own directory.
+pub(super) fn home(context: &Context<'_>) -> Option<PathBuf> {
+    let moved = context.variable("CODEX_HOME").map(PathBuf::from);
+    moved.or_else(|| Some(PathBuf::from(context.variable("HOME")?).join(".codex")))
+}
+
+/// Reads the user's configuration; an unreadable one is empty.
+pub(super) fn config_text(context: &Context<'_>) -> String {
+    let path = home(context).map(|home| home.join("config.toml"));
     let text = path.and_then(|path| read_named_text(&path, FileKind::Configuration).ok());
-    toml::from_str(&text.unwrap_or_default()).unwrap_or_default()
+    text.unwrap_or_default()
+}
+
+/// Returns the user's configuration; a wrong one has no provider that we could know of.
+fn config(context: &Context<'_>) -> Table {
+    toml::from_str(&config_text(context)).unwrap_or_default()
 }
 
 /// Returns the provider that is chosen by the arguments, a profile or the configuration.

@@ -1,8 +1,10 @@
-//! A home for Gemini CLI beside the user's own.
+//! A home for Gemini CLI beside the user's own, for one turn.
 //!
-//! It holds the user's settings with ours on top, links to the rest of the user's (the sign-in, memory,
-//! extensions), and sessions of its own. The user's files are never written.
+//! It holds the user's settings with ours on top, and links: to the rest of the user's (the sign-in,
+//! memory, extensions), and to sessions of its own, which stay. The program replaces files in its home, so
+//! that nothing there can be kept from it; but what an agent leaves there is gone with the turn.
 
+use std::ffi::OsString;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -12,16 +14,25 @@ use convoke_files::{Disk, FileKind, Files};
 use serde_json::{Value, json};
 
 use crate::adapter::{Context, write_private};
+use crate::verdict::Failure;
 
-/// What belongs to one home alone.
+/// What the user's home does not share.
 const OWN: &[&str] = &["settings.json", "tmp", "history", "projects.json"];
+/// What stays from one turn to the next: transcripts, and what files were before they were changed.
+const KEPT: [&str; 2] = ["tmp", "history"];
 
 /// Prepares the home and returns it.
 pub(super) fn prepare(context: &Context<'_>) -> io::Result<PathBuf> {
-    let home = context.host.state_dir.join("gemini");
+    let home = context.private_dir.join("home");
     let ours = home.join(".gemini");
+    let kept = context.host.state_dir.join("gemini/.gemini");
     // Sessions are transcripts; nobody else is to read them.
-    DirBuilder::new().recursive(true).mode(0o700).create(&ours)?;
+    let mut private = DirBuilder::new();
+    private.recursive(true).mode(0o700).create(&ours)?;
+    for name in KEPT {
+        private.create(kept.join(name))?;
+        link(&kept.join(name), &ours.join(name))?;
+    }
     let mut settings = Value::Null;
     if let Some(home_of_user) = users_home(context) {
         let users = home_of_user.join(".gemini");
@@ -38,9 +49,45 @@ pub(super) fn prepare(context: &Context<'_>) -> io::Result<PathBuf> {
     if is_set("GOOGLE_GEMINI_BASE_URL") && is_set("GEMINI_API_KEY") {
         select_key(&mut settings);
     }
-    replace(&ours.join("settings.json"), settings.to_string().as_bytes())?;
+    write_private(&ours.join("settings.json"), settings.to_string().as_bytes())?;
     Ok(home)
 }
+
+/// Returns the variables that put our settings above a project's: those of the machine, which the program
+/// asks last, with ours on top.
+///
+/// Settings of the machine that cannot be read stay where they are, and the program reports them.
+pub(super) fn settings_above_projects(
+    context: &Context<'_>,
+) -> Result<Vec<(OsString, OsString)>, Failure> {
+    let variable = |name| context.variable(name).map(PathBuf::from);
+    let machines = variable(SYSTEM_SETTINGS)
+        .unwrap_or_else(|| Path::new(MACHINE_CONFIGURATION).join("settings.json"));
+    let settings = match Disk.read_text(&machines, FileKind::Configuration) {
+        Ok(text) => match serde_json::from_str(&without_comments(&text)) {
+            Ok(settings) => settings,
+            Err(_) => return Ok(Vec::new()),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Value::Null,
+        Err(_) => return Ok(Vec::new()),
+    };
+    let settings = with_ours(settings, context.turn_input.limits.retries + 1);
+    let ours = context.write_private("settings.json", &settings.to_string())?;
+    // Without it, the program looks for the defaults beside the settings.
+    let defaults = variable(SYSTEM_DEFAULTS)
+        .unwrap_or_else(|| machines.with_file_name("system-defaults.json"));
+    Ok(vec![(SYSTEM_SETTINGS.into(), ours.into()), (SYSTEM_DEFAULTS.into(), defaults.into())])
+}
+
+const SYSTEM_SETTINGS: &str = "GEMINI_CLI_SYSTEM_SETTINGS_PATH";
+const SYSTEM_DEFAULTS: &str = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH";
+
+/// Where the program looks for settings of the machine.
+const MACHINE_CONFIGURATION: &str = if cfg!(target_os = "macos") {
+    "/Library/Application Support/GeminiCli"
+} else {
+    "/etc/gemini-cli"
+};
 
 fn users_home(context: &Context<'_>) -> Option<PathBuf> {
     let home = context.variable("GEMINI_CLI_HOME");
@@ -108,15 +155,6 @@ fn link(users: &Path, ours: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other,
     }
-}
-
-/// Writes a file whole or not at all: another turn may be reading it.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let dir = path.parent().unwrap_or(path);
-    let unique = tempfile::Builder::new().prefix(".settings-").tempdir_in(dir)?;
-    let file = unique.path().join("new");
-    write_private(&file, bytes)?;
-    std::fs::rename(&file, path)
 }
 
 /// Removes `//` and `/* */` comments, which the program allows in its settings.

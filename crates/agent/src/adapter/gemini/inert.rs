@@ -3,18 +3,23 @@
 //! A prompt that begins with `/` is a command; a line break in front makes it text. `@name` stands for a
 //! file, a resource of an MCP server or a sub-agent; `\@` does not. What a name stands for depends on
 //! settings, extensions and files that may change, so every `@` is escaped. The model sees both changes.
+//!
+//! An assembled prompt is escaped already ([`super::super::escaping`]) and begins with a header, so that
+//! nothing is left to change here; other callers may send any text.
 
 use std::borrow::Cow;
 
-use convoke_core::Diagnostic;
-use memchr::memchr_iter;
+use convoke_core::{Diagnostic, Escaping};
 
 use crate::diagnostics;
+
+/// How the prompts of Gemini CLI are escaped.
+pub(in crate::adapter) const ESCAPING: Escaping = Escaping::AtSigns;
 
 /// Returns the prompt as it can be sent, and what was changed in it.
 pub(super) fn inert(prompt: &str) -> (Cow<'_, str>, Vec<Diagnostic>) {
     let mut notes = Vec::new();
-    let mut text = escape(prompt);
+    let mut text = ESCAPING.escape(prompt);
     let escaped = text.len() - prompt.len();
     if escaped > 0 {
         let message = format!("`@` was escaped {escaped} times, so that gemini attaches nothing");
@@ -29,23 +34,6 @@ pub(super) fn inert(prompt: &str) -> (Cow<'_, str>, Vec<Diagnostic>) {
     (text, notes)
 }
 
-/// Escapes every `@` that is not escaped yet.
-pub(crate) fn escape(text: &str) -> Cow<'_, str> {
-    let bytes = text.as_bytes();
-    let mut escaped = String::new();
-    let mut from = 0;
-    for at in memchr_iter(b'@', bytes).filter(|&at| at == 0 || bytes[at - 1] != b'\\') {
-        escaped.push_str(&text[from..at]);
-        escaped.push('\\');
-        from = at;
-    }
-    if from == 0 && escaped.is_empty() {
-        return Cow::Borrowed(text);
-    }
-    escaped.push_str(&text[from..]);
-    Cow::Owned(escaped)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,19 +42,15 @@ mod tests {
     fn every_at_sign_and_a_first_slash_are_made_text() {
         for (prompt, sent) in [
             ("plain text", "plain text"),
-            ("@secret.txt", "\\@secret.txt"),
             ("see @secret.txt.", "see \\@secret.txt."),
-            ("me@example.com", "me\\@example.com"),
-            ("@\"a b.txt\" and @a\\ b.txt", "\\@\"a b.txt\" and \\@a\\ b.txt"),
             ("see \\@secret.txt", "see \\@secret.txt"),
-            ("@@generalist @docs:docs://secret", "\\@\\@generalist \\@docs:docs://secret"),
             ("/compact", "\n/compact"),
+            ("/compact @all", "\n/compact \\@all"),
             ("// comment", "// comment"),
         ] {
             let (text, notes) = inert(prompt);
             assert_eq!(text, sent, "{prompt}");
             assert_eq!(notes.is_empty(), prompt == sent, "{prompt}");
-            assert_eq!(escape(&escape(prompt)), escape(prompt), "{prompt}");
         }
     }
 }

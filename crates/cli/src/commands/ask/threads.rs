@@ -13,12 +13,15 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Arguments, Task};
-use crate::commands::sessions::list::{age, beginning_of};
+use crate::commands::sessions::list::{age, one_line};
 use crate::commands::sessions::{short, write_json};
 use crate::figures::count;
 use crate::outcome::{Outcome, UsageError};
 use crate::program;
 use crate::terminal::{Paint, stdout};
+
+/// The columns of a first question.
+const QUESTION: usize = 48;
 
 /// Refuses to change a thread of a session, which only who holds the session does, and one that is not
 /// there or in which nothing was said.
@@ -121,9 +124,11 @@ impl Listed {
         format!(
             "{}  {:>10}  {}  {}",
             paint.strong(self.thread.as_str()),
-            self.last_request_at.map_or_else(|| "-".to_owned(), |at| age(now.saturating_sub(at))),
+            self.last_request_at.map_or_else(|| "-".to_owned(), |at| age(now.since(at))),
             paint.faint(&format!("{requests}, {bytes}")),
-            self.first_question.as_deref().map_or_else(|| "-".to_owned(), beginning_of)
+            self.first_question
+                .as_deref()
+                .map_or_else(|| "-".to_owned(), |text| one_line(text, QUESTION))
         )
     }
 }

@@ -15,7 +15,7 @@ use convoke_core::Diagnostic;
 use convoke_files::FileKind;
 use convoke_files::limit::{read_named_text, read_stream_text};
 use convoke_inspect::capture::{
-    self, Capture, CaptureError, CaptureOptions, SavedError, compare, load, save,
+    self, Capture, CaptureError, CaptureOptions, SavedError, Start, compare, load, save,
 };
 use convoke_rehearsal::Script;
 use serde_json::json;
@@ -112,6 +112,8 @@ fn order(arguments: &Arguments) -> anyhow::Result<CaptureOptions> {
         stdin: stdin.unwrap_or_default(),
         environment: environment.collect::<Result<_, _>>()?,
         configuration_from: arguments.home.clone(),
+        directory: None,
+        start: Start::Typed,
         script: script.map_err(|error| UsageError(with_causes(&error)))?.unwrap_or_default(),
         patience: Duration::from_secs(arguments.timeout),
         guardian: Guardian::this_program()?,

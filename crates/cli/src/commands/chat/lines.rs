@@ -4,14 +4,14 @@
 use std::io::{self, BufRead as _, Write as _};
 use std::time::Instant;
 
-use convoke_chat::{PromptView, SentPrompt, UserAction, help, printable, read_sheet};
+use convoke_chat::{InputParser, PromptView, SentPrompt, UserAction, help, printable, read_sheet};
 use convoke_session::event::StopReason;
+use convoke_session::event_queue::{EventQueue, EventReceiver};
 use convoke_session::{MemberName, PersonMessage, SessionEvent, Store as _, TurnId};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, channel};
 
-use super::company;
 use crate::commands::run::{self, Finale, Reached, Show, conclude, drive};
 use crate::conversation::{self, Conversation};
 use crate::figures::count;
@@ -23,11 +23,8 @@ use crate::terminal::{stderr, stdout};
 pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let began = Instant::now();
-    let (sender, events) = unbounded_channel();
-    let observer = Box::new(move |event: SessionEvent| {
-        // Nobody listens any more once the chat has ended.
-        let _ = sender.send(event);
-    });
+    let (observer, events) = EventQueue::new();
+    let observer = Box::new(observer);
     let conversation = conversation::open(&arguments.order, &host_environment, observer).await?;
     let to = match run::addressees(&arguments.to, &conversation).await {
         Ok(to) => to,
@@ -83,7 +80,7 @@ enum Form {
 struct LineChat {
     conversation: Conversation,
     show: Show,
-    events: UnboundedReceiver<SessionEvent>,
+    events: EventReceiver<SessionEvent>,
     speaker: MemberName,
     to: Vec<String>,
     reached: Vec<Reached>,
@@ -112,7 +109,7 @@ impl LineChat {
             if line.trim().is_empty() {
                 continue;
             }
-            match company(&self.conversation).understand(&line, &self.to) {
+            match self.parser().understand(&line, &self.to) {
                 Ok(UserAction::Quit) => return Ok(()),
                 Ok(user_action) => match self.intend(user_action).await {
                     Err(error) if error.is::<UsageError>() => {
@@ -127,6 +124,10 @@ impl LineChat {
         Ok(())
     }
 
+    fn parser(&self) -> InputParser<'_> {
+        InputParser::new(self.conversation.coordinator.team_agents().team())
+    }
+
     fn misunderstand(&mut self, line: &str, why: &str) -> anyhow::Result<()> {
         self.misunderstood += 1;
         match self.form {
@@ -138,7 +139,7 @@ impl LineChat {
     async fn intend(&mut self, user_action: UserAction) -> anyhow::Result<()> {
         match user_action {
             UserAction::Say { text, to } => {
-                let to = company(&self.conversation).meant(&self.speaker, to);
+                let to = self.parser().meant(&self.speaker, to);
                 let saying = PersonMessage::new(self.speaker.clone(), text).to(to);
                 self.conversation.coordinator.accept(saying).await?;
                 self.go_on().await

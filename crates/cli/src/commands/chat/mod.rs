@@ -5,9 +5,11 @@ mod lines;
 use std::io::{IsTerminal, Write as _, stdin};
 
 use clap::Args;
-use convoke_chat::{InputParser, Setup};
+use clap_complete::ArgValueCompleter;
+use convoke_chat::Setup;
 use convoke_session::{MessageNumber, Store as _};
 
+use crate::commands::completions;
 use crate::commands::run::{Arguments as RunArguments, addressees};
 use crate::commands::sessions::short;
 use crate::conversation::project::Origin;
@@ -31,7 +33,7 @@ pub struct Arguments {
     #[command(flatten)]
     order: ConversationOptions,
     /// Who is called when your text calls nobody; by default the first agent of the team
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     to: Vec<String>,
     /// Read lines, and write one event a line, as JSON
     #[arg(long)]
@@ -59,7 +61,7 @@ fn has_screen() -> bool {
 
 async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
-    let (observer, reports) = convoke_chat::reports();
+    let (observer, updates) = convoke_chat::updates();
     let conversation = conversation::open(&arguments.order, &host_environment, observer).await?;
     let setup = match setup(&arguments.to, &conversation).await {
         Ok(setup) => setup,
@@ -74,7 +76,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
         (conversation.coordinator.store().clone(), conversation.coordinator.session());
     // The servers of a rehearsal end with the conversation.
     let Conversation { coordinator, stage, is_new, .. } = conversation;
-    let closing = Box::pin(convoke_chat::hold(coordinator, reports, setup)).await?;
+    let closing = Box::pin(convoke_chat::hold(coordinator, updates, setup)).await?;
     drop(stage);
     if is_new && store.session(id).await?.state.last_message == MessageNumber::default() {
         store.remove(id).await?;
@@ -98,16 +100,11 @@ async fn setup(to: &[String], conversation: &Conversation) -> anyhow::Result<Set
     Ok(Setup {
         name: team.name.clone().unwrap_or_else(|| "a conversation".to_owned()),
         session: short(coordinator.session()),
-        company: company(conversation),
+        team: coordinator.team_agents().team().clone(),
         speaker: conversation.speaker().await?,
         to: addressees(to, conversation).await?,
         suggestion,
         label: (conversation.players != AgentBackend::Agents).then_some("rehearsal"),
         diagnostics: conversation.diagnostics.clone(),
     })
-}
-
-fn company(conversation: &Conversation) -> InputParser {
-    let team_agents = conversation.coordinator.team_agents();
-    InputParser { members: team_agents.members().clone(), text: team_agents.team().context.text }
 }

@@ -2,6 +2,7 @@
 
 mod findings;
 mod installed;
+mod skills_view;
 mod table;
 mod view;
 
@@ -21,7 +22,7 @@ use crate::terminal::{Paint, stdout};
 use installed::Installed;
 use view::View;
 
-/// Shows which instruction files each agent loads in a directory, what is cut, and how to fix it.
+/// Shows which instruction files and skills each agent loads in a directory, what is cut, and how to fix it.
 ///
 /// Nothing is run and nothing is sent: the rules were measured on the real programs, and only the
 /// files that decide are read.
@@ -74,7 +75,9 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
     let is_terminal = stdout().is_terminal();
     let mut out = BufWriter::new(stdout());
     if arguments.json {
-        serde_json::to_writer_pretty(&mut out, &report).context("cannot write the report")?;
+        // Written as bytes, so that a reader that goes away is recognised by the error.
+        let json = serde_json::to_vec_pretty(&report).context("cannot write the report")?;
+        out.write_all(&json)?;
         writeln!(out)?;
     } else {
         let view = View {
@@ -110,6 +113,8 @@ fn session(arguments: &Explain) -> Result<Session, UsageError> {
     });
     session.variables = variables.collect::<BTreeMap<_, _>>();
     session.arguments.clone_from(&arguments.arguments);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    session.now_ms = now.ok().map(|it| it.as_secs_f64() * 1000.0);
     session.reads = arguments.reads.iter().map(|file| absolute(&here, file)).collect();
     Ok(session)
 }

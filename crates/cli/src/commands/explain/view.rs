@@ -20,8 +20,8 @@ const DEFAULT_WIDTH: usize = 80;
 /// More rows than this are no longer a glance.
 const MAX_ROWS: usize = 40;
 const MAX_MESSAGES: usize = 6;
-const COLUMN: usize = 9;
-const SIZE_COLUMN: usize = 10;
+pub(super) const COLUMN: usize = 9;
+pub(super) const SIZE_COLUMN: usize = 10;
 /// Why a file is loaded is said where this much room is left beside it.
 const MIN_WHY: usize = 16;
 const MIN_BAR: usize = 4;
@@ -58,6 +58,7 @@ impl View<'_> {
             self.sizes(&mut out);
             self.kept_out(&mut out);
         }
+        self.skills(&mut out);
         let findings = Findings::of(self.report);
         self.findings(&mut out, &findings, !rows.is_empty());
         out
@@ -222,7 +223,7 @@ impl View<'_> {
         push_line(out, &self.paint.text(Tone::Faint, note));
     }
 
-    fn bar(&self, percent: u64, cells: usize) -> String {
+    pub(super) fn bar(&self, percent: u64, cells: usize) -> String {
         let percent = usize::try_from(percent).unwrap_or(100);
         let filled = (percent * cells).div_ceil(100);
         let tone = match percent {
@@ -319,7 +320,7 @@ impl View<'_> {
     }
 
     /// A path as it is best known here: below the repository, below the home directory, or whole.
-    fn place_relative(&self, path: &Path) -> String {
+    pub(super) fn place_relative(&self, path: &Path) -> String {
         let base = self.report.repository.as_deref().unwrap_or(&self.report.cwd);
         match path.strip_prefix(base) {
             Ok(below) if base.parent().is_some() => harmless(&below.to_string_lossy()),
@@ -408,7 +409,7 @@ fn short_why(why: &LoadReason) -> String {
     }
 }
 
-fn short_title(agent: &AgentReport) -> &'static str {
+pub(super) fn short_title(agent: &AgentReport) -> &'static str {
     match agent.agent {
         "claude" => "Claude",
         "gemini" => "Gemini",
@@ -421,7 +422,7 @@ fn is_same_version(installed: &str, measured: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-fn push_line(out: &mut String, line: &str) {
+pub(super) fn push_line(out: &mut String, line: &str) {
     out.push_str(line.trim_end());
     out.push('\n');
 }
@@ -432,7 +433,7 @@ fn harmless(text: &str) -> String {
 }
 
 /// A number of bytes in at most nine columns.
-fn bytes(count: u64) -> String {
+pub(super) fn bytes(count: u64) -> String {
     const KIB: u64 = 1024;
     const MIB: u64 = KIB * KIB;
     let tenths = |unit: u64| format!("{}.{}", count / unit, count % unit * 10 / unit);
@@ -443,12 +444,12 @@ fn bytes(count: u64) -> String {
     }
 }
 
-fn padded(text: &str, width: usize) -> String {
+pub(super) fn padded(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
 }
 
 /// The end of a text that is too wide: with paths, the end tells the most.
-fn shortened(text: &str, width: usize) -> String {
+pub(super) fn shortened(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
@@ -476,7 +477,7 @@ fn begun(text: &str, width: usize) -> String {
 }
 
 /// Breaks a text at spaces; what is wider than a line by itself stays whole.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let Some(line) = lines.last_mut() else {

@@ -5,6 +5,10 @@ use super::*;
 
 fn rendered(width: usize, is_painted: bool) -> String {
     let mut tree = MemoryTree::default();
+    for number in 100..200 {
+        let text = format!("---\nname: s{number}\ndescription: {}\n---\n", "d".repeat(400));
+        tree.write(format!("/h/r/.agents/skills/s{number}/SKILL.md"), text);
+    }
     tree.write("/h/r/.git/HEAD", "x");
     tree.write("/h/r/AGENTS.md", "Use tabs.\n".repeat(5_000));
     tree.write("/h/r/sub/AGENTS.md", "Never reached.\n");
@@ -51,6 +55,15 @@ fn what_is_cut_is_painted_as_a_warning_and_what_to_do_stands_out() {
     assert!(painted.contains("\u{1b}[33m✂ 1\u{1b}[0m"), "{painted}");
     assert!(painted.contains("\u{1b}[36m→ Raise project_doc_max_bytes"), "{painted}");
     assert!(painted.contains("\u{1b}[1;31m█"), "a full bar is red: {painted}");
+}
+
+#[test]
+fn skills_are_shown_with_what_arrives_and_the_budget() {
+    let text = rendered(80, false);
+    for part in ["Skills  ", ".agents/skills/s100", "✂ ", "… and 84 more", "of 5,440 tokens"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.contains("skill.description-cut"), "{text}");
 }
 
 #[test]

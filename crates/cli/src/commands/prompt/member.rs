@@ -1,6 +1,6 @@
 //! The member that a prompt is for.
 
-use convoke_core::name::nearest;
+use convoke_core::name::{MemberName, nearest};
 use convoke_team::{AgentSettings, Member, Team};
 
 use crate::outcome::UsageError;
@@ -11,7 +11,7 @@ pub(super) fn find_agent<'t>(
     name: &str,
 ) -> Result<(&'t Member, &'t AgentSettings), UsageError> {
     let Some(member) = team.member(name) else {
-        let names: Vec<&str> = team.members.iter().map(|member| &*member.name).collect();
+        let names: Vec<&str> = team.names().map(MemberName::as_str).collect();
         let hint = match nearest(name, names.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("there are {}", names.join(", ")),

@@ -9,9 +9,12 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::{ArgGroup, Args};
-use convoke_core::{AgentContext, AssemblerOutput, ContextManager, Hooks};
+use clap_complete::ArgValueCompleter;
+use convoke_agent::adapter::escaping;
+use convoke_core::{AgentContext, AssemblerOutput, ContextManager, ContextOptions, Hooks};
 
 use self::output::Shown;
+use crate::commands::completions;
 use crate::conversation::home::Home;
 use crate::conversation::project::{Project, TEAM_FILE, UserConfiguration, find_team_file};
 use crate::diagnostics::Deny;
@@ -25,13 +28,18 @@ use crate::outcome::{Outcome, UsageError};
 #[command(group = ArgGroup::new("account").args(["explain", "json"]).multiple(true))]
 pub struct Arguments {
     /// The member that the prompt is for
-    #[arg(long = "for", value_name = "NAME")]
+    #[arg(long = "for", value_name = "NAME", add = ArgValueCompleter::new(completions::members))]
     member: String,
     /// The team file; by default convoke.toml here, or above as far as the repository goes
     #[arg(long, value_name = "FILE")]
     team: Option<PathBuf>,
     /// The conversation, as a stored session: its id, either end of it, or `last`
-    #[arg(long, value_name = "ID", conflicts_with_all = ["snapshot", "messages", "in_reply_to"])]
+    #[arg(
+        long,
+        value_name = "ID",
+        conflicts_with_all = ["snapshot", "messages", "in_reply_to"],
+        add = ArgValueCompleter::new(completions::sessions)
+    )]
     session: Option<String>,
     /// The conversation, as a snapshot
     #[arg(long, value_name = "FILE", conflicts_with = "messages")]
@@ -82,25 +90,28 @@ fn assemble(arguments: &Arguments) -> anyhow::Result<AssemblerOutput<'static>> {
     let (member, settings) = member::find_agent(team, &arguments.member)?;
     let instructions = project.read_instructions(settings)?;
 
-    let mut manager = ContextManager::new(team.context_options(member), Hooks::default());
+    let options =
+        ContextOptions { escaping: escaping(&settings.agent), ..team.context_options(member) };
+    let mut manager = ContextManager::new(options.into(), Hooks::default());
     let mut diagnostics = conversation::load(&mut manager, team, arguments)?;
 
+    let briefing = team.briefing_for(member);
     let names: Vec<&str> = member.display_name.as_deref().into_iter().collect();
     let context = AgentContext {
         agent_names: &names,
         role_summary: settings.role_summary.as_deref(),
         system_instruction: settings.instructions.as_deref(),
+        briefing: briefing.as_deref(),
         instruction_file_text: instructions.as_deref(),
         instruction_file_path: settings.instructions_file.as_deref(),
         ..AgentContext::default()
     };
-    let mut input = match &arguments.in_reply_to {
-        None => manager.context_for_agent(&member.name, context),
+    let input = match &arguments.in_reply_to {
+        None => manager.context_for_agent(member.name.as_str(), context),
         Some(id) => manager
-            .context_for_reply(&id.as_str().into(), &member.name, context)
+            .context_for_reply(&id.as_str().into(), member.name.as_str(), context)
             .map_err(|error| UsageError(format!("--in-reply-to: {error}")))?,
     };
-    input.briefing = team.briefing_for(member).map(Into::into);
     diagnostics.extend(conversation::marker_diagnostics(&manager, &input, team.context.text));
     let mut prompt = manager
         .assemble_prompt(&settings.agent, &input)
@@ -114,7 +125,7 @@ fn assemble(arguments: &Arguments) -> anyhow::Result<AssemblerOutput<'static>> {
 fn read_project(arguments: &Arguments) -> anyhow::Result<(Project, UserConfiguration)> {
     let host_environment = host_environment::of_process()?;
     let user = UserConfiguration::load(&Home::of(&host_environment))?;
-    let found = || find_team_file(&host_environment.cwd).unwrap_or_else(|| TEAM_FILE.into());
+    let found = || find_team_file(&host_environment).unwrap_or_else(|| TEAM_FILE.into());
     let path = arguments.team.clone().unwrap_or_else(found);
     Ok((Project::read(&path, &user)?, user))
 }

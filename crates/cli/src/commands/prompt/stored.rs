@@ -2,8 +2,8 @@
 
 use anyhow::Context as _;
 use convoke_core::AssemblerOutput;
-use convoke_session::prompt::{InstructionFile, PromptInput};
-use convoke_session::{MemberName, Store as _};
+use convoke_session::Store as _;
+use convoke_session::prompt::{InstructionFile, PromptRecord};
 
 use super::{Arguments, member};
 use crate::conversation::home::Home;
@@ -34,16 +34,15 @@ pub(super) fn assemble(
         let (member, settings) = member::find_agent(&team, &arguments.member)?;
         let file = settings.instructions_file.clone().zip(project.read_instructions(settings)?);
         let file = file.map(|(path, text)| InstructionFile { path, text });
-        let name = MemberName::new(&*member.name);
         let open = store.open_turns(id).await?;
-        let own = open.iter().find(|turn| turn.member == name);
+        let own = open.iter().find(|turn| turn.member == member.name);
         let newest = session.state.last_message;
         let answers = own.map_or(newest, |turn| turn.answers);
         if answers.0 == 0 {
             return Err(UsageError(format!("session {id} has no message to answer yet")).into());
         }
         let task = session.state.task.as_deref();
-        let input = PromptInput::new(&team, member, file, task, answers, newest);
+        let input = PromptRecord::new(&team, member, file, task, answers, newest);
         let material = input.read(&store, id).await?;
         let output = input.assemble(&material);
         output.with_context(|| format!("no prompt for {}", member.name))

@@ -1,8 +1,10 @@
 //! What `convoke request` can be told: Codex's own flags, and ours.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use convoke_agent::Vendor;
 use convoke_files::absolute;
 use convoke_thread::config::{self, Overrides, parse_override};
 use convoke_thread::pack::Shape;
@@ -15,12 +17,28 @@ const CODEX: &str = "As in Codex";
 
 /// Shows the exact request that a turn here would send to a model; nothing is sent.
 ///
-/// It reads Codex's own configuration and models `codex exec`. Standard output carries the body of
-/// the request alone, to the byte.
+/// With --agent, the installed program is run offline, with your configuration in a private home, and its request is
+/// shown. Without it, the request of Codex 0.98 is assembled by rule, from Codex's own configuration, with the texts of
+/// a pack. A terminal shows the parts; a pipe gets the body alone, to the byte.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  convoke request --agent codex \"Fix the login test\"
+  convoke request --agent claude --json hello | jq .version
+  convoke request --agent claude hello -- --append-system-prompt \"Be brief.\"
+  git diff | convoke request --explain - > body.json")]
 pub struct Arguments {
     /// What the user says; `-`, or nothing at all, reads standard input
     pub(super) prompt: Option<String>,
+
+    /// Run this installed program and show its own request: codex, claude or gemini
+    #[arg(long, value_name = "AGENT", conflicts_with_all = ["pack", "shape", "tools", "models", "wire", "rollout", "shell", "ask_for_approval"])]
+    pub(super) agent: Option<Vendor>,
+    /// With --agent, the seconds that the program may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "agent", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(super) timeout: u64,
+    /// With --agent, arguments for the program; else the prompt
+    #[arg(last = true, value_name = "ARGUMENT")]
+    pub(super) rest: Vec<OsString>,
 
     /// The directory of the pack of texts and model facts, instead of the one that is built in
     #[arg(long, value_name = "DIR")]
@@ -49,7 +67,7 @@ pub struct Arguments {
     /// Show where every byte came from and what was left out, on standard error
     #[arg(long)]
     pub(super) explain: bool,
-    /// Write the path, the body, the ledger and the diagnostics as JSON
+    /// Write the body, the ledger and the diagnostics as JSON
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]
@@ -84,7 +102,7 @@ pub struct Arguments {
     dangerously_bypass_approvals_and_sandbox: bool,
     /// The working directory
     #[arg(short = 'C', long = "cd", value_name = "DIR", help_heading = CODEX)]
-    cd: Option<PathBuf>,
+    pub(super) cd: Option<PathBuf>,
     /// A further directory that may be written to; may be repeated
     #[arg(long, value_name = "DIR", help_heading = CODEX)]
     add_dir: Vec<PathBuf>,
@@ -143,6 +161,70 @@ impl Arguments {
             settings: self.settings(),
             ..Overrides::default()
         })
+    }
+
+    /// Returns the prompt, wherever it stands.
+    pub(super) fn prompt(&self) -> Result<Option<&str>, UsageError> {
+        match (&self.prompt, &self.rest[..]) {
+            (prompt, _) if self.agent.is_some() => Ok(prompt.as_deref()),
+            (prompt, []) => Ok(prompt.as_deref()),
+            (None, [one]) => {
+                let prompt = one.to_str();
+                prompt.map(Some).ok_or_else(|| UsageError("the prompt is not UTF-8".into()))
+            }
+            _ => {
+                Err(UsageError("there is more than one prompt; --agent passes arguments on".into()))
+            }
+        }
+    }
+
+    /// Returns the flags for an installed program: Codex takes its own, the others a model.
+    pub(super) fn program_arguments(&self, agent: Vendor) -> Result<Vec<OsString>, UsageError> {
+        let mut all: Vec<OsString> = Vec::new();
+        let mut add = |flag: &str, value: &OsStr| all.extend([flag.into(), value.to_owned()]);
+        if let Some(model) = &self.model {
+            add(if agent == Vendor::Claude { "--model" } else { "-m" }, model.as_ref());
+        }
+        let codex: Vec<(&str, OsString)> = self.codex_flags();
+        if let Some((flag, _)) = codex.first()
+            && agent != Vendor::Codex
+        {
+            return Err(UsageError(format!(
+                "{flag} is an argument of codex; {agent}'s own go behind `--`"
+            )));
+        }
+        for (flag, value) in &codex {
+            add(flag, value);
+        }
+        let switches = [
+            ("--full-auto", self.full_auto),
+            (
+                "--dangerously-bypass-approvals-and-sandbox",
+                self.dangerously_bypass_approvals_and_sandbox,
+            ),
+        ];
+        for (flag, _) in switches.iter().filter(|(_, is_given)| *is_given) {
+            if agent != Vendor::Codex {
+                return Err(UsageError(format!("{flag} is an argument of codex")));
+            }
+            all.push(flag.into());
+        }
+        all.extend(self.rest.iter().cloned());
+        Ok(all)
+    }
+
+    /// Returns what was given of Codex's own flags with values, apart from the model.
+    fn codex_flags(&self) -> Vec<(&'static str, OsString)> {
+        let mut all: Vec<(&'static str, OsString)> = Vec::new();
+        all.extend(self.config.iter().map(|(key, value)| ("-c", format!("{key}={value}").into())));
+        all.extend(self.enable.iter().map(|name| ("--enable", name.into())));
+        all.extend(self.disable.iter().map(|name| ("--disable", name.into())));
+        all.extend(self.profile.iter().map(|name| ("--profile", name.into())));
+        all.extend(self.sandbox.iter().map(|mode| ("--sandbox", mode.name().into())));
+        all.extend(self.add_dir.iter().map(|path| ("--add-dir", path.into())));
+        all.extend(self.image.iter().map(|path| ("--image", path.into())));
+        all.extend(self.output_schema.iter().map(|path| ("--output-schema", path.into())));
+        all
     }
 
     fn settings(&self) -> Vec<(String, toml::Value)> {

@@ -1,20 +1,26 @@
-//! `convoke request`: the exact request that a turn here would send to a model.
+//! `convoke request`: the exact request that a turn here would send to a model, by the installed program
+//! (`measured`) or assembled by rule.
 
 mod arguments;
 mod input;
+mod measured;
 mod output;
 
+use convoke_agent::Vendor;
 use convoke_core::Diagnostic;
 use convoke_files::Disk;
+use convoke_inspect::installed::Installed;
 use convoke_thread::config::{Config, ConfigError, Machine};
-use convoke_thread::pack::Pack;
+use convoke_thread::pack::{Pack, Shape};
 use convoke_thread::prompt::{Purpose, Request};
+use convoke_thread::record::Record;
 use convoke_thread::thread::{Outcome as TurnOutcome, Setup, Step, Thread, TurnOverrides};
+use convoke_wire::Wire;
 
 pub use self::arguments::Arguments;
 use crate::diagnostics::own;
-use crate::machine;
 use crate::outcome::{Outcome, UsageError};
+use crate::{host_environment, machine};
 
 /// The id of a thread that is not begun, in the form of those that are. It is the same every time, so
 /// that the same directory gives the same bytes.
@@ -22,6 +28,13 @@ const NEW_THREAD: &str = "00000000-0000-7000-8000-000000000000";
 
 /// Makes and shows the request.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    match arguments.agent {
+        Some(agent) => measured::run(agent, arguments),
+        None => assemble(arguments),
+    }
+}
+
+fn assemble(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let codex_home = machine::codex_home(arguments.codex_home.as_deref())?;
     let machine = machine::of_process(codex_home, arguments.shell.as_deref())?;
     let pack = read_pack(arguments)?;
@@ -35,8 +48,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let tools = input::tools(arguments.tools.as_deref(), &mut diagnostics)?;
     let listed_models = input::listed_models(arguments.models.as_deref())?;
     let record = input::record(arguments.rollout.as_deref(), &mut diagnostics)?;
+    if let Some(record) = &record
+        && arguments.shape.is_none()
+    {
+        check_version(record, &pack)?;
+    }
     let output_schema = input::output_schema(arguments.output_schema.as_deref())?;
-    let inputs = input::turn(&arguments.image, arguments.prompt.as_deref())?;
+    let inputs = input::turn(&arguments.image, arguments.prompt()?)?;
 
     let setup =
         Setup { files: &Disk, pack: &pack, machine: &machine, listed_models: &listed_models };
@@ -56,7 +74,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     };
     diagnostics.extend(compaction_first(&request));
     diagnostics.extend(request.diagnostics.iter().cloned());
-    output::write(&request, &diagnostics, arguments)?;
+    let assembled = output::Assembled {
+        request: &request,
+        shape: pack.shape,
+        pack: &pack.name,
+        wire: if request.path.ends_with("/completions") { Wire::Chat } else { Wire::Responses },
+        installed: installed_codex(pack.shape),
+        diagnostics: &diagnostics,
+    };
+    output::write_assembled(&assembled, arguments)?;
     Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code)))
 }
 
@@ -69,6 +95,26 @@ fn read_pack(arguments: &Arguments) -> Result<Pack, UsageError> {
         pack.shape = shape;
     }
     Ok(pack)
+}
+
+/// Refuses a thread that another version of Codex recorded: its items and their order differ.
+fn check_version(record: &Record, pack: &Pack) -> Result<(), UsageError> {
+    let Some(version) = record.codex_version.as_deref().filter(|it| !pack.shape.covers(it)) else {
+        return Ok(());
+    };
+    let shape = pack.shape.name();
+    Err(UsageError(format!(
+        "--rollout: it was recorded by Codex {version}, and the request would have the shape {shape}; \
+         to continue it in this shape all the same, say --shape {shape}"
+    )))
+}
+
+/// Returns the version of an installed Codex that has another shape.
+fn installed_codex(shape: Shape) -> Option<String> {
+    let host_environment = host_environment::of_process().ok()?;
+    let program = host_environment.programs("codex").into_iter().next()?;
+    let version = Installed::on_disk(&program, Vendor::Codex).version?;
+    (!shape.covers(&version)).then_some(version)
 }
 
 /// Says that the request is not about the prompt yet.

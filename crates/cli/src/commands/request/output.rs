@@ -1,51 +1,170 @@
-//! Showing a request and its account.
+//! Showing a request and its account: to a pipe the body, to a person its parts.
 
 use std::io::{self, Write};
 
 use convoke_core::Diagnostic;
-use convoke_core::ledger::Table;
+use convoke_core::ledger::{Ledger, Source, Table};
+use convoke_inspect::capture::Measured;
+use convoke_thread::pack::Shape;
 use convoke_thread::prompt::Request;
+use convoke_wire::{Part, PartKind, RequestParts, Wire};
+use serde_json::json;
 
 use super::Arguments;
 use crate::diagnostics;
-use crate::terminal::{Paint, stderr, stdout};
+use crate::figures::number;
+use crate::terminal::{Paint, Screen, stderr, stdout};
 
-/// Writes the body to standard output, and everything about it to standard error.
-pub(super) fn write(
-    request: &Request,
-    diagnostics: &[Diagnostic],
-    arguments: &Arguments,
-) -> io::Result<()> {
-    if arguments.json {
-        return write_json(request, diagnostics);
-    }
-    write_body(&request.body)?;
-    let mut err = stderr();
-    let paint = Paint::for_stream(&err);
-    if arguments.explain {
-        let style = paint.ledger_style();
-        writeln!(err, "POST {}", request.path)?;
-        write!(err, "{}", Table { ledger: &request.ledger, style })?;
-    }
-    diagnostics::show(diagnostics, paint, &mut err)
+/// A request that was assembled by rule.
+pub(super) struct Assembled<'a> {
+    pub request: &'a Request,
+    pub shape: Shape,
+    pub pack: &'a str,
+    pub wire: Wire,
+    /// The version of an installed Codex that sends another request.
+    pub installed: Option<String>,
+    pub diagnostics: &'a [Diagnostic],
 }
 
-/// Writes the body to the byte; a terminal gets the line break that it needs.
-fn write_body(body: &str) -> io::Result<()> {
-    let mut out = stdout();
-    out.write_all(body.as_bytes())?;
-    if out.is_terminal() {
-        out.write_all(b"\n")?;
+/// A request to show, whoever made it.
+struct Shown<'a> {
+    /// What it is: the first line of every output.
+    title: String,
+    body: &'a [u8],
+    parts: Vec<Part>,
+    ledger: &'a Ledger<'a>,
+    diagnostics: &'a [Diagnostic],
+}
+
+/// Shows an assembled request.
+pub(super) fn write_assembled(assembled: &Assembled<'_>, arguments: &Arguments) -> io::Result<()> {
+    let Assembled { request, shape, pack, installed, diagnostics, .. } = assembled;
+    let shape = shape.name();
+    if arguments.json {
+        let facts = json!({
+            "version": 1, "agent": "codex", "measured": false, "shape": shape, "pack": pack,
+            "installed": installed, "path": request.path,
+        });
+        return write_json(&facts, request.body.as_bytes(), &request.ledger, diagnostics);
     }
-    out.flush()
+    let mut title = format!("POST {}  shape {shape}, pack {pack}", request.path);
+    if let Some(version) = installed {
+        let hint = "--agent codex shows its own request";
+        title = format!("{title}; codex {version} is installed: {hint}");
+    }
+    let parts = RequestParts::of(assembled.wire, request.body.as_bytes());
+    let shown = Shown {
+        title,
+        body: request.body.as_bytes(),
+        parts: parts.map(|parts| parts.parts).unwrap_or_default(),
+        ledger: &request.ledger,
+        diagnostics,
+    };
+    write(&shown, arguments)
+}
+
+/// Shows a measured request.
+pub(super) fn write_measured(measured: &Measured, arguments: &Arguments) -> io::Result<()> {
+    let Measured { program, account, .. } = measured;
+    let (agent, version) = (program.agent, program.version.as_deref());
+    if arguments.json {
+        let facts = json!({
+            "agent": agent, "version": version, "measured": true, "wire": account.wire,
+            "model": account.model, "path": program.path,
+        });
+        return write_json(&facts, &measured.body, &account.ledger, &measured.diagnostics);
+    }
+    let version = version.unwrap_or("of an unknown version");
+    let title =
+        format!("{agent} {version}  measured offline  {} ({})", account.model, account.wire);
+    let shown = Shown {
+        title,
+        body: &measured.body,
+        parts: measured.parts.clone(),
+        ledger: &account.ledger,
+        diagnostics: &measured.diagnostics,
+    };
+    write(&shown, arguments)
+}
+
+/// Writes the body to a pipe, or the parts to a person; everything about it goes to standard error.
+fn write(shown: &Shown<'_>, arguments: &Arguments) -> io::Result<()> {
+    let mut out = stdout();
+    let mut err = stderr();
+    let paint = Paint::for_stream(&err);
+    if out.is_terminal() {
+        write_parts(shown, &mut out)?;
+    } else {
+        out.write_all(shown.body)?;
+        out.flush()?;
+        writeln!(err, "{}", shown.title)?;
+    }
+    if arguments.explain {
+        write!(err, "{}", Table { ledger: shown.ledger, style: paint.ledger_style() })?;
+    }
+    diagnostics::show(shown.diagnostics, paint, &mut err)
+}
+
+/// Writes each part under a heading with its place, its size and the sources of its text; of a tool the heading alone.
+fn write_parts(shown: &Shown<'_>, out: &mut Screen) -> io::Result<()> {
+    let paint = Paint::for_stream(out);
+    writeln!(out, "{}", paint.strong(&shown.title))?;
+    for part in &shown.parts {
+        let size = number(part.range.len() as u64);
+        let sources = sources(part, shown.ledger);
+        let heading = match part.kind {
+            PartKind::Tool => format!("tool {}  {size} bytes", part.title),
+            PartKind::System | PartKind::Message => {
+                let role = part.role.as_deref().unwrap_or("instructions");
+                format!("{role}  {}  {size} bytes", part.place)
+            }
+        };
+        let heading = paint.strong(&format!("── {heading}"));
+        writeln!(out, "{heading}{}", paint.faint(&sources))?;
+        if part.kind != PartKind::Tool {
+            writeln!(out, "{}", part.text.trim_end_matches('\n'))?;
+        }
+    }
+    let whole = number(shown.body.len() as u64);
+    let line =
+        format!("{whole} bytes; --explain shows the source of every byte, a pipe gets the body");
+    writeln!(out, "{}", paint.faint(&line))
+}
+
+/// Returns the sources that a part has text of, apart from the program and the pack.
+fn sources(part: &Part, ledger: &Ledger<'_>) -> String {
+    let range = part.range.start as u64..part.range.end as u64;
+    let mut names: Vec<String> = Vec::new();
+    for entry in ledger.entries() {
+        if entry.range.end <= range.start || range.end <= entry.range.start {
+            continue;
+        }
+        let name = match &entry.source {
+            Source::File { path, .. } => path.to_string(),
+            Source::Setting { name } => name.to_string(),
+            _ => continue,
+        };
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    if names.is_empty() { String::new() } else { format!("  {}", names.join(", ")) }
 }
 
 /// Writes one JSON object in which the body stands as it would be sent, not read and written again.
-fn write_json(request: &Request, diagnostics: &[Diagnostic]) -> io::Result<()> {
+fn write_json(
+    facts: &serde_json::Value,
+    body: &[u8],
+    ledger: &Ledger<'_>,
+    diagnostics: &[Diagnostic],
+) -> io::Result<()> {
+    let facts = facts.to_string();
     let mut out = stdout();
-    write!(out, r#"{{"version":1,"path":"{}","body":{}"#, request.path, request.body)?;
+    write!(out, "{}", facts.trim_end_matches('}'))?;
+    out.write_all(br#","body":"#)?;
+    out.write_all(body)?;
     out.write_all(br#","ledger":"#)?;
-    serde_json::to_writer(&mut out, &request.ledger)?;
+    serde_json::to_writer(&mut out, ledger)?;
     out.write_all(br#","diagnostics":"#)?;
     serde_json::to_writer(&mut out, diagnostics)?;
     out.write_all(b"}\n")

@@ -56,7 +56,7 @@ pub(in crate::commands) async fn addressees(
     to: &[String],
     conversation: &Conversation,
 ) -> anyhow::Result<Vec<String>> {
-    let members = conversation.coordinator.team_agents().members();
+    let team = conversation.coordinator.team_agents().team();
     if to.is_empty() {
         let listener = conversation.listener().await?;
         let listener = listener.ok_or_else(|| {
@@ -68,11 +68,11 @@ pub(in crate::commands) async fn addressees(
     let mut names = Vec::new();
     for written in to {
         if NameKey::new(written).is_all() {
-            names.extend(members.agents().map(ToString::to_string));
-        } else if let Some(member) = members.resolve(written) {
+            names.extend(team.agents().map(ToString::to_string));
+        } else if let Some(member) = team.resolve(written) {
             names.push(member.to_string());
         } else {
-            let hint = members.hint(written);
+            let hint = team.hint(written);
             return Err(UsageError(format!("--to: no member is called `{written}`; {hint}")).into());
         }
     }

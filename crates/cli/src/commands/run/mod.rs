@@ -12,14 +12,15 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 use convoke_agent::id::now;
 use convoke_core::Diagnostic;
 use convoke_session::event::StopReason;
+use convoke_session::event_queue::{EventQueue, EventReceiver};
 use convoke_session::{
     Controls, Rehearsal, SessionEvent, SessionEventKind, SessionId, Store as _, TurnId, TurnState,
 };
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 pub(in crate::commands) use self::message::addressees;
 use self::reached::Arrivals;
@@ -27,13 +28,14 @@ pub(in crate::commands) use self::reached::Reached;
 use self::summary::End;
 use self::tally::Tally;
 use self::view::{Layout, View};
+use crate::commands::completions;
 use crate::commands::sessions::short;
 use crate::conversation::{self, Conversation, ConversationOptions};
 use crate::diagnostics::Deny;
 use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::program;
-use crate::terminal::{Paint, Screen, stdout};
+use crate::terminal::{Paint, Screen, is_quiet, stdout};
 
 /// Holds a conversation between you and a team of agents to its end, and shows it as it happens.
 ///
@@ -52,7 +54,7 @@ pub struct Arguments {
     #[command(flatten)]
     pub(in crate::commands) order: ConversationOptions,
     /// Who is called when your text calls nobody; by default the first agent of the team
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     pub(in crate::commands) to: Vec<String>,
     /// Try the turn again that failed or was cancelled last
     #[arg(long, requires = "session")]
@@ -73,11 +75,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let began = Instant::now();
-    let (sender, mut events) = unbounded_channel();
-    let observer = Box::new(move |event: SessionEvent| {
-        // Nobody listens any more once the run has ended.
-        let _ = sender.send(event);
-    });
+    let (observer, mut events) = EventQueue::new();
+    let observer = Box::new(observer);
     let mut conversation =
         conversation::open(&arguments.order, &host_environment, observer).await?;
     let saying = match message::what_to_say(arguments, &conversation).await {
@@ -164,7 +163,7 @@ async fn undone(conversation: &Conversation) -> anyhow::Result<Option<TurnId>> {
 /// Runs the conversation until it stops, and shows what happens meanwhile.
 pub(in crate::commands) async fn drive(
     conversation: &mut Conversation,
-    events: &mut UnboundedReceiver<SessionEvent>,
+    events: &mut EventReceiver<SessionEvent>,
     show: &mut Show,
     reached: &mut Vec<Reached>,
 ) -> anyhow::Result<StopReason> {
@@ -197,7 +196,7 @@ pub(in crate::commands) async fn drive(
             _ = clock.tick() => reader.heed(|| show.tick()),
         }
     };
-    while let Ok(event) = events.try_recv() {
+    while let Some(event) = events.try_recv() {
         see(&event, show, &mut reader);
     }
     reader.gone.map_or(Ok(stop), |error| Err(error.into()))
@@ -260,7 +259,9 @@ impl Show {
         conversation: &Conversation,
     ) -> anyhow::Result<()> {
         if let Audience::Person(view) = &mut self.audience {
-            summary::opening(view, conversation)?;
+            if !is_quiet() {
+                summary::opening(view, conversation)?;
+            }
             for model in conversation.models() {
                 view.knows_model(model);
             }
@@ -326,6 +327,7 @@ impl Show {
 
     fn closing(&mut self, conversation: &Conversation, end: &End<'_>) -> io::Result<()> {
         match &mut self.audience {
+            Audience::Person(_) if is_quiet() => Ok(()),
             Audience::Person(view) => summary::closing(view, &self.tally, conversation, end),
             Audience::Program => json::summary(&self.tally, conversation, end.elapsed),
         }

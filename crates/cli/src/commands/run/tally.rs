@@ -102,7 +102,7 @@ impl Tally {
     /// Takes note of an event.
     pub(super) fn note(&mut self, event: &SessionEventKind) {
         match event {
-            SessionEventKind::Message { .. } => self.messages += 1,
+            SessionEventKind::Message(_) => self.messages += 1,
             SessionEventKind::TurnStarted {
                 turn, member, prompt, system, tokens_estimate, ..
             } => {

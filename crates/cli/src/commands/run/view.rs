@@ -1,15 +1,18 @@
 //! What a person sees of a run: who speaks to whom, the reply as it comes, and a live line for the
 //! agent at work.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
+use convoke_agent::diagnostics::SANDBOX_PARTIAL;
 use convoke_agent::event::{EventKind, Part, Received};
-use convoke_core::Diagnostic;
 use convoke_core::marker::Intent;
-use convoke_session::{MemberName, MessageNumber, SessionEventKind, TurnId, TurnState};
+use convoke_core::{Diagnostic, Severity};
+use convoke_session::{
+    MemberName, MessageNumber, SessionEventKind, ShownMessage, TurnId, TurnState,
+};
 
 use unicode_width::UnicodeWidthChar as _;
 
@@ -17,7 +20,7 @@ use super::tally::Requests;
 use super::text::FlowingText;
 use crate::figures::{count, number, seconds};
 use crate::requests::{retry, tokens};
-use crate::terminal::{Paint, clear_line, printable};
+use crate::terminal::{Paint, clear_line, is_quiet, printable};
 
 /// How a run is laid out on a screen.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +44,8 @@ pub(super) struct View<W> {
     speakers: HashMap<MessageNumber, MemberName>,
     /// Whose requests we send ourselves: what they are sent is more than their prompts.
     models: Vec<MemberName>,
+    /// What was said of sandboxes.
+    partial: HashSet<String>,
 }
 
 /// An agent at work.
@@ -80,6 +85,7 @@ impl<W: Write> View<W> {
             called: Vec::new(),
             speakers: HashMap::new(),
             models: Vec::new(),
+            partial: HashSet::new(),
         }
     }
 
@@ -106,6 +112,13 @@ impl<W: Write> View<W> {
 
     /// Shows something that the user should know.
     pub(super) fn diagnostic(&mut self, diagnostic: &Diagnostic) -> io::Result<()> {
+        if is_quiet() && diagnostic.code.severity() == Severity::Note {
+            return Ok(());
+        }
+        // The same of every turn: once is enough.
+        if diagnostic.code == SANDBOX_PARTIAL && !self.partial.insert(diagnostic.message.clone()) {
+            return Ok(());
+        }
         let paint = self.layout.paint;
         let code = paint.warning(&format!("! {}", diagnostic.code));
         let message = printable(&diagnostic.message);
@@ -115,9 +128,7 @@ impl<W: Write> View<W> {
     /// Shows an event.
     pub(super) fn show(&mut self, event: &SessionEventKind) -> io::Result<()> {
         match event {
-            SessionEventKind::Message { from, to, number, text, .. } => {
-                self.message(from, to, *number, text)?;
-            }
+            SessionEventKind::Message(message) => self.message(message)?,
             SessionEventKind::TurnQueued { turn, member, intent, .. } => {
                 let queued = Queued { turn: *turn, member: member.clone(), intent: *intent };
                 self.called.push(queued.clone());
@@ -229,15 +240,10 @@ impl<W: Write> View<W> {
         Ok(())
     }
 
-    fn message(
-        &mut self,
-        from: &MemberName,
-        to: &[MemberName],
-        number: MessageNumber,
-        text: &str,
-    ) -> io::Result<()> {
+    fn message(&mut self, message: &ShownMessage) -> io::Result<()> {
+        let ShownMessage { from, to, number, text, .. } = message;
         self.called.clear();
-        self.speakers.insert(number, from.clone());
+        self.speakers.insert(*number, from.clone());
         let turn = self.at_work.iter_mut().find(|at_work| at_work.member == *from);
         match turn {
             // What an agent says was shown as it came, or is shown now that it is whole.

@@ -39,18 +39,19 @@ impl<'s> TurnPages<'s> {
 }
 
 /// Reads the messages of a session page by page.
-struct MessagePages<'s> {
+pub(super) struct MessagePages<'s> {
     store: &'s SqliteStore,
     session: SessionId,
     after: MessageNumber,
 }
 
 impl<'s> MessagePages<'s> {
-    fn of(store: &'s SqliteStore, session: SessionId) -> Self {
+    pub(super) fn of(store: &'s SqliteStore, session: SessionId) -> Self {
         Self { store, session, after: MessageNumber::default() }
     }
 
-    async fn next(&mut self) -> Result<Vec<NumberedMessage>, StoreError> {
+    /// Returns the next page; an empty one at the end.
+    pub(super) async fn next(&mut self) -> Result<Vec<NumberedMessage>, StoreError> {
         let page = self.store.messages_after(self.session, self.after, PAGE).await?;
         self.after = page.last().map_or(self.after, |last| last.number);
         Ok(page)

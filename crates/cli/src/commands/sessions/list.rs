@@ -1,79 +1,213 @@
 //! `convoke sessions list`.
 
 use std::io::Write as _;
+use std::path::Path;
 
 use clap::Args;
 use convoke_agent::id::now;
-use convoke_session::{Millis, SqliteStore, Store as _, Summary};
-use serde_json::json;
+use convoke_session::{MemberCost, Millis, SqliteStore, Store as _, Summary};
+use convoke_team::Team;
+use serde_json::{Value, json};
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::{short, write_json};
-use crate::figures::{count, number};
+use crate::conversation::sessions::Here;
+use crate::figures::{count, dollars, number};
+use crate::host_environment;
 use crate::outcome::Outcome;
-use crate::terminal::{Paint, printable, stdout};
+use crate::terminal::{Paint, printable, stdout, width};
 
-/// The characters of a first message that are shown.
-const BEGINNING: usize = 48;
+/// The number of sessions that are listed unless `--limit` says otherwise.
+const LIMIT: usize = 20;
+/// The columns of a directory or of member names.
+const COLUMN: usize = 24;
+/// The fewest columns in which the beginning of a conversation is worth showing.
+const BEGINNING: usize = 12;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
+    /// List the sessions of every directory
+    #[arg(long)]
+    all: bool,
+    /// The most sessions to list; by default 20, and every one with --json
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
     /// Write JSON
     #[arg(long)]
     json: bool,
 }
 
 pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::Result<Outcome> {
-    let sessions = store.sessions().await?;
+    let here = Here::find(&host_environment::of_process()?);
+    let all = store.sessions().await?;
+    let total = all.len();
+    let (mut sessions, elsewhere): (Vec<Summary>, Vec<Summary>) =
+        all.into_iter().partition(|session| arguments.all || here.has(session));
+    let found = sessions.len();
+    let usual = if arguments.json { usize::MAX } else { LIMIT };
+    sessions.truncate(arguments.limit.unwrap_or(usual));
+    let mut rows = Vec::with_capacity(sessions.len());
+    for session in sessions {
+        rows.push(Row::read(session, store).await?);
+    }
     if arguments.json {
-        write_json(&json!({"version": 1, "sessions": sessions}))?;
+        let rows: Vec<Value> = rows.iter().map(Row::to_json).collect::<Result<_, _>>()?;
+        write_json(&json!({"version": 1, "sessions": rows, "total": total}))?;
         return Ok(Outcome::Done);
     }
     let mut out = stdout();
-    let paint = Paint::for_stream(&out);
-    if sessions.is_empty() {
-        writeln!(out, "There are no sessions yet; `convoke run` begins one.")?;
+    let (paint, columns) = (Paint::for_stream(&out), width(&out));
+    for line in table(&rows, &here, columns, paint) {
+        writeln!(out, "{line}")?;
     }
-    let now = now();
-    for session in &sessions {
-        writeln!(out, "{}", line(session, now, paint))?;
+    if total == 0 {
+        writeln!(out, "There are no sessions yet; `convoke run` begins one.")?;
+    } else if found == 0 {
+        writeln!(out, "There are no sessions of this directory; `convoke run` begins one.")?;
+    }
+    let hidden = [
+        (found - rows.len(), "older", "--limit N"),
+        (elsewhere.len(), "of other directories", "--all"),
+    ];
+    for (many, which, option) in hidden.into_iter().filter(|(many, ..)| *many > 0) {
+        let text = format!("{} {which}: `{option}` lists them", count(many as u64, "session"));
+        writeln!(out, "{}", paint.faint(&text))?;
     }
     Ok(Outcome::Done)
 }
 
-fn line(session: &Summary, now: Millis, paint: Paint) -> String {
-    let Summary { id, name, rehearsal, messages, turns, waiting, beginning, .. } = session;
-    let beginning = beginning_of(beginning.as_deref().unwrap_or_default());
-    let waiting = match waiting {
-        0 => String::new(),
-        waiting => format!(", {} waiting", number(*waiting)),
-    };
-    let rehearsal = if rehearsal.is_some() { ", rehearsal" } else { "" };
-    format!(
-        "{}  {:>10}  {}  {}  {}",
-        paint.strong(&short(*id)),
-        age(now.saturating_sub(session.updated_at)),
-        printable(name.as_deref().unwrap_or("-")),
-        paint.faint(&format!(
-            "{}, {}{waiting}{rehearsal}",
-            count(*messages, "message"),
-            count(*turns, "turn")
-        )),
-        beginning
-    )
+/// A session in the list.
+struct Row {
+    session: Summary,
+    members: Vec<String>,
+    costs: Vec<MemberCost>,
 }
 
-/// Returns the beginning of a text, as a part of a line.
-pub(in crate::commands) fn beginning_of(text: &str) -> String {
+impl Row {
+    async fn read(session: Summary, store: &SqliteStore) -> anyhow::Result<Self> {
+        let team = Team::parse(&store.session(session.id).await?.began.team);
+        let members = team.iter().flat_map(Team::names).map(ToString::to_string).collect();
+        let costs = store.costs(session.id).await?;
+        Ok(Self { session, members, costs })
+    }
+
+    fn to_json(&self) -> serde_json::Result<Value> {
+        let mut value = serde_json::to_value(&self.session)?;
+        value["members"] = json!(self.members);
+        value["costUsd"] = json!(self.cost_usd());
+        Ok(value)
+    }
+
+    /// Returns the sum of what agents reported; `None` if none did.
+    fn cost_usd(&self) -> Option<f64> {
+        self.costs.iter().filter_map(|cost| cost.cost_usd).reduce(|sum, cost| sum + cost)
+    }
+
+    fn cells(&self, here: &Here, now: Millis) -> [String; 6] {
+        let Summary { id, name, rehearsal, turns, waiting, updated_at, directory, .. } =
+            &self.session;
+        let mut turns = count(*turns, "turn");
+        if *waiting > 0 {
+            turns = format!("{turns}, {} waiting", number(*waiting));
+        }
+        let cost = match (self.cost_usd(), rehearsal) {
+            (Some(cost), _) => dollars(cost),
+            (None, Some(_)) => "rehearsal".to_owned(),
+            (None, None) => "-".to_owned(),
+        };
+        let name = name.as_deref().unwrap_or_default();
+        let members = self.members.join(", ");
+        let who = if name.is_empty() { members } else { format!("{name}: {members}") };
+        [
+            short(*id),
+            age(now.since(*updated_at)),
+            shorten_front(&printable(&here.shown(Path::new(directory))), COLUMN),
+            shorten(&printable(&who), COLUMN),
+            turns,
+            cost,
+        ]
+    }
+}
+
+/// Returns the lines of the table: aligned columns, then how each conversation begins, as far as it fits. In
+/// a narrow terminal a session takes two lines.
+fn table(rows: &[Row], here: &Here, columns: usize, paint: Paint) -> Vec<String> {
+    let now = now();
+    let cells: Vec<[String; 6]> = rows.iter().map(|row| row.cells(here, now)).collect();
+    let widths: [usize; 6] = std::array::from_fn(|column| {
+        cells.iter().map(|cells| cells[column].width()).max().unwrap_or(0)
+    });
+    let total: usize = widths.iter().sum::<usize>() + 2 * widths.len();
+    let mut lines = Vec::new();
+    for (row, cells) in rows.iter().zip(&cells) {
+        let beginning = row.session.beginning.as_deref().unwrap_or_default();
+        let [id, age, directory, who, turns, cost] = cells;
+        if columns < total {
+            lines.push(format!("{}  {age}  {directory}", paint.strong(id)));
+            let rest = format!("  {who}  {turns}  {cost}");
+            lines.push(paint.faint(&shorten(&rest, columns)));
+            continue;
+        }
+        let mut line = format!(
+            "{}  {}  {}  {}  {}  {}",
+            paint.strong(id),
+            pad_left(age, widths[1]),
+            pad(directory, widths[2]),
+            pad(who, widths[3]),
+            paint.faint(&pad(turns, widths[4])),
+            pad_left(cost, widths[5]),
+        );
+        if columns - total >= BEGINNING {
+            line += "  ";
+            line += &one_line(beginning, columns - total);
+        }
+        lines.push(line.trim_end().to_owned());
+    }
+    lines
+}
+
+fn pad(text: &str, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
+}
+
+fn pad_left(text: &str, width: usize) -> String {
+    format!("{}{text}", " ".repeat(width.saturating_sub(text.width())))
+}
+
+/// Returns the beginning of a text on one line, at most `width` columns of it.
+pub(in crate::commands) fn one_line(text: &str, width: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let line = words.join(" ");
-    let line = printable(&line);
-    let cut: String = line.chars().take(BEGINNING).collect();
-    let more = if cut.len() < line.len() { "…" } else { "" };
-    format!("{cut}{more}")
+    shorten(&printable(&words.join(" ")), width)
 }
 
-/// Returns how long ago something was.
-pub(in crate::commands) fn age(millis: Millis) -> String {
+/// Returns at most `width` columns of a text; what was cut at the end is marked.
+fn shorten(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut cut = String::new();
+    let mut used = 1;
+    for c in text.chars() {
+        used += c.width().unwrap_or(0);
+        if used > width {
+            break;
+        }
+        cut.push(c);
+    }
+    cut + "…"
+}
+
+/// Returns at most `width` columns of a text; what was cut at the front is marked.
+fn shorten_front(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let reversed: String = text.chars().rev().collect();
+    shorten(&reversed, width).chars().rev().collect()
+}
+
+/// Returns a number of milliseconds as the age of something.
+pub(in crate::commands) fn age(millis: i64) -> String {
     match millis / 1000 {
         ..60 => "just now".to_owned(),
         seconds @ 60..3600 => format!("{} min ago", seconds / 60),
@@ -93,5 +227,14 @@ mod tests {
             ages,
             ["just now", "just now", "1 min ago", "59 min ago", "2 h ago", "12 d ago"]
         );
+    }
+
+    #[test]
+    fn long_texts_are_cut_to_their_columns() {
+        assert_eq!(shorten("short", 5), "short");
+        assert_eq!(shorten("longer", 5), "long…");
+        assert_eq!(shorten("漢字漢字", 5), "漢字…");
+        assert_eq!(shorten_front("/home/kim/project", 9), "…/project");
+        assert_eq!(one_line("two\n  lines", 80), "two lines");
     }
 }

@@ -5,9 +5,12 @@ mod compact;
 mod conversation;
 mod diff;
 pub(in crate::commands) mod list;
+mod markdown;
 mod remove;
+mod rename;
 mod replay;
 mod resume;
+mod search;
 pub(in crate::commands) mod sent;
 mod show;
 mod transfer;
@@ -16,9 +19,11 @@ mod turn;
 use std::io::{self, Write};
 
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCompleter;
 use convoke_session::{SessionId, SqliteStore, TurnId};
 use serde::Serialize;
 
+use crate::commands::completions;
 use crate::conversation::sessions::{find, open_store};
 use crate::host_environment;
 use crate::outcome::Outcome;
@@ -26,7 +31,7 @@ use crate::terminal::stdout;
 
 /// Shows, resumes, copies and checks conversations.
 ///
-/// A session is named by its id, by either end of it, or by `last`.
+/// A session is named by its id, by either end of it, or by `last`: the last one of this directory.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -44,18 +49,24 @@ enum Command {
 /// What is done with sessions as they are stored.
 #[derive(Debug, Subcommand)]
 enum StoredCommand {
-    /// List all sessions, the one that changed last first
+    /// List the sessions of this directory, the one that changed last first
     List(list::Arguments),
     /// Show a conversation, or exactly what a turn was sent
     Show(show::Arguments),
     /// Copy a session, so that the copy can go its own way
     Fork(transfer::Fork),
-    /// Write a session as a snapshot, or everything with --all
+    /// Search the messages of all sessions of this directory
+    Search(search::Arguments),
+    /// Change the name of a session
+    Rename(rename::Arguments),
+    /// Write a session as a snapshot, as Markdown, or everything with --all
     Export(transfer::Export),
     /// Read what export wrote into a new session
     Import(transfer::Import),
-    /// Remove sessions
-    Rm(remove::Arguments),
+    /// Remove sessions; they can be restored for 30 days
+    Rm(remove::Remove),
+    /// Restore removed sessions, or list them
+    Restore(remove::Restore),
     /// Assemble every prompt of a session once more and compare
     Replay(replay::Arguments),
     /// Show what changed between two prompts of one member
@@ -79,7 +90,10 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
             StoredCommand::Fork(arguments) => transfer::fork(arguments, &store).await,
             StoredCommand::Export(arguments) => transfer::export(arguments, &store).await,
             StoredCommand::Import(arguments) => transfer::import(arguments, &store).await,
-            StoredCommand::Rm(arguments) => remove::run(arguments, &store).await,
+            StoredCommand::Search(arguments) => search::run(arguments, &store).await,
+            StoredCommand::Rename(arguments) => rename::run(arguments, &store).await,
+            StoredCommand::Rm(arguments) => remove::remove(arguments, &store).await,
+            StoredCommand::Restore(arguments) => remove::restore(arguments, &store).await,
             StoredCommand::Replay(arguments) => replay::run(arguments, &store).await,
             StoredCommand::Diff(arguments) => diff::run(arguments, &store).await,
             StoredCommand::Compact(arguments) => compact::run(arguments, &store).await,
@@ -91,7 +105,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
 #[derive(Debug, Args)]
 struct Which {
     /// The session: its id, either end of it, or `last`
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", add = ArgValueCompleter::new(completions::sessions))]
     id: String,
 }
 

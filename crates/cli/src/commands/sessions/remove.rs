@@ -1,44 +1,184 @@
-//! `convoke sessions rm`.
+//! `convoke sessions rm` and `restore`.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
 
 use clap::Args;
-use convoke_session::{SqliteStore, Store as _};
+use convoke_agent::id::now;
+use convoke_session::{SessionId, SqliteStore, Store as _};
 use serde_json::json;
 
-use super::write_json;
-use crate::conversation::sessions::find;
-use crate::outcome::Outcome;
-use crate::terminal::stdout;
+use super::list::{age, one_line};
+use super::{short, write_json};
+use crate::conversation::sessions::{find, one_of};
+use crate::outcome::{Outcome, UsageError};
+use crate::terminal::{Paint, stderr, stdout};
+
+/// The days for which a removed session can be restored.
+const DAYS: i64 = 30;
+/// The milliseconds of a day.
+const DAY: i64 = 24 * 60 * 60 * 1000;
+/// The fewest characters of an id that remove a session.
+const FEWEST: usize = 4;
+/// The columns of a conversation's beginning.
+const BEGINNING: usize = 48;
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
-    /// The sessions: ids, or either end of them
+pub(super) struct Remove {
+    /// The sessions: ids, at least four characters of either end of them, or `last`
     #[arg(value_name = "ID", required = true)]
+    ids: Vec<String>,
+    /// Remove without asking
+    #[arg(long, short)]
+    yes: bool,
+    /// Delete for good: `convoke sessions restore` cannot bring them back
+    #[arg(long)]
+    purge: bool,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn remove(arguments: &Remove, store: &SqliteStore) -> anyhow::Result<Outcome> {
+    purge_expired(store).await?;
+    // All are found before any is removed: a wrong one removes nothing.
+    let mut sessions = Vec::new();
+    for written in &arguments.ids {
+        let session = find_to_remove(arguments, store, written).await?;
+        if !sessions.contains(&session) {
+            sessions.push(session);
+        }
+    }
+    if !arguments.yes && !arguments.json && !confirmed(&sessions, arguments.purge, store).await? {
+        writeln!(stdout(), "Nothing was removed.")?;
+        return Ok(Outcome::Failed);
+    }
+    for session in &sessions {
+        if arguments.purge {
+            store.remove(*session).await?;
+        } else {
+            store.set_removed(*session, Some(now())).await?;
+        }
+    }
+    if arguments.json {
+        write_json(&json!({"removed": sessions, "restorable": !arguments.purge}))?;
+        return Ok(Outcome::Done);
+    }
+    for session in &sessions {
+        writeln!(stdout(), "removed session {session}")?;
+    }
+    if !arguments.purge {
+        let restore = sessions.iter().map(|id| short(*id)).collect::<Vec<_>>().join(" ");
+        let text = format!("`convoke sessions restore {restore}` undoes this within {DAYS} days");
+        writeln!(stderr(), "{}", Paint::for_stream(&stderr()).faint(&text))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Finds a session to remove. With `--purge` it may be one that is already removed.
+async fn find_to_remove(
+    arguments: &Remove,
+    store: &SqliteStore,
+    written: &str,
+) -> anyhow::Result<SessionId> {
+    if written != "last" && written.chars().count() < FEWEST {
+        return Err(UsageError(format!(
+            "`{written}` is too short to remove a session; write at least {FEWEST} characters of its id"
+        ))
+        .into());
+    }
+    if arguments.purge {
+        let removed = store.removed_sessions().await?;
+        let ids = removed.iter().map(|removed| removed.session.id);
+        if let Ok(id) = one_of(ids, written, "convoke sessions restore") {
+            return Ok(id);
+        }
+    }
+    find(store, written).await
+}
+
+/// Asks on a terminal, after it showed what would go. Without a terminal a script meant what it wrote.
+async fn confirmed(
+    sessions: &[SessionId],
+    purge: bool,
+    store: &SqliteStore,
+) -> anyhow::Result<bool> {
+    let mut out = stdout();
+    if !stdin().is_terminal() || !out.is_terminal() {
+        return Ok(true);
+    }
+    let known = store.sessions().await?;
+    for session in known.iter().filter(|known| sessions.contains(&known.id)) {
+        let beginning = one_line(session.beginning.as_deref().unwrap_or_default(), BEGINNING);
+        writeln!(out, "{}  {}  {beginning}", short(session.id), session.directory)?;
+    }
+    let how = if purge { "Delete for good" } else { "Remove" };
+    write!(out, "{how}? [y/N] ")?;
+    out.flush()?;
+    let mut answer = String::new();
+    stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Restore {
+    /// The removed sessions: ids, or either end of them; without one, the removed sessions are listed
+    #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// Write JSON
     #[arg(long)]
     json: bool,
 }
 
-pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::Result<Outcome> {
-    // All are found before any is removed: a wrong one removes nothing.
+pub(super) async fn restore(arguments: &Restore, store: &SqliteStore) -> anyhow::Result<Outcome> {
+    purge_expired(store).await?;
+    let removed = store.removed_sessions().await?;
+    if arguments.ids.is_empty() {
+        if arguments.json {
+            write_json(&json!({"removed": removed}))?;
+            return Ok(Outcome::Done);
+        }
+        let mut out = stdout();
+        if removed.is_empty() {
+            writeln!(out, "No session was removed in the last {DAYS} days.")?;
+        }
+        for removed in &removed {
+            let session = &removed.session;
+            let beginning = one_line(session.beginning.as_deref().unwrap_or_default(), BEGINNING);
+            let age = age(now().since(removed.removed_at));
+            writeln!(
+                out,
+                "{}  removed {age}  {}  {beginning}",
+                short(session.id),
+                session.directory
+            )?;
+        }
+        return Ok(Outcome::Done);
+    }
     let mut sessions = Vec::new();
     for written in &arguments.ids {
-        let session = find(store, written).await?;
-        if !sessions.contains(&session) {
-            sessions.push(session);
-        }
+        let ids = removed.iter().map(|removed| removed.session.id);
+        sessions.push(one_of(ids, written, "convoke sessions restore")?);
     }
     for session in &sessions {
-        store.remove(*session).await?;
+        store.set_removed(*session, None).await?;
     }
     if arguments.json {
-        write_json(&json!({"removed": sessions}))?;
+        write_json(&json!({"restored": sessions}))?;
     } else {
         for session in &sessions {
-            writeln!(stdout(), "removed session {session}")?;
+            writeln!(stdout(), "restored session {session}")?;
         }
     }
     Ok(Outcome::Done)
+}
+
+/// Deletes the sessions that were removed too long ago to be restored.
+async fn purge_expired(store: &SqliteStore) -> anyhow::Result<()> {
+    let now = now();
+    for removed in store.removed_sessions().await? {
+        if now.since(removed.removed_at) > DAYS * DAY {
+            store.remove(removed.session.id).await?;
+        }
+    }
+    Ok(())
 }

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 
 use super::Which;
+use crate::commands::completions;
 use crate::commands::run;
 use crate::conversation::{ConversationOptions, RecordOption, Rehearse};
 use crate::diagnostics::Deny;
@@ -26,7 +28,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "WHAT")]
     record: Option<RecordOption>,
     /// Who is called when your text calls nobody; by default the first agent of the team
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     to: Vec<String>,
     /// Try the turn again that failed or was cancelled last
     #[arg(long)]

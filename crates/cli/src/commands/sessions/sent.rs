@@ -99,7 +99,7 @@ pub(super) async fn requests_by_member(
     session: SessionId,
 ) -> anyhow::Result<Vec<(String, Vec<RequestRecord<()>>)>> {
     let team = Team::parse(&store.session(session).await?.began.team);
-    let named = team.iter().flat_map(|team| &team.members).map(|member| member.name.clone());
+    let named = team.iter().flat_map(Team::names).map(ToString::to_string);
     let mut members: BTreeSet<String> = named.collect();
     let mut turns = TurnPages::of(store, session);
     loop {

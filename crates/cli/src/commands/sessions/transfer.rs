@@ -12,7 +12,7 @@ use convoke_session::transfer::{self, ArchiveSource, ImportLimits, TransferError
 use convoke_session::{MessageNumber, NewSession, SessionId, SqliteStore};
 use serde_json::json;
 
-use super::{Which, write_json};
+use super::{Which, markdown, write_json};
 use crate::conversation::home::Home;
 use crate::conversation::project::{Project, UserConfiguration, find_team_file};
 use crate::conversation::team_redaction::without_secrets;
@@ -59,6 +59,9 @@ pub(super) struct Export {
     /// object a line
     #[arg(long)]
     all: bool,
+    /// A transcript to read, as Markdown
+    #[arg(long, conflicts_with = "all")]
+    markdown: bool,
     /// Where to write it, for your eyes only; by default standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -91,7 +94,9 @@ async fn write(
     out: impl Write + Send,
 ) -> anyhow::Result<()> {
     let mut out = BufWriter::new(out);
-    if arguments.all {
+    if arguments.markdown {
+        markdown::write(store, session, &mut out).await?;
+    } else if arguments.all {
         transfer::export(store, session, &mut out).await?;
     } else {
         transfer::export_snapshot(store, session, now(), &mut out).await?;
@@ -158,7 +163,7 @@ fn new_session<R: BufRead + Send>(
 ) -> anyhow::Result<NewSession> {
     let host_environment = host_environment::of_process()?;
     let user = UserConfiguration::load(&Home::of(&host_environment))?;
-    let path = arguments.team.clone().or_else(|| find_team_file(&host_environment.cwd));
+    let path = arguments.team.clone().or_else(|| find_team_file(&host_environment));
     let mut new = NewSession {
         id: SessionId::generate(),
         created_at: now(),

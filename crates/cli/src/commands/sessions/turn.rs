@@ -2,7 +2,7 @@
 
 use convoke_core::ledger::{Style, Table};
 use convoke_session::progress::SoFar;
-use convoke_session::prompt::PromptInput;
+use convoke_session::prompt::PromptRecord;
 use convoke_session::{
     Attempt, Content, ContentRef, SessionId, SqliteStore, Store as _, StoreError, Turn, TurnId,
 };
@@ -83,7 +83,7 @@ impl SentTurn {
     ) -> anyhow::Result<String> {
         let stored = self.ledger(store).await?;
         let input = store.content(self.attempt.input.hash).await?;
-        let input: PromptInput = serde_json::from_str(&input)?;
+        let input = PromptRecord::from_record(&input)?;
         let material = input.read(store, session).await?;
         let Ok(output) = input.assemble(&material) else { return Ok(stored + "\n") };
         let is_same = serde_json::to_string(&output.ledger)? == stored

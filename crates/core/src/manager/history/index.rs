@@ -9,7 +9,7 @@ use std::ops::{Bound, RangeBounds};
 use crate::context::readers;
 use crate::message::{ConversationMessage, MessageId};
 use crate::name::NameKey;
-use crate::timestamp::Timestamp;
+use crate::timestamp::{Millis, Timestamp};
 
 /// The number of a message in the order in which messages were added.
 pub(super) type Sequence = u64;
@@ -26,7 +26,7 @@ pub(super) struct Index {
     /// What was sent to everyone.
     to_everyone: Sequences,
     /// The messages that have a time.
-    times: VecDeque<(i64, Sequence)>,
+    times: VecDeque<(Millis, Sequence)>,
     /// No time is earlier than the one before it, as is usual: ranges can be found by halving.
     times_ascend: bool,
 }
@@ -102,14 +102,17 @@ impl Index {
         self.replies.get(id).into_iter().flatten().copied()
     }
 
-    pub(super) fn between(&self, range: impl RangeBounds<i64>) -> impl Iterator<Item = Sequence> {
+    pub(super) fn between(
+        &self,
+        range: impl RangeBounds<Millis>,
+    ) -> impl Iterator<Item = Sequence> {
         let (start, end) = if self.times_ascend {
-            let is_before = |&(time, _): &(i64, Sequence)| match range.start_bound() {
+            let is_before = |&(time, _): &(Millis, Sequence)| match range.start_bound() {
                 Bound::Included(&start) => time < start,
                 Bound::Excluded(&start) => time <= start,
                 Bound::Unbounded => false,
             };
-            let is_not_after = |&(time, _): &(i64, Sequence)| match range.end_bound() {
+            let is_not_after = |&(time, _): &(Millis, Sequence)| match range.end_bound() {
                 Bound::Included(&end) => time <= end,
                 Bound::Excluded(&end) => time < end,
                 Bound::Unbounded => true,

@@ -73,7 +73,8 @@ pub(super) fn is_held(directory: &Path, session: SessionId) -> bool {
 fn read_holder(text: &str) -> Holder {
     let mut lines = text.lines();
     let pid = lines.next().and_then(|line| line.parse().ok()).unwrap_or_default();
-    let since = lines.next().and_then(|line| line.parse().ok()).unwrap_or_default();
+    let since =
+        lines.next().and_then(|line| line.parse().ok()).map_or_else(Millis::default, Millis);
     let host = lines.next().unwrap_or("an unknown machine").to_owned();
     Holder { pid, host, since }
 }

@@ -153,7 +153,7 @@ impl Store for SqliteStore {
     }
 
     async fn set_removed(&self, session: SessionId, at: Option<Millis>) -> Result<(), StoreError> {
-        let _lock = lock::acquire(&self.directory, session, &Holder::this_process(0))?;
+        let _lock = lock::acquire(&self.directory, session, &Holder::this_process(Millis(0)))?;
         write::set_removed(&self.pool, session, at).await
     }
 
@@ -256,7 +256,7 @@ impl Store for SqliteStore {
     }
 
     async fn remove(&self, session: SessionId) -> Result<(), StoreError> {
-        let lock = lock::acquire(&self.directory, session, &Holder::this_process(0))?;
+        let lock = lock::acquire(&self.directory, session, &Holder::this_process(Millis(0)))?;
         write::remove(&self.pool, session).await?;
         file::give_back_pages(&self.pool).await;
         lock.discard();

@@ -12,7 +12,7 @@ use sqlx::{QueryBuilder, Row};
 use super::packed::unpack;
 use super::sql;
 use crate::content::ContentHash;
-use crate::id::{Head, MemberName, MessageNumber, SessionId, TurnId};
+use crate::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
 use crate::session::{
     NewSession, NumberedMessage, Rehearsal, RemovedSession, Session, State, Summary,
 };
@@ -34,14 +34,14 @@ pub(super) async fn session(pool: &SqlitePool, id: SessionId) -> Result<Session,
     Ok(Session {
         began: NewSession {
             id,
-            created_at: row.try_get("created_at")?,
+            created_at: Millis(row.try_get("created_at")?),
             name: row.try_get("name")?,
             directory: row.try_get("directory")?,
             team: row.try_get("team")?,
             task: row.try_get("first_task")?,
             rehearsal: rehearsal(&row)?,
         },
-        updated_at: row.try_get("updated_at")?,
+        updated_at: Millis(row.try_get("updated_at")?),
         head: Head(number(&row, "head")?),
         state,
     })
@@ -64,7 +64,10 @@ pub(super) async fn removed_sessions(pool: &SqlitePool) -> Result<Vec<RemovedSes
     query.push(" WHERE removed_at IS NOT NULL ORDER BY removed_at DESC, id DESC");
     let rows = query.build().fetch_all(pool).await?;
     let removed = |row: &SqliteRow| {
-        Ok(RemovedSession { session: summary(row)?, removed_at: row.try_get("removed_at")? })
+        Ok(RemovedSession {
+            session: summary(row)?,
+            removed_at: Millis(row.try_get("removed_at")?),
+        })
     };
     rows.iter().map(removed).collect()
 }
@@ -84,8 +87,8 @@ fn summary(row: &SqliteRow) -> Result<Summary, StoreError> {
         name: row.try_get("name")?,
         directory: row.try_get("directory")?,
         rehearsal: rehearsal(row)?,
-        created_at: row.try_get("created_at")?,
-        updated_at: row.try_get("updated_at")?,
+        created_at: Millis(row.try_get("created_at")?),
+        updated_at: Millis(row.try_get("updated_at")?),
         messages: number(row, "messages")?,
         turns: number(row, "turns")?,
         waiting: number(row, "waiting")?,
@@ -358,8 +361,8 @@ fn turn(session: SessionId, row: &SqliteRow) -> Result<Turn, StoreError> {
         reply: reply.map(|number| MessageNumber(number.cast_unsigned())),
         problem: row.try_get("problem")?,
         attempts: u32::try_from(number(row, "attempts")?).unwrap_or(u32::MAX),
-        queued_at: row.try_get("queued_at")?,
-        ended_at: row.try_get("ended_at")?,
+        queued_at: Millis(row.try_get("queued_at")?),
+        ended_at: row.try_get::<Option<i64>, _>("ended_at")?.map(Millis),
     })
 }
 

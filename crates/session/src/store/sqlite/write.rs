@@ -32,7 +32,7 @@ pub(super) async fn create(
          ON CONFLICT DO NOTHING",
     )
     .bind(id.to_string())
-    .bind(session.created_at)
+    .bind(session.created_at.0)
     .bind(session.name)
     .bind(session.directory)
     .bind(session.team)
@@ -62,7 +62,7 @@ pub(super) async fn commit(
         "UPDATE session SET head = head + 1, updated_at = $1, state = $2, messages = $3, turns = $4 \
          WHERE id = $5 AND head = $6",
     )
-    .bind(at)
+    .bind(at.0)
     .bind(json(&state)?)
     .bind(sql(state.last_message.0))
     .bind(sql(state.last_turn.0))
@@ -204,7 +204,9 @@ pub(super) async fn write_turns(
         row.push_bind(sql(turn.answers.0)).push_bind(format!("{:?}", turn.intent));
         row.push_bind(turn.asker.as_str()).push_bind(turn.state.as_str());
         row.push_bind(turn.reply.map(|number| sql(number.0))).push_bind(turn.problem.as_deref());
-        row.push_bind(i64::from(turn.attempts)).push_bind(turn.queued_at).push_bind(turn.ended_at);
+        row.push_bind(i64::from(turn.attempts))
+            .push_bind(turn.queued_at.0)
+            .push_bind(turn.ended_at.map(|at| at.0));
     });
     write.push(
         " ON CONFLICT (session, number) DO UPDATE SET state = excluded.state, reply = excluded.reply, \
@@ -275,7 +277,7 @@ pub(super) async fn set_removed(
     at: Option<Millis>,
 ) -> Result<(), StoreError> {
     let update = sqlx::query("UPDATE session SET removed_at = $1 WHERE id = $2");
-    changed(session, update.bind(at).bind(session.to_string()).execute(pool).await?)
+    changed(session, &update.bind(at.map(|at| at.0)).bind(session.to_string()).execute(pool).await?)
 }
 
 pub(super) async fn rename(
@@ -284,10 +286,10 @@ pub(super) async fn rename(
     name: &str,
 ) -> Result<(), StoreError> {
     let update = sqlx::query("UPDATE session SET name = $1 WHERE id = $2");
-    changed(session, update.bind(name).bind(session.to_string()).execute(pool).await?)
+    changed(session, &update.bind(name).bind(session.to_string()).execute(pool).await?)
 }
 
-fn changed(session: SessionId, result: SqliteQueryResult) -> Result<(), StoreError> {
+fn changed(session: SessionId, result: &SqliteQueryResult) -> Result<(), StoreError> {
     match result.rows_affected() {
         0 => Err(StoreError::NoSession(session)),
         _ => Ok(()),

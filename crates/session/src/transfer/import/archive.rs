@@ -19,7 +19,7 @@ use crate::turn::{Attempt, Turn};
 /// The largest number of a message, its id or a turn: beyond it other readers of JSON lose digits.
 const MAX_NUMBER: u64 = (1 << 53) - 1;
 /// The last millisecond of the year 9999.
-const MAX_TIME: Millis = 253_402_300_799_999;
+const MAX_TIME: Millis = Millis(253_402_300_799_999);
 /// The rows and bytes after which a page is written.
 const PAGE: (usize, usize) = (512, 4 << 20);
 
@@ -270,7 +270,7 @@ impl<'c> ArchiveReader<'c> {
 
 /// Refuses a time that no clock shows.
 pub(super) fn check_time(field: &str, at: Millis) -> Result<(), ArchiveProblem> {
-    if (0..=MAX_TIME).contains(&at) {
+    if (Millis(0)..=MAX_TIME).contains(&at) {
         return Ok(());
     }
     broken(format!("the field `{field}` is not a time between 1970 and 9999: {at}"))

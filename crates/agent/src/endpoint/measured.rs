@@ -1,0 +1,134 @@
+//! How a CLI is started so that its request is the one that it would send for its user.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use serde_json::json;
+
+use super::{EndpointError, ModelServer, at, is_setting};
+use crate::vendor::Vendor;
+
+/// The conditions of a measured run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Conditions {
+    /// Whether commands that settings name (hooks, MCP servers) are run.
+    pub commands: Commands,
+    /// Whether the server is taken for the vendor's own. That costs Claude Code seconds, in which it asks the
+    /// vendor for settings.
+    pub as_vendors: bool,
+}
+
+/// Whether commands that settings name are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Commands {
+    /// As the program would.
+    Run,
+    /// Not, where the program does not ask its user first.
+    Withheld,
+}
+
+/// Returns the arguments of one turn whose prompt comes by standard input: ours, then the user's.
+pub fn arguments(
+    vendor: Vendor,
+    conditions: Conditions,
+    server: ModelServer<'_>,
+    home: &Path,
+    users: &[OsString],
+) -> Result<Vec<OsString>, EndpointError> {
+    let mut arguments: Vec<OsString> = Vec::new();
+    match vendor {
+        Vendor::Claude => {
+            arguments.push("-p".into());
+            if conditions.commands == Commands::Withheld {
+                arguments.push("--strict-mcp-config".into());
+            }
+            // One of the user's comes last and wins.
+            arguments.push("--settings".into());
+            arguments.push(claude_settings(conditions, server, home)?);
+            arguments.extend_from_slice(users);
+        }
+        Vendor::Codex => {
+            arguments.extend(["exec", "--skip-git-repo-check"].map(OsString::from));
+            arguments.extend_from_slice(users);
+            arguments.push("-".into());
+        }
+        Vendor::Gemini => arguments.extend_from_slice(users),
+    }
+    Ok(arguments)
+}
+
+/// Writes settings that come before those of the user and of the project, which can name another server.
+fn claude_settings(
+    conditions: Conditions,
+    server: ModelServer<'_>,
+    home: &Path,
+) -> Result<OsString, EndpointError> {
+    let path = home.join("measured.json");
+    let mut settings = json!({"env": {"ANTHROPIC_BASE_URL": server.base_url}});
+    if conditions.commands == Commands::Withheld {
+        settings["disableAllHooks"] = json!(true);
+    }
+    std::fs::write(&path, settings.to_string()).map_err(at(&path))?;
+    Ok(path.into())
+}
+
+/// Returns the variables that a program has beside those of [`super::environment`], and those, without a value,
+/// that it does not have.
+pub fn environment(
+    vendor: Vendor,
+    conditions: Conditions,
+    users: &BTreeMap<OsString, OsString>,
+) -> Vec<(OsString, Option<OsString>)> {
+    let settings = users.iter().filter(|(name, _)| is_setting(vendor, name));
+    let mut variables: Vec<(OsString, Option<OsString>)> =
+        settings.map(|(name, value)| (name.clone(), Some(value.clone()))).collect();
+    let mut set = |name: &str, value: Option<OsString>| variables.push((name.into(), value));
+    match vendor {
+        Vendor::Claude if !conditions.as_vendors => {}
+        // To a gateway of the user's it sends another request than to its vendor.
+        Vendor::Claude if users.contains_key(OsStr::new(vendor.facts().address_variable)) => {}
+        Vendor::Claude => set("_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL", Some("1".into())),
+        // It tells the model which directories commands may write to, this one among them.
+        Vendor::Codex => set("TMPDIR", users.get(OsStr::new("TMPDIR")).cloned()),
+        Vendor::Gemini => {}
+    }
+    variables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_the_user_are_kept_and_keys_and_addresses_are_not() {
+        let users = [
+            ("CLAUDE_CODE_DISABLE_CLAUDE_MDS", "1"),
+            ("ANTHROPIC_MODEL", "opus"),
+            ("MAX_THINKING_TOKENS", "1000"),
+            ("ANTHROPIC_API_KEY", "sk"),
+            ("CLAUDE_CODE_OAUTH_TOKEN", "sk"),
+            ("CLAUDE_CODE_USE_BEDROCK", "1"),
+            ("CLAUDE_CONFIG_DIR", "/c"),
+            ("CLAUDE_CODE_ENTRYPOINT", "cli"),
+            ("HUNTER", "2"),
+        ];
+        let users = users.map(|(name, value)| (name.into(), value.into())).into();
+        let conditions = Conditions { commands: Commands::Run, as_vendors: true };
+        let names: Vec<_> = environment(Vendor::Claude, conditions, &users)
+            .into_iter()
+            .map(|(name, _)| name.into_string().unwrap())
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "ANTHROPIC_MODEL",
+                "CLAUDE_CODE_DISABLE_CLAUDE_MDS",
+                "MAX_THINKING_TOKENS",
+                "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL"
+            ]
+        );
+        let gateway = BTreeMap::from([("ANTHROPIC_BASE_URL".into(), "https://g".into())]);
+        assert!(environment(Vendor::Claude, conditions, &gateway).is_empty());
+    }
+}

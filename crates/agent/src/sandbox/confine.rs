@@ -1,0 +1,36 @@
+//! The confine step: a process of this program that restricts itself and then becomes the agent.
+//!
+//! Restrictions hold for a thread and what it starts, and cannot be taken back, so they need a process
+//! of their own. The guardian stays outside of them, to end what is inside.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use super::platform;
+use super::policy::Policy;
+
+/// The mode of this program that is the confine step. Its arguments are a policy, a program, and the
+/// program's arguments.
+pub(crate) const CONFINE: &str = "__convoke-confine";
+
+/// Restricts this process and becomes the program; returns why it could not.
+pub(crate) fn confine(
+    policy: &OsStr,
+    program: &OsStr,
+    args: impl Iterator<Item = OsString>,
+) -> io::Error {
+    match restrict(Path::new(policy)) {
+        Ok(()) => Command::new(program).args(args).exec(),
+        Err(error) => io::Error::new(error.kind(), format!("cannot confine it: {error}")),
+    }
+}
+
+fn restrict(path: &Path) -> io::Result<()> {
+    let policy = Policy::read(path)?;
+    // It names the user's directories; the agent needs none of it.
+    let _ = std::fs::remove_file(path);
+    platform::restrict(&policy)
+}

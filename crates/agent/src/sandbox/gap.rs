@@ -1,0 +1,60 @@
+//! What is not enforced, in the words that people read.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// Something that a permission means and that nothing enforces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gap {
+    /// The system has no Landlock: the program's own sandbox is all that there is.
+    Kernel,
+    /// Files that may only be read can be emptied (Landlock before version 3).
+    Truncate,
+    /// TCP ports are open (Landlock before version 4).
+    Ports,
+    /// Devices take commands (Landlock before version 5).
+    Devices,
+    /// Other processes can be signalled (Landlock before version 6).
+    Signals,
+    /// UDP, Multipath TCP and fast open pass by the port rules: there is no filter for this machine.
+    Sockets,
+    /// Commands can connect to where the program itself does, because nothing stands between.
+    Network,
+    /// Mode, owner and times of any file can be changed.
+    Attributes,
+    /// Sockets that are files can be connected to.
+    UnixSockets,
+    /// Git's own files in the working directory can be changed.
+    Git,
+}
+
+impl Gap {
+    /// Tells whether every system has this gap, so that there is nothing to do about it.
+    pub const fn is_everywhere(self) -> bool {
+        matches!(self, Self::Attributes | Self::UnixSockets | Self::Git)
+    }
+
+    /// Returns its name and what it means.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Kernel => "this system has no Landlock",
+            Self::Truncate => "files can be emptied with truncate",
+            Self::Ports => "TCP connections",
+            Self::Devices => "commands to devices",
+            Self::Signals => "signals to other processes",
+            Self::Sockets => "UDP, Multipath TCP and TCP fast open",
+            Self::Network => "network (TCP port 443 and UDP for DNS are open to commands too)",
+            Self::Attributes => "chmod, chown and file times",
+            Self::UnixSockets => "Unix sockets",
+            Self::Git => ".git in the working directory",
+        }
+    }
+}
+
+impl fmt::Display for Gap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

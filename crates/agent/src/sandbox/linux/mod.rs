@@ -1,0 +1,25 @@
+//! Linux: Landlock, and a filter of system calls.
+
+mod landlock;
+mod seccomp;
+
+use std::io;
+
+pub use self::landlock::abi;
+use crate::sandbox::policy::{Network, Policy};
+
+/// Tells whether system calls can be filtered on this machine.
+pub fn filters_calls() -> bool {
+    seccomp::is_there()
+}
+
+/// Restricts this process, and what it becomes and starts.
+pub fn restrict(policy: &Policy) -> io::Result<()> {
+    landlock::restrict(policy).map_err(io::Error::other)?;
+    match policy.network {
+        Network::Ports { udp, .. } if seccomp::is_there() => {
+            seccomp::restrict(udp).map_err(io::Error::other)
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,95 @@
+//! A filter of system calls, for what the port rules of Landlock let through: UDP and raw sockets,
+//! Multipath TCP, and data that is sent with a connection's first packet.
+
+use std::collections::BTreeMap;
+
+use nix::libc;
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule, TargetArch, apply_filter,
+};
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// The bit that marks calls of the x32 interface, which has the same calls once more.
+#[cfg(target_arch = "x86_64")]
+const X32: i64 = 0x4000_0000;
+
+/// The types of sockets, in the lowest bits of the argument; others are flags.
+const SOCKET_TYPE: u64 = 0xf;
+
+/// Filters this process, and what it becomes and starts.
+pub fn restrict(udp: bool) -> Result<(), seccompiler::Error> {
+    let denied = compile(sockets(udp)?, libc::EACCES)?;
+    // Its operations pass by the filter. Programs that use it do without where a system lacks it.
+    let io_uring = BTreeMap::from([(libc::SYS_io_uring_setup, Vec::new())]);
+    let absent = compile(io_uring, libc::ENOSYS)?;
+    apply_filter(&denied)?;
+    apply_filter(&absent)
+}
+
+/// Tells whether filters can be made for this machine.
+pub fn is_there() -> bool {
+    TargetArch::try_from(std::env::consts::ARCH).is_ok()
+}
+
+fn sockets(udp: bool) -> Result<Rules, BackendError> {
+    let mut socket = Vec::new();
+    let families = [libc::AF_UNIX, libc::AF_NETLINK, libc::AF_INET, libc::AF_INET6];
+    socket.push(rule(families.map(|family| argument(0, SeccompCmpOp::Ne, word(family))))?);
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        let of_family = || argument(0, SeccompCmpOp::Eq, word(family));
+        let of_type = |kind: u64| argument(1, SeccompCmpOp::MaskedEq(SOCKET_TYPE), kind);
+        for kind in 0..=SOCKET_TYPE {
+            let protocols: &[i32] = match kind {
+                kind if kind == word(libc::SOCK_STREAM) => &[0, libc::IPPROTO_TCP],
+                kind if kind == word(libc::SOCK_DGRAM) && udp => &[0, libc::IPPROTO_UDP],
+                _ => &[],
+            };
+            let others = protocols.iter().map(|it| argument(2, SeccompCmpOp::Ne, word(*it)));
+            socket.push(rule([of_family(), of_type(kind)].into_iter().chain(others))?);
+        }
+    }
+    let fast_open = |index: u8| {
+        let flag = word(libc::MSG_FASTOPEN);
+        rule([argument(index, SeccompCmpOp::MaskedEq(flag), flag)]).map(|rule| vec![rule])
+    };
+    Ok(BTreeMap::from([
+        (libc::SYS_socket, socket),
+        (libc::SYS_sendto, fast_open(3)?),
+        (libc::SYS_sendmsg, fast_open(2)?),
+        (libc::SYS_sendmmsg, fast_open(3)?),
+    ]))
+}
+
+/// Compiles a filter that answers these calls with an error and lets all others pass. A program for
+/// another architecture is killed: its calls have other numbers.
+fn compile(mut rules: Rules, error: i32) -> Result<BpfProgram, BackendError> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let again: Rules = rules.iter().map(|(call, rules)| (call | X32, rules.clone())).collect();
+        rules.extend(again);
+    }
+    let arch = TargetArch::try_from(std::env::consts::ARCH)?;
+    let errno = SeccompAction::Errno(error.unsigned_abs());
+    SeccompFilter::new(rules, SeccompAction::Allow, errno, arch)?.try_into()
+}
+
+fn rule(
+    conditions: impl IntoIterator<Item = Result<SeccompCondition, BackendError>>,
+) -> Result<SeccompRule, BackendError> {
+    SeccompRule::new(conditions.into_iter().collect::<Result<_, _>>()?)
+}
+
+fn argument(
+    index: u8,
+    comparison: SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(index, SeccompCmpArgLen::Dword, comparison, value)
+}
+
+/// Returns a constant of the C library as the kernel sees it.
+fn word(constant: i32) -> u64 {
+    u64::from(constant.unsigned_abs())
+}

@@ -1,0 +1,294 @@
+//! The sandbox: what an agent may do, enforced by the kernel.
+//!
+//! Every program has one enforcer. Where the kernel has Landlock it is Convoke's own: a policy, made
+//! here, that a confine step enforces on itself before it becomes the program. Elsewhere it is the
+//! program's own sandbox. What nothing enforces is a [`Gap`], and is reported.
+
+mod carve;
+mod confine;
+mod gap;
+#[cfg_attr(target_os = "linux", path = "linux/mod.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "portable.rs")]
+mod platform;
+mod policy;
+mod ports;
+mod secrets;
+mod state;
+pub(crate) mod stopped;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use convoke_core::Diagnostic;
+
+pub(crate) use self::confine::{CONFINE, confine};
+pub use self::gap::Gap;
+use self::policy::{FilePath, Network, Policy, Writes};
+use crate::diagnostics;
+use crate::turn_input::Permissions;
+use crate::vendor::Vendor;
+
+/// The oldest Landlock under which a file that may only be read stays as it is.
+const COMPLETE_FILES: u8 = 3;
+/// The ports of model servers and of name servers.
+const USUAL_PORTS: [u16; 2] = [53, 443];
+
+/// What holds for the sandboxes of all agents of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SandboxSettings {
+    /// Directories that no agent can read: Convoke's own.
+    pub private: Vec<PathBuf>,
+    /// How the agent's program reaches its model.
+    pub route: Route,
+    /// Whether a turn is refused where something is not enforced.
+    pub required: bool,
+    /// The newest version of Landlock to use, for tests of older kernels.
+    pub newest_abi: Option<u8>,
+}
+
+/// How a program reaches its model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Route {
+    /// By itself: the ports that it needs are open to the commands that it runs, too.
+    #[default]
+    Direct,
+    /// Through a server of Convoke's on this machine. No other port is open.
+    Through {
+        /// The server's port.
+        port: u16,
+    },
+}
+
+/// What the user's own configuration adds to the sandbox of an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SandboxAdditions {
+    /// Paths that can be read although they are secrets.
+    pub readable: Vec<PathBuf>,
+    /// Paths that can be changed.
+    pub writable: Vec<PathBuf>,
+    /// TCP ports that can be connected to.
+    pub ports: Vec<u16>,
+}
+
+impl SandboxAdditions {
+    /// Resolves `~` at the beginning of paths.
+    pub(crate) fn in_home(mut self, home: Option<&Path>) -> Self {
+        for path in self.readable.iter_mut().chain(&mut self.writable) {
+            if let (Ok(rest), Some(home)) = (path.strip_prefix("~"), home) {
+                *path = home.join(rest);
+            }
+        }
+        self
+    }
+}
+
+/// What enforces the permissions of an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Enforcer {
+    /// The kernel, by Landlock of this version.
+    Landlock {
+        /// The version of its interface.
+        abi: u8,
+    },
+    /// The agent's program, by a sandbox or by rules of its own.
+    Program,
+    /// Nothing.
+    Nothing,
+}
+
+impl Enforcer {
+    /// Returns what enforces the permissions of a CLI, or of any other program for `None`.
+    pub fn on_this_machine(vendor: Option<Vendor>, newest_abi: Option<u8>) -> Self {
+        let abi = platform::abi().min(newest_abi.unwrap_or(u8::MAX));
+        match (abi, vendor) {
+            (COMPLETE_FILES.., _) => Self::Landlock { abi },
+            // The program's own sandbox holds more than an old Landlock, and does not start within it.
+            (_, Some(_)) => Self::Program,
+            (0, None) => Self::Nothing,
+            (_, None) => Self::Landlock { abi },
+        }
+    }
+
+    /// Tells whether the kernel enforces the permissions, so that the program's own sandbox is off.
+    pub const fn is_kernel(self) -> bool {
+        matches!(self, Self::Landlock { .. })
+    }
+
+    /// Returns what is not enforced.
+    pub fn gaps(self, permissions: Permissions, route: Route) -> Vec<Gap> {
+        let Self::Landlock { abi } = self else {
+            return vec![Gap::Kernel];
+        };
+        if permissions == Permissions::Full {
+            return Vec::new();
+        }
+        let no_network = permissions < Permissions::EditAndNetwork;
+        let gaps = [
+            (Gap::Truncate, abi < COMPLETE_FILES),
+            (Gap::Ports, no_network && abi < 4),
+            (Gap::Devices, abi < 5),
+            (Gap::Signals, abi < 6),
+            (Gap::Sockets, no_network && !platform::filters_calls()),
+            (Gap::Network, no_network && abi >= 4 && route == Route::Direct),
+            (Gap::Attributes, true),
+            (Gap::UnixSockets, true),
+            (Gap::Git, permissions > Permissions::ReadOnly),
+        ];
+        gaps.into_iter().filter(|(_, is_open)| *is_open).map(|(gap, _)| gap).collect()
+    }
+}
+
+impl fmt::Display for Enforcer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Landlock { abi } => write!(f, "Landlock (version {abi})"),
+            Self::Program => f.write_str("the program's own sandbox"),
+            Self::Nothing => f.write_str("nothing"),
+        }
+    }
+}
+
+/// The sandbox of one turn.
+#[derive(Debug)]
+pub(crate) struct Sandbox<'a> {
+    pub enforcer: Enforcer,
+    pub permissions: Permissions,
+    /// The CLI, if the program is one.
+    pub vendor: Option<Vendor>,
+    /// The CLI's own directory.
+    pub directory: Option<PathBuf>,
+    pub home: Option<PathBuf>,
+    pub cwd: &'a Path,
+    pub private_dir: &'a Path,
+    /// Where the private directories of other turns lie.
+    pub temp_root: &'a Path,
+    pub settings: &'a SandboxSettings,
+    pub additions: SandboxAdditions,
+    /// Texts of the program's configuration, whose addresses it connects to.
+    pub addresses: Vec<String>,
+}
+
+impl Sandbox<'_> {
+    /// Returns what is reported at the start of the turn; `Err` if the turn must not start.
+    pub fn report(&self) -> Result<Option<Diagnostic>, String> {
+        let permissions = self.permissions.as_str();
+        if self.enforcer == Enforcer::Nothing && self.permissions < Permissions::Full {
+            return Err(format!(
+                "nothing on this system enforces `{permissions}` for this program; `permissions = \
+                 \"full\"` in agents.toml lets it run with all of yours"
+            ));
+        }
+        let gaps = self.enforcer.gaps(self.permissions, self.settings.route);
+        let list =
+            |gaps: &[Gap]| gaps.iter().map(|gap| gap.as_str()).collect::<Vec<_>>().join("; ");
+        let open: Vec<Gap> = gaps.iter().copied().filter(|gap| !gap.is_everywhere()).collect();
+        if self.settings.required && !open.is_empty() {
+            return Err(format!(
+                "the team file has `require-sandbox = true`, and `{permissions}` is not enforced \
+                 whole here: {}",
+                list(&open)
+            ));
+        }
+        let message =
+            format!("{} enforces `{permissions}`; not enforced: {}", self.enforcer, list(&gaps));
+        Ok((!gaps.is_empty()).then(|| Diagnostic::new(diagnostics::SANDBOX_PARTIAL, message)))
+    }
+
+    /// Makes what the program writes to, and writes its policy into the private directory. Returns the
+    /// policy's file; `None` if nothing is enforced.
+    pub fn prepare(&self) -> io::Result<Option<PathBuf>> {
+        let Enforcer::Landlock { abi } = self.enforcer else {
+            return Ok(None);
+        };
+        let Some(policy) = self.policy(abi)? else {
+            return Ok(None);
+        };
+        let path = self.private_dir.join("confine.json");
+        state::make_file(&path, &policy.to_text()?)?;
+        Ok(Some(path))
+    }
+
+    fn policy(&self, abi: u8) -> io::Result<Option<Policy>> {
+        let is_full = self.permissions == Permissions::Full;
+        let hidden = self.hidden();
+        if is_full && hidden.is_empty() {
+            return Ok(None);
+        }
+        let own = [Some(self.cwd), Some(self.private_dir), self.directory.as_deref()];
+        let own = own.into_iter().flatten();
+        let shown = own.chain(self.additions.readable.iter().map(PathBuf::as_path));
+        Ok(Some(Policy {
+            abi,
+            shown: shown.map(FilePath::from).collect(),
+            hidden: hidden.into_iter().map(FilePath::from).collect(),
+            writes: if is_full { Writes::Everywhere } else { self.writes()? },
+            network: self.network(),
+            scoped: !is_full,
+        }))
+    }
+
+    fn hidden(&self) -> Vec<PathBuf> {
+        let mut hidden =
+            self.home.as_deref().map_or_else(Vec::new, |home| secrets::hidden(home, self.vendor));
+        hidden.extend(self.settings.private.iter().cloned());
+        if self.permissions < Permissions::Full && !self.temp_root.starts_with(self.cwd) {
+            hidden.extend(crate::process::other_private_dirs(self.temp_root, self.private_dir));
+        }
+        let is_readable =
+            |path: &PathBuf| self.additions.readable.iter().any(|it| path.starts_with(it));
+        hidden.retain(|path| !is_readable(path));
+        hidden
+    }
+
+    fn writes(&self) -> io::Result<Writes> {
+        let mut roots = vec![self.private_dir.to_owned()];
+        let mut except = Vec::new();
+        if let (Some(vendor), Some(directory)) = (self.vendor, &self.directory) {
+            roots.extend(state::prepare(vendor, directory)?);
+            // What is in the private directory ends with the turn.
+            if !directory.starts_with(self.private_dir) {
+                except.push(directory.clone());
+            }
+        }
+        if let (Some(Vendor::Claude), Some(home)) = (self.vendor, &self.home) {
+            let settings = home.join(secrets::CLAUDE_SETTINGS);
+            // Where the file is missing, the program waits for seconds at every start.
+            state::make_file(&settings, "{}")?;
+            except.push(settings);
+        }
+        if self.permissions > Permissions::ReadOnly {
+            roots.push(self.cwd.to_owned());
+        }
+        roots.extend(self.additions.writable.iter().cloned());
+        Ok(Writes::Beneath {
+            roots: roots.into_iter().map(FilePath::from).collect(),
+            except: except.into_iter().map(FilePath::from).collect(),
+        })
+    }
+
+    fn network(&self) -> Network {
+        if self.permissions >= Permissions::EditAndNetwork {
+            return Network::Open;
+        }
+        let mut ports: BTreeSet<u16> = self.additions.ports.iter().copied().collect();
+        let udp = match self.settings.route {
+            Route::Through { port } => {
+                ports.insert(port);
+                false
+            }
+            Route::Direct => {
+                ports.extend(USUAL_PORTS);
+                for text in &self.addresses {
+                    ports::add_ports(text, &mut ports);
+                }
+                true
+            }
+        };
+        Network::Ports { ports: ports.into_iter().collect(), udp }
+    }
+}
+
+#[cfg(test)]
+mod tests;

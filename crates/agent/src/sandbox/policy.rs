@@ -1,0 +1,90 @@
+//! What the confine step enforces, as it is handed over in a file.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use convoke_files::FileKind;
+use convoke_files::limit::read_named_text;
+use serde::{Deserialize, Serialize};
+
+/// What a program may do. The confine step enforces all of it or does not start the program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    /// The version of Landlock that the rules need.
+    pub abi: u8,
+    /// What cannot be read, listed or run; everything else can.
+    pub hidden: Vec<FilePath>,
+    /// What can be read although it lies in a hidden directory.
+    pub shown: Vec<FilePath>,
+    /// Which files can be changed.
+    pub writes: Writes,
+    /// Where the program can connect to.
+    pub network: Network,
+    /// Whether signals and abstract sockets stay among the program's own processes.
+    pub scoped: bool,
+}
+
+/// Which files a program can change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Writes {
+    /// All.
+    Everywhere,
+    /// Those in some directories.
+    Beneath {
+        /// The directories, or single files.
+        roots: Vec<FilePath>,
+        /// What stays unchanged although it lies in one of them.
+        except: Vec<FilePath>,
+    },
+}
+
+/// Where a program can connect to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Network {
+    /// Anywhere.
+    Open,
+    /// To some TCP ports.
+    Ports {
+        /// The ports, of every host.
+        ports: Vec<u16>,
+        /// Whether UDP is open too, which names are looked up with.
+        udp: bool,
+    },
+}
+
+/// A path of any bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilePath(OsString);
+
+impl FilePath {
+    /// Returns the path.
+    pub fn as_path(&self) -> &Path {
+        Path::new(&self.0)
+    }
+}
+
+impl From<PathBuf> for FilePath {
+    fn from(path: PathBuf) -> Self {
+        Self(path.into_os_string())
+    }
+}
+
+impl From<&Path> for FilePath {
+    fn from(path: &Path) -> Self {
+        Self(path.as_os_str().to_owned())
+    }
+}
+
+impl Policy {
+    /// Reads a policy that was handed over.
+    pub fn read(path: &Path) -> io::Result<Self> {
+        let text = read_named_text(path, FileKind::Configuration)?;
+        serde_json::from_str(&text).map_err(io::Error::other)
+    }
+
+    /// Returns the text that hands the policy over.
+    pub fn to_text(&self) -> io::Result<String> {
+        serde_json::to_string(self).map_err(io::Error::other)
+    }
+}

@@ -1,0 +1,135 @@
+//! Tools that the sandbox stopped: the kernel tells the tool, and no event of the program says so.
+
+use convoke_core::Diagnostic;
+
+use crate::diagnostics;
+use crate::event::EventKind;
+use crate::process::{Dialogue, Input};
+use crate::stream::{Sink, TurnPhase};
+use crate::turn::TurnResult;
+use crate::turn_input::Permissions;
+use crate::verdict::Ending;
+
+/// How tools say that the kernel refused something.
+const REFUSALS: &[&str] =
+    &["Permission denied", "permission denied", "EACCES", "Operation not permitted", "EPERM"];
+
+/// The bytes of a tool's output that are looked at, from both ends.
+const LOOKED_AT: usize = 64 << 10;
+/// The bytes of a refusal that are shown.
+const SHOWN: usize = 200;
+
+/// A dialogue with a program in the sandbox.
+pub(crate) struct Watched {
+    dialogue: Box<dyn Dialogue>,
+    permissions: Permissions,
+    /// The program has no events of its own, and what its tools say stands in the error output.
+    has_no_events: bool,
+    count: u64,
+    first: Option<String>,
+}
+
+impl Watched {
+    pub fn new(dialogue: Box<dyn Dialogue>, permissions: Permissions, has_no_events: bool) -> Self {
+        Self { dialogue, permissions, has_no_events, count: 0, first: None }
+    }
+
+    fn note(&mut self, output: &str) {
+        if let Some(line) = refusal(output) {
+            self.count += 1;
+            self.first.get_or_insert(line);
+        }
+    }
+
+    /// Passes on events, and looks at the output of tools.
+    fn watch<R>(
+        &mut self,
+        sink: &mut Sink<'_>,
+        read: impl FnOnce(&mut dyn Dialogue, &mut Sink<'_>) -> R,
+    ) -> R {
+        let mut outputs: Vec<String> = Vec::new();
+        let result = read(self.dialogue.as_mut(), &mut |event| {
+            if let EventKind::ToolFinished { output, .. } = &event.kind {
+                outputs.extend(refusal(output));
+            }
+            sink(event);
+        });
+        for line in outputs {
+            self.note(&line);
+        }
+        result
+    }
+}
+
+/// Returns the line of an output in which the kernel's refusal stands.
+fn refusal(output: &str) -> Option<String> {
+    let head = &output[..output.floor_char_boundary(LOOKED_AT.min(output.len()))];
+    let tail = &output[output.ceil_char_boundary(output.len().saturating_sub(LOOKED_AT))..];
+    let mut lines = head.lines().chain(tail.lines());
+    let line = lines.find(|line| REFUSALS.iter().any(|words| line.contains(words)))?.trim();
+    Some(line[..line.floor_char_boundary(SHOWN.min(line.len()))].to_owned())
+}
+
+impl Dialogue for Watched {
+    fn open(&mut self) -> Input {
+        self.dialogue.open()
+    }
+
+    fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input {
+        self.watch(sink, |dialogue, sink| dialogue.line(line, sink))
+    }
+
+    fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
+        self.watch(sink, |dialogue, sink| dialogue.error_line(line, sink));
+    }
+
+    fn line_lacks(&mut self, bytes: u64) {
+        self.dialogue.line_lacks(bytes);
+    }
+
+    fn interrupt(&mut self) -> Option<Input> {
+        self.dialogue.interrupt()
+    }
+
+    fn phase(&self) -> TurnPhase {
+        self.dialogue.phase()
+    }
+
+    fn dismiss(&mut self, sink: &mut Sink<'_>) -> Input {
+        self.watch(sink, |dialogue, sink| dialogue.dismiss(sink))
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
+        let mut result = self.watch(sink, |dialogue, sink| dialogue.finish(ending, sink));
+        if self.has_no_events {
+            self.note(ending.stderr);
+        }
+        if let Some(line) = self.first.take() {
+            let message = format!("`{}` stopped a tool: {line}", self.permissions.as_str());
+            let stopped =
+                Diagnostic::new(diagnostics::SANDBOX_STOPPED, message).with_count(self.count);
+            sink(crate::event::Event::own(EventKind::Warning(stopped.clone())));
+            result.diagnostics.push(stopped);
+        }
+        result
+    }
+
+    fn session(&self) -> Option<&str> {
+        self.dialogue.session()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_with_the_refusal_is_shown() {
+        let output = "one\n/bin/sh: 1: cannot create x: Permission denied\nthree";
+        assert_eq!(refusal(output).unwrap(), "/bin/sh: 1: cannot create x: Permission denied");
+        assert_eq!(refusal("EACCES: é").unwrap(), "EACCES: é");
+        assert_eq!(refusal("all is well"), None);
+        let long = format!("{}EPERM", "é".repeat(1 << 20));
+        assert!(refusal(&long).is_some_and(|line| line.len() <= SHOWN));
+    }
+}

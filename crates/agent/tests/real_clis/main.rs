@@ -1,0 +1,98 @@
+//! The real CLIs, at pinned versions, against the rehearsal server.
+//!
+//! `scripts/install-clis` puts them into `CONVOKE_CLIS` (by default `target/clis`). Where one is missing,
+//! its tests say that they are skipped; with `CI=true` they fail. Each runs in a home of its own, and
+//! the server is its proxy too, so that whatever it wants from elsewhere is seen.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
+
+/// One test of each kind for each CLI.
+macro_rules! for_each_cli {
+    ($($module:ident: $cli:expr => [$($check:ident),*];)*) => {
+        $(mod $module {
+            use super::*;
+            $(#[tokio::test]
+            async fn $check() {
+                super::$check($cli).await;
+            })*
+        })*
+    };
+}
+
+mod delivery;
+mod ending;
+mod faults;
+mod project;
+mod sandbox;
+mod stage;
+mod tools;
+
+use delivery::*;
+use ending::*;
+use faults::*;
+use project::*;
+use stage::Cli;
+use tools::*;
+
+for_each_cli! {
+    claude_197: Cli::Claude197 => [runs_nothing_that_git_is_told_to, delivers_byte_for_byte, never_reads_a_file_that_is_named,
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session,
+        tells_errors_of_the_server_and_limits_requests,
+        ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
+    claude_325: Cli::Claude325 => [runs_nothing_that_git_is_told_to, waits_for_sub_agents, waits_for_background_shells,
+        ends_shells_that_never_end, cancels_background_tasks_without_a_trace, delivers_byte_for_byte, never_reads_a_file_that_is_named,
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session,
+        tells_errors_of_the_server_and_limits_requests,
+        ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
+    gemini: Cli::Gemini => [leaves_every_at_sign_alone, delivers_byte_for_byte, never_reads_a_file_that_is_named,
+        takes_variables_of_a_project_only_when_it_is_trusted,
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session,
+        tells_errors_of_the_server_and_limits_requests,
+        ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
+    codex_098: Cli::Codex98 => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
+        leaves_the_users_configuration_alone, gives_up_where_there_is_no_network,
+        signs_in_with_the_users_key_and_keeps_it_to_itself,
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session,
+        tells_errors_of_the_server_and_limits_requests,
+        ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
+    codex_166: Cli::Codex166 => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
+        leaves_the_users_configuration_alone, gives_up_where_there_is_no_network,
+        signs_in_with_the_users_key_and_keeps_it_to_itself,
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session,
+        tells_errors_of_the_server_and_limits_requests,
+        ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
+    codex_098_exec: Cli::Codex98Exec => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
+        leaves_the_users_configuration_alone, gives_up_where_there_is_no_network,
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session,
+        tells_errors_of_the_server_and_limits_requests,
+        ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
+    codex_166_exec: Cli::Codex166Exec => [delivers_byte_for_byte, never_reads_a_file_that_is_named,
+        leaves_the_users_configuration_alone, gives_up_where_there_is_no_network,
+        runs_nothing_that_an_untrusted_project_brings, runs_a_tool, tells_failures_apart, cancels_without_a_trace, resumes_its_session,
+        tells_errors_of_the_server_and_limits_requests,
+        ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
+}
+
+/// The tests of each CLI that take minutes; `-- --ignored` runs them.
+macro_rules! long_for_each_cli {
+    ($($name:ident: $cli:expr;)*) => {
+        mod long {
+            use super::*;
+            $(#[tokio::test]
+            #[ignore = "takes minutes"]
+            async fn $name() {
+                understands_the_end_of_a_reply_of_50_megabytes($cli).await;
+            })*
+        }
+    };
+}
+
+long_for_each_cli! {
+    claude_197: Cli::Claude197;
+    claude_325: Cli::Claude325;
+    gemini: Cli::Gemini;
+    codex_098: Cli::Codex98;
+    codex_166: Cli::Codex166;
+    codex_098_exec: Cli::Codex98Exec;
+    codex_166_exec: Cli::Codex166Exec;
+}

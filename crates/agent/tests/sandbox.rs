@@ -1,0 +1,428 @@
+//! A hostile agent under each permission: what the kernel stops, and what it does not.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::fmt::Write as _;
+use std::net::{TcpListener, UdpSocket};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+const HOST: &str = env!("CARGO_BIN_EXE_convoke-test-host");
+
+/// A user without any rights, under whom root's own do not count.
+const NOBODY: &str = "65534";
+
+/// A home with secrets, a working directory, and a directory outside of both.
+struct Stage {
+    dir: TempDir,
+    listener: TcpListener,
+    model: TcpListener,
+    datagrams: UdpSocket,
+    _abstract: UnixListener,
+}
+
+/// One attempt of the hostile agent: its name, and a script that succeeds if nothing stops it.
+const ATTEMPTS: &[(&str, &str)] = &[
+    ("write to the working directory", "echo x >inside"),
+    ("write to the private directory", "echo x >$TMPDIR/x && test -s $TMPDIR/x"),
+    ("write to the home", "echo x >$HOME/new"),
+    ("write outside", "echo x >$OUTSIDE/new"),
+    ("write to /dev/null", "echo x >/dev/null"),
+    ("empty a file outside", "perl -e 'truncate($ARGV[0], 0) or exit 1' $OUTSIDE/file"),
+    ("remove a file outside", "rm $OUTSIDE/removed"),
+    (
+        "rename a file out",
+        "echo x >$TMPDIR/r && perl -e 'rename(shift, shift) or exit 1' $TMPDIR/r $OUTSIDE/r",
+    ),
+    ("link a file out", "echo x >$TMPDIR/l && ln $TMPDIR/l $OUTSIDE/l"),
+    ("chmod a file outside", "chmod 600 $OUTSIDE/file"),
+    ("read a project file", "cat project.txt"),
+    ("read /etc/passwd", "cat /etc/passwd"),
+    ("read ~/.ssh", "cat $HOME/.ssh/id"),
+    ("list ~/.ssh", "ls $HOME/.ssh"),
+    ("read ~/.ssh by a link", "ln -s $HOME/.ssh $TMPDIR/s; cat $TMPDIR/s/id"),
+    ("read ~/.ssh by a hard link", "ln $HOME/.ssh/id $TMPDIR/h && cat $TMPDIR/h"),
+    ("read ~/.ssh by /proc", "cat /proc/self/root$HOME/.ssh/id"),
+    ("read ~/.aws", "cat $HOME/.aws/credentials"),
+    ("read the key of another agent", "cat $HOME/.codex/auth.json"),
+    ("read the store of Convoke", "cat $HOME/.local/share/convoke/store"),
+    ("plant a hook", "echo x >$HOME/.claude/settings.json"),
+    ("connect to its model", "perl $OUTSIDE/net.pl tcp $MODEL"),
+    ("connect to another port", "perl $OUTSIDE/net.pl tcp $PORT"),
+    ("connect to 127.0.0.2", "perl $OUTSIDE/net.pl tcp2 $PORT"),
+    ("send UDP", "perl $OUTSIDE/net.pl udp $UDP"),
+    ("connect by Multipath TCP", "perl $OUTSIDE/net.pl mptcp $PORT"),
+    ("send by TCP fast open", "perl $OUTSIDE/net.pl fastopen $PORT"),
+    ("connect to an abstract socket", "perl $OUTSIDE/net.pl abstract $ABSTRACT"),
+    ("signal Convoke", "kill -0 $CONVOKE"),
+    ("read the environment of Convoke", "cat /proc/$CONVOKE/environ"),
+];
+
+/// What does the connecting. A connection is made when it is accepted by the kernel of the other side.
+const NET: &str = r#"
+use Socket;
+my ($how, $to) = @ARGV;
+my $host = $how eq "tcp2" ? "127.0.0.2" : "127.0.0.1";
+my $address = $how eq "abstract" ? pack_sockaddr_un("\0$to") : pack_sockaddr_in($to, inet_aton($host));
+my ($family, $type, $protocol) = (AF_INET, SOCK_STREAM, 0);
+($type, $protocol) = (SOCK_DGRAM, 17) if $how eq "udp";
+$protocol = 262 if $how eq "mptcp";
+$family = AF_UNIX if $how eq "abstract";
+socket(my $socket, $family, $type, $protocol) or exit 1;
+if ($how eq "udp") { send($socket, "x", 0, $address) or exit 1 }
+elsif ($how eq "fastopen") { send($socket, "x", 0x20000000, $address) or exit 1 }
+else { connect($socket, $address) or exit 1 }
+"#;
+
+impl Stage {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+        let name = dir.path().file_name().unwrap().to_str().unwrap().to_owned();
+        let address = SocketAddr::from_abstract_name(name).unwrap();
+        let stage = Self {
+            listener,
+            model: TcpListener::bind("127.0.0.1:0").unwrap(),
+            datagrams: UdpSocket::bind("127.0.0.1:0").unwrap(),
+            _abstract: UnixListener::bind_addr(&address).unwrap(),
+            dir,
+        };
+        let home = stage.home();
+        for (path, text) in [
+            (".ssh/id", "key"),
+            (".aws/credentials", "key"),
+            (".codex/auth.json", "key"),
+            (".claude/settings.json", "{}"),
+            (".local/share/convoke/store", "key"),
+            (".config/other", ""),
+        ] {
+            write(&home.join(path), text);
+        }
+        for number in 0..200 {
+            write(&home.join(format!("entry-{number}")), "");
+        }
+        std::os::unix::fs::symlink(home.join(".ssh"), home.join("link")).unwrap();
+        let closed = home.join("closed");
+        std::fs::create_dir(&closed).unwrap();
+        std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o0)).unwrap();
+        write(&stage.work().join("project.txt"), "text");
+        for (name, text) in [("file", "text"), ("removed", "text"), ("net.pl", NET)] {
+            write(&stage.outside().join(name), text);
+        }
+        std::fs::create_dir(stage.path("tmp")).unwrap();
+        // A copy that any user can run.
+        std::fs::copy(HOST, stage.path("host")).unwrap();
+        stage
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn home(&self) -> PathBuf {
+        self.path("home")
+    }
+
+    fn work(&self) -> PathBuf {
+        self.path("work")
+    }
+
+    fn outside(&self) -> PathBuf {
+        self.path("outside")
+    }
+
+    /// Returns a command that runs one turn of a script, with this stage's variables alone.
+    fn turn(&self, permissions: &str, script: &str) -> Command {
+        let mut command = Command::new(self.path("host"));
+        self.set_up(&mut command, permissions, script);
+        command
+    }
+
+    /// Returns the same, run by a user without any rights.
+    fn turn_of_nobody(&self, permissions: &str, script: &str) -> Command {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
+        command.arg(self.path("host"));
+        self.set_up(&mut command, permissions, script);
+        command
+    }
+
+    fn set_up(&self, command: &mut Command, permissions: &str, script: &str) {
+        let port = |listener: &TcpListener| listener.local_addr().unwrap().port().to_string();
+        let name = self.dir.path().file_name().unwrap();
+        command.args(["plain", ""]).arg(self.work()).args(["/bin/sh", "-c", script]);
+        command
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.home())
+            .env("TMPDIR", self.path("tmp"))
+            .env("OUTSIDE", self.outside())
+            .env("PORT", port(&self.listener))
+            .env("MODEL", port(&self.model))
+            .env("UDP", self.datagrams.local_addr().unwrap().port().to_string())
+            .env("ABSTRACT", name)
+            .env("CONVOKE", std::process::id().to_string())
+            .env("CONVOKE_TEST_PERMISSIONS", permissions)
+            .env("CONVOKE_TEST_PORT", port(&self.model))
+            .env("CONVOKE_TEST_PRIVATE", self.home().join(".local/share/convoke"))
+            .env("CONVOKE_TEST_SHOW", "1");
+    }
+
+    /// Gives everything to the user without any rights.
+    fn give_away(&self) {
+        let status =
+            Command::new("chown").args(["-R", NOBODY]).arg(self.dir.path()).status().unwrap();
+        assert!(status.success());
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let closed = self.home().join("closed");
+        let _ = std::fs::set_permissions(closed, std::fs::Permissions::from_mode(0o700));
+    }
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+fn shown(mut command: Command) -> String {
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(!text.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// Returns a script that makes every attempt and says which ones succeeded.
+fn all_attempts() -> String {
+    let attempts = ATTEMPTS.iter().map(|(name, script)| {
+        format!("( {script} ) >/dev/null 2>&1 && echo '{name}: open' || echo '{name}: stopped'\n")
+    });
+    attempts.collect()
+}
+
+const PERMISSIONS: [&str; 4] = ["read-only", "edit", "edit-and-network", "full"];
+
+/// Makes every attempt under every permission, on a stage of its own each.
+fn table(turn: impl Fn(&Stage, &str) -> Command, prepare: impl Fn(&Stage)) -> String {
+    let columns = PERMISSIONS.map(|permissions| {
+        let stage = Stage::new();
+        prepare(&stage);
+        let text = shown(turn(&stage, permissions));
+        assert!(text.starts_with("done\n"), "{permissions}: {text}");
+        text
+    });
+    let mut table = format!("{:32} read-only edit network full\n", "");
+    for (name, _) in ATTEMPTS {
+        let cell = |text: &String| match text
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+        {
+            Some("open") => "open",
+            Some("stopped") => "-",
+            _ => panic!("{name} was not tried: {text}"),
+        };
+        let [read_only, edit, network, full] = columns.each_ref().map(cell);
+        let _ = writeln!(table, "{name:32} {read_only:9} {edit:4} {network:7} {full}");
+    }
+    table
+}
+
+const HELD: &str = "                                 read-only edit network full
+write to the working directory   -         open open    open
+write to the private directory   open      open open    open
+write to the home                -         -    -       open
+write outside                    -         -    -       open
+write to /dev/null               open      open open    open
+empty a file outside             -         -    -       open
+remove a file outside            -         -    -       open
+rename a file out                -         -    -       open
+link a file out                  -         -    -       open
+chmod a file outside             open      open open    open
+read a project file              open      open open    open
+read /etc/passwd                 open      open open    open
+read ~/.ssh                      -         -    -       -
+list ~/.ssh                      -         -    -       -
+read ~/.ssh by a link            -         -    -       -
+read ~/.ssh by a hard link       -         -    -       -
+read ~/.ssh by /proc             -         -    -       -
+read ~/.aws                      -         -    -       -
+read the key of another agent    -         -    -       -
+read the store of Convoke        -         -    -       -
+plant a hook                     -         -    -       open
+connect to its model             open      open open    open
+connect to another port          -         -    open    open
+connect to 127.0.0.2             -         -    open    open
+send UDP                         -         -    open    open
+connect by Multipath TCP         -         -    open    open
+send by TCP fast open            -         -    open    open
+connect to an abstract socket    -         -    -       open
+signal Convoke                   -         -    -       open
+read the environment of Convoke  -         -    -       -
+";
+
+#[test]
+fn a_hostile_agent_is_stopped_by_the_kernel() {
+    let attempts = all_attempts();
+    let table = table(|stage, permissions| stage.turn(permissions, &attempts), |_| {});
+    // Root reads the environment of every process.
+    let root = HELD.replace(
+        "read the environment of Convoke  -         -    -       -",
+        "read the environment of Convoke  open      open open    open",
+    );
+    assert_eq!(table, root, "\n{table}");
+}
+
+#[test]
+fn a_hostile_agent_of_an_ordinary_user_is_stopped_by_the_kernel() {
+    let attempts = all_attempts();
+    let table =
+        table(|stage, permissions| stage.turn_of_nobody(permissions, &attempts), Stage::give_away);
+    // Nobody may signal or look into a process of root, with or without a sandbox.
+    let nobody = HELD.replace(
+        "signal Convoke                   -         -    -       open",
+        "signal Convoke                   -         -    -       -",
+    );
+    assert_eq!(table, nobody, "\n{table}");
+}
+
+/// Without a relay, what the program itself needs is open, and it is said.
+#[test]
+fn without_a_relay_the_ports_of_models_and_udp_are_open_and_named() {
+    let stage = Stage::new();
+    let mut turn = stage.turn("read-only", &all_attempts());
+    turn.env_remove("CONVOKE_TEST_PORT");
+    let text = shown(turn);
+    assert!(text.contains("connect to another port: stopped"), "{text}");
+    assert!(text.contains("connect to its model: stopped"), "{text}");
+    assert!(text.contains("send UDP: open"), "{text}");
+    assert!(text.contains("connect by Multipath TCP: stopped"), "{text}");
+    assert!(text.contains("send by TCP fast open: stopped"), "{text}");
+    assert!(text.contains("not enforced: network (TCP port 443"), "{text}");
+
+    // The address of its model, as the user configured it.
+    let mut turn = stage.turn("read-only", &all_attempts());
+    let model = stage.model.local_addr().unwrap();
+    turn.env_remove("CONVOKE_TEST_PORT").env("SOME_BASE_URL", format!("http://{model}/v1"));
+    let text = shown(turn);
+    assert!(text.contains("connect to its model: open"), "{text}");
+    assert!(text.contains("connect to another port: stopped"), "{text}");
+}
+
+/// What each older kernel leaves open is named; what it holds still holds.
+#[test]
+fn an_older_landlock_names_what_it_leaves_open() {
+    const ALWAYS: &str = "chmod, chown and file times; Unix sockets";
+    for (abi, open, gaps) in [
+        (
+            1,
+            &["empty a file outside", "connect to another port", "signal Convoke"][..],
+            "files can be emptied with truncate; TCP connections; commands to devices; signals to other processes; ",
+        ),
+        (
+            2,
+            &["empty a file outside", "connect to another port", "signal Convoke"],
+            "files can be emptied with truncate; TCP connections; commands to devices; signals to other processes; ",
+        ),
+        (
+            3,
+            &["connect to another port", "signal Convoke"],
+            "TCP connections; commands to devices; signals to other processes; ",
+        ),
+        (4, &["signal Convoke"], "commands to devices; signals to other processes; "),
+        (5, &["signal Convoke"], "signals to other processes; "),
+        (6, &[], ""),
+    ] {
+        let stage = Stage::new();
+        let mut turn = stage.turn("read-only", &all_attempts());
+        turn.env("CONVOKE_TEST_ABI", abi.to_string());
+        let text = shown(turn);
+        let named =
+            format!("Landlock (version {abi}) enforces `read-only`; not enforced: {gaps}{ALWAYS}");
+        assert!(text.contains(&named), "{abi}: {text}");
+        for name in ["empty a file outside", "connect to another port", "signal Convoke"] {
+            let is_open = text.contains(&format!("{name}: open"));
+            assert_eq!(is_open, open.contains(&name), "{abi} {name}: {text}");
+        }
+        for name in ["write outside", "write to the working directory", "read ~/.ssh", "send UDP"] {
+            assert!(text.contains(&format!("{name}: stopped")), "{abi} {name}: {text}");
+        }
+        let mut refused = stage.turn("read-only", "echo x");
+        refused.env("CONVOKE_TEST_ABI", abi.to_string()).env("CONVOKE_TEST_REQUIRED", "true");
+        let text = shown(refused);
+        assert_eq!(text.contains("require-sandbox"), !gaps.is_empty(), "{abi}: {text}");
+        assert_eq!(text.starts_with("done\nx"), gaps.is_empty(), "{abi}: {text}");
+    }
+}
+
+/// A kernel without Landlock, one where it is off, and a container that forbids it.
+#[test]
+fn without_landlock_permissions_are_refused_and_never_ignored() {
+    for errno in [nix::libc::ENOSYS, nix::libc::EOPNOTSUPP, nix::libc::EPERM] {
+        let stage = Stage::new();
+        let mut turn = stage.turn("read-only", "echo x >inside");
+        turn.env("CONVOKE_TEST_ERRNO", errno.to_string());
+        let text = shown(turn);
+        assert!(text.contains("nothing on this system enforces `read-only`"), "{text}");
+        assert!(!stage.work().join("inside").exists());
+        let mut turn = stage.turn("full", "echo x >inside");
+        turn.env("CONVOKE_TEST_ERRNO", errno.to_string());
+        let text = shown(turn);
+        assert!(text.starts_with("done") && text.contains("has no Landlock"), "{text}");
+        assert!(stage.work().join("inside").exists());
+    }
+}
+
+#[test]
+fn a_daemon_stays_confined_and_ends_with_the_turn() {
+    let stage = Stage::new();
+    let script = "perl -MPOSIX=setsid -e '
+        exit 0 if fork; setsid; exit 0 if fork;
+        open(F, \">\", \"$ENV{TMPDIR}/daemon\"); print F $$; close F;
+        open(G, \">\", \"$ENV{OUTSIDE}/daemon\"); print STDERR \"outside: $!\\n\";
+        sleep 1000';
+        while ! test -s $TMPDIR/daemon; do sleep 0.05; done; cat $TMPDIR/daemon";
+    let text = shown(stage.turn("edit", script));
+    let pid = text.lines().nth(1).unwrap();
+    assert!(pid.parse::<u32>().is_ok(), "{text}");
+    assert!(!stage.outside().join("daemon").exists());
+    assert!(!Path::new(&format!("/proc/{pid}/exe")).exists(), "{text}");
+    assert!(text.contains("agent.processes-left"), "{text}");
+    assert!(text.contains("sandbox.stopped"), "{text}");
+}
+
+#[test]
+fn a_tool_that_was_stopped_is_shown_although_the_program_succeeds() {
+    let stage = Stage::new();
+    let text = shown(stage.turn("read-only", "echo x >inside; echo fine; exit 0"));
+    assert!(text.starts_with("done\nfine"), "{text}");
+    assert!(text.contains("sandbox.stopped: `read-only` stopped a tool: "), "{text}");
+    assert!(text.contains("inside: Permission denied"), "{text}");
+}
+
+/// A working directory that holds the user's secrets opens none of them.
+#[test]
+fn the_home_as_working_directory_keeps_its_secrets() {
+    let stage = Stage::new();
+    let script = "echo x >entry-1 && echo wrote; cat .ssh/id; echo x >.claude/settings.json; true";
+    let mut command = Command::new(stage.path("host"));
+    command.args(["plain", ""]).arg(stage.home()).args(["/bin/sh", "-c", script]);
+    command
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("HOME", stage.home())
+        .env("TMPDIR", stage.path("tmp"))
+        .env("CONVOKE_TEST_PERMISSIONS", "edit")
+        .env("CONVOKE_TEST_SHOW", "1");
+    let text = shown(command);
+    assert!(text.starts_with("done\nwrote\n") && !text.contains("key"), "{text}");
+    assert_eq!(std::fs::read_to_string(stage.home().join(".claude/settings.json")).unwrap(), "{}");
+}

@@ -1,0 +1,13 @@
+//! Children that do not behave: whatever they do, the turn ends, within its bounds, and nothing of them
+//! is left.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod ending;
+mod killed;
+mod limits;
+mod output;
+mod stage;
+mod stand_in;
+mod start;
+mod tasks;

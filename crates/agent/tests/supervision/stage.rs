@@ -1,0 +1,107 @@
+//! A directory, and an agent that is a shell script.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use convoke_agent::adapter::{Host, agent};
+use convoke_agent::config::{Definition, Kind};
+use convoke_agent::process::guardian::Guardian;
+use convoke_agent::sandbox::SandboxSettings;
+use convoke_agent::turn_input::{Limits, Permissions, TurnInput};
+use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::{Agent, TurnResult, Verdict};
+use tempfile::TempDir;
+
+pub const HOST: &str = env!("CARGO_BIN_EXE_convoke-test-host");
+
+/// A directory, and an agent that is a shell script which runs in it.
+pub struct Stage {
+    pub dir: TempDir,
+}
+
+impl Stage {
+    pub fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn agent(&self, script: &str) -> Box<dyn Agent> {
+        let definition = Definition {
+            command: Some("/bin/sh".to_owned()),
+            args: vec!["-c".to_owned(), script.to_owned()],
+            ..Definition::built_in(Kind::Plain)
+        };
+        agent(definition, self.host())
+    }
+
+    pub fn host(&self) -> Host {
+        Host {
+            guardian: Guardian::from_program(HOST),
+            env: std::env::vars_os().collect(),
+            temp_root: self.path().to_owned(),
+            state_dir: self.path().to_owned(),
+            sandbox: SandboxSettings::default(),
+        }
+    }
+
+    pub fn turn_input(&self, prompt: &str) -> TurnInput {
+        let mut turn_input = TurnInput::new(prompt, self.path());
+        turn_input.permissions = Permissions::Full;
+        turn_input.limits = Limits {
+            turn: Duration::from_mins(5),
+            grace: Duration::from_millis(200),
+            ..Limits::default()
+        };
+        turn_input
+    }
+
+    pub async fn run(&self, script: &str, prompt: &str) -> TurnResult {
+        self.agent(script).start(self.turn_input(prompt)).result().await
+    }
+
+    /// Returns the processes whose ids the script has written to `pids`.
+    pub fn pids(&self) -> Vec<i32> {
+        let text = std::fs::read_to_string(self.path().join("pids")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    /// Waits until the script has written that many ids.
+    pub async fn has_pids(&self, count: usize) -> Vec<i32> {
+        until("the child never came up", || self.pids().len() >= count).await;
+        self.pids()
+    }
+}
+
+/// Waits until something holds.
+pub async fn until(otherwise: &str, mut holds: impl FnMut() -> bool) {
+    let patience = Instant::now() + Duration::from_mins(2);
+    while !holds() {
+        assert!(Instant::now() < patience, "{otherwise}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// Returns whether a process runs; one that is dead and not yet reaped does not.
+pub fn runs(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+pub fn codes(outcome: &TurnResult) -> Vec<&'static str> {
+    let codes = outcome.diagnostics.iter();
+    codes.map(|diagnostic| diagnostic.code.name()).collect()
+}
+
+pub fn reason(outcome: &TurnResult) -> Option<Reason> {
+    match &outcome.verdict {
+        Verdict::Failed(Failure { reason, .. }) => Some(*reason),
+        _ => None,
+    }
+}
+
+/// A script that starts a tool shell in a session of its own, as the CLIs do, and goes on itself.
+pub const WITH_TOOLS: &str =
+    "echo $$ >>pids; setsid sh -c 'echo $$ >>pids; sleep 1000 & echo $! >>pids; wait' & wait";

@@ -1,0 +1,101 @@
+//! The background copy of a directory's contents, so that no turn waits for a first copy.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::content::{ContentWriter, Copied, Job};
+use crate::git::Deadline;
+
+/// The files that are copied between two looks at the queue.
+const BATCH: usize = 256;
+/// The time that one batch may take.
+const BATCH_TIME: Duration = Duration::from_mins(1);
+
+/// A background copy. Its thread ends when the queue is empty, or with the process.
+#[derive(Debug)]
+pub(crate) struct Copier {
+    writer: ContentWriter,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queue: VecDeque<Job>,
+    copied: Copied,
+    is_running: bool,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Copier {
+    pub(crate) fn new(writer: ContentWriter) -> Self {
+        Self { writer, shared: Arc::default() }
+    }
+
+    /// Replaces the queue; files that are being copied are not copied again. Returns whether all were
+    /// copied within a time.
+    pub(crate) fn copy(&self, jobs: Vec<Job>, wait: Duration) -> bool {
+        let mut state = self.shared.state();
+        state.queue = jobs.into();
+        if !state.is_running && !state.queue.is_empty() {
+            state.is_running = true;
+            let (writer, shared) = (self.writer.clone(), self.shared.clone());
+            thread::spawn(move || run(&writer, &shared));
+        }
+        let waited = self.shared.changed.wait_timeout_while(state, wait, |state| state.is_running);
+        waited.is_ok_and(|(_, timeout)| !timeout.timed_out())
+    }
+
+    /// Returns what was copied since the last call of [`Self::forget`].
+    pub(crate) fn copied(&self) -> Copied {
+        self.shared.state().copied.clone()
+    }
+
+    /// Forgets what was copied, once it is part of a stored manifest.
+    pub(crate) fn forget(&self) {
+        self.shared.state().copied.clear();
+    }
+
+    /// Tells whether files wait to be copied.
+    pub(crate) fn is_running(&self) -> bool {
+        self.shared.state().is_running
+    }
+}
+
+fn run(writer: &ContentWriter, shared: &Shared) {
+    loop {
+        let mut state = shared.state();
+        let count = state.queue.len().min(BATCH);
+        let jobs: Vec<Job> = state.queue.drain(..count).collect();
+        if jobs.is_empty() {
+            state.is_running = false;
+            shared.changed.notify_all();
+            return;
+        }
+        drop(state);
+        let copied = writer.copy(&jobs, Deadline::within(BATCH_TIME), |copied| {
+            shared.state().copied.extend(copied);
+            true
+        });
+        if copied.is_err() {
+            // The files stay without a copy; the records say so.
+            let mut state = shared.state();
+            state.queue.clear();
+            state.is_running = false;
+            shared.changed.notify_all();
+            return;
+        }
+    }
+}

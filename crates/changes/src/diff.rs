@@ -1,0 +1,145 @@
+//! Differences of contents: counts of lines, and unified diffs.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use similar::{Algorithm, ChangeTag, TextDiff};
+
+use crate::change::{Change, Content, Node, Oid, Status};
+use crate::content::read;
+use crate::error::ChangesError;
+use crate::store::Changes;
+use crate::tree_path::TreePath;
+
+/// The bytes at the start of a content that decide whether it is text, as in git.
+const SNIFFED: usize = 8_000;
+/// Contents over this size are compared by their hash alone.
+const DIFF_BYTES: u64 = 2 << 20;
+/// The time after which a difference is approximated.
+const DIFF_TIME: Duration = Duration::from_millis(500);
+
+/// The lines that a change adds and removes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LineCounts {
+    /// The added lines.
+    pub added: u64,
+    /// The removed lines.
+    pub removed: u64,
+}
+
+/// A changed path with its difference.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileDiff {
+    /// The path.
+    pub path: TreePath,
+    /// The way in which it changed.
+    pub status: Status,
+    /// The size after the change in bytes; before it if the path is gone.
+    pub bytes: u64,
+    /// The counts of lines; `None` for a content that is not text, too large, or not recorded.
+    pub lines: Option<LineCounts>,
+    /// The unified diff, with its header.
+    pub text: String,
+}
+
+impl Changes {
+    /// Returns the differences of changes in a directory. Those of directories that merely hold changed
+    /// files are left out.
+    pub fn diffs(
+        &self,
+        directory: &Path,
+        changes: &[Change],
+    ) -> Result<Vec<FileDiff>, ChangesError> {
+        let place = self.place(directory)?;
+        let shown: Vec<&Change> =
+            changes.iter().filter(|change| change.is_shown(changes)).collect();
+        let nodes = shown.iter().flat_map(|change| [&change.before, &change.after]).flatten();
+        let small = nodes.filter(|node| node.size() <= DIFF_BYTES);
+        let mut oids: Vec<Oid> = small.filter_map(|node| node.content()?.stored()).collect();
+        oids.sort_unstable();
+        oids.dedup();
+        let contents = read(&place.git, &place.directory, &oids, DIFF_BYTES, place.deadline())?;
+        Ok(shown.into_iter().map(|change| file_diff(change, &contents)).collect())
+    }
+}
+
+fn file_diff(change: &Change, contents: &HashMap<Oid, Vec<u8>>) -> FileDiff {
+    let mut text = header(change);
+    let side = |node: &Option<Node>| match node {
+        None | Some(Node::Directory { .. }) => Some(String::new()),
+        Some(node) => {
+            let bytes = contents.get(&node.content()?.stored()?)?;
+            let is_text = !bytes[..bytes.len().min(SNIFFED)].contains(&0);
+            is_text.then(|| String::from_utf8_lossy(bytes).into_owned())
+        }
+    };
+    let lines = match (side(&change.before), side(&change.after)) {
+        (Some(before), Some(after)) => Some(write_diff(&mut text, change, &before, &after)),
+        _ if change.status() == Status::Mode => Some(LineCounts::default()),
+        _ => {
+            let _ = writeln!(text, "{}", unshown(change));
+            None
+        }
+    };
+    let size = change.after.as_ref().or(change.before.as_ref()).map_or(0, Node::size);
+    FileDiff { path: change.path.clone(), status: change.status(), bytes: size, lines, text }
+}
+
+/// Returns the reason why no lines are shown.
+fn unshown(change: &Change) -> &'static str {
+    let contents = [&change.before, &change.after].into_iter().flatten().filter_map(Node::content);
+    let mut reasons = contents.filter_map(|content| match content {
+        Content::Stored(_) => None,
+        Content::HashOnly(_) => Some("(over the size limit; only the hash is recorded)"),
+        Content::Pending => Some("(the content before the turn is not recorded)"),
+        Content::Unreadable => Some("(could not be read)"),
+    });
+    reasons.next().unwrap_or("(binary)")
+}
+
+/// Writes the header of a diff. A directory has a slash at its end.
+fn header(change: &Change) -> String {
+    let mut text = format!("diff {}", change.path);
+    if matches!(change.after.as_ref().or(change.before.as_ref()), Some(Node::Directory { .. })) {
+        text.push('/');
+    }
+    let kind = |node: &Option<Node>| match node {
+        None => "none".to_owned(),
+        Some(Node::File { mode, .. }) => format!("file {mode:04o}"),
+        Some(Node::Link { .. }) => "link".to_owned(),
+        Some(Node::Directory { mode }) => format!("directory {mode:04o}"),
+    };
+    let (before, after) = (kind(&change.before), kind(&change.after));
+    if before == after {
+        let _ = writeln!(text, " ({})", change.status().as_str());
+    } else {
+        let _ = writeln!(text, " ({}: {before} -> {after})", change.status().as_str());
+    }
+    text
+}
+
+fn write_diff(out: &mut String, change: &Change, before: &str, after: &str) -> LineCounts {
+    let diff = TextDiff::configure()
+        .algorithm(Algorithm::Myers)
+        .timeout(DIFF_TIME)
+        .diff_lines(before, after);
+    let mut counts = LineCounts::default();
+    for line in diff.iter_all_changes() {
+        match line.tag() {
+            ChangeTag::Insert => counts.added += 1,
+            ChangeTag::Delete => counts.removed += 1,
+            ChangeTag::Equal => {}
+        }
+    }
+    if before != after {
+        let name = |node: &Option<Node>, side: &str| match node {
+            None => "/dev/null".to_owned(),
+            Some(_) => format!("{side}/{}", change.path),
+        };
+        let (old, new) = (name(&change.before, "a"), name(&change.after, "b"));
+        let _ = write!(out, "{}", diff.unified_diff().context_radius(3).header(&old, &new));
+    }
+    counts
+}

@@ -1,0 +1,95 @@
+//! Errors of this crate.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::tree_path::TreePath;
+
+/// An error of recording, undo or a workspace.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangesError {
+    /// The `git` program is missing.
+    #[error("the program `git` was not found on `PATH`")]
+    NoGit,
+    /// The `git` program failed.
+    #[error("git {command} failed: {message}")]
+    Git {
+        /// The subcommand.
+        command: &'static str,
+        /// The end of its standard error, or its exit status.
+        message: String,
+    },
+    /// A recording takes too long.
+    #[error("it takes longer than {seconds} s")]
+    OverTime {
+        /// The limit.
+        seconds: u64,
+    },
+    /// The directory has too many files.
+    #[error("the directory has more than {limit} files")]
+    OverFiles {
+        /// The limit.
+        limit: u64,
+    },
+    /// The files have too many bytes.
+    #[error("the files to copy have more than {limit} bytes")]
+    OverBytes {
+        /// The limit.
+        limit: u64,
+    },
+    /// The disk is nearly full.
+    #[error("less than {needed} bytes are free in {}", path.display())]
+    DiskFull {
+        /// The directory of the store.
+        path: PathBuf,
+        /// The bytes that are kept free.
+        needed: u64,
+    },
+    /// The directory is not one that is recorded.
+    #[error("{} is not the directory of a project", path.display())]
+    NotAProject {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Nothing is there to take back.
+    #[error("{0}")]
+    NothingToUndo(String),
+    /// Files changed since the turn.
+    #[error("{} changed since, and nothing was taken back", if paths.len() == 1 { "a file" } else { "files" })]
+    Conflicts {
+        /// The files.
+        paths: Vec<TreePath>,
+    },
+    /// A turn is running in the directory.
+    #[error("a turn is running in {}; wait for its end", path.display())]
+    Busy {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A file of the store is damaged.
+    #[error("{} is damaged: {message}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The problem.
+        message: String,
+    },
+    /// A file could not be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+impl ChangesError {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn damaged(path: &Path, message: impl std::fmt::Display) -> Self {
+        Self::Damaged { path: path.to_owned(), message: format!("{message}") }
+    }
+}

@@ -1,0 +1,214 @@
+//! The `git` program, started so that it records raw bytes and runs nothing else.
+//!
+//! The environment is empty but for `PATH` and the locale: no variable of the caller, no configuration of
+//! the user or the system, no hook and no file system monitor reaches it. The repository is always our
+//! own; `git` reads the working tree of the user and never the user's repository.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::ChangesError;
+use crate::limits::Limits;
+
+/// The bytes of an error message that are shown.
+const MESSAGE_BYTES: u64 = 2_000;
+/// How often a running process is looked at.
+const POLL: Duration = Duration::from_millis(1);
+
+/// The parts of the user's environment that recording reads.
+#[derive(Debug, Clone)]
+pub struct Host {
+    /// The search path of programs.
+    pub path: OsString,
+    /// The home directory.
+    pub home: PathBuf,
+    /// The directory of user configuration, usually `~/.config`.
+    pub config: PathBuf,
+}
+
+/// The settings of every command.
+const SETTINGS: [&str; 11] = [
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.autocrlf=false",
+    "core.fileMode=true",
+    "core.symlinks=true",
+    "core.ignoreCase=false",
+    "core.bigFileThreshold=1m",
+    "core.compression=1",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "advice.addEmbeddedRepo=false",
+];
+
+/// Our repository and the working tree that a command reads.
+#[derive(Debug, Clone)]
+pub(crate) struct Git {
+    /// The absolute path of the program; empty if there is none.
+    program: PathBuf,
+    path: OsString,
+    /// The private repository.
+    pub(crate) repository: PathBuf,
+}
+
+/// The result of a command.
+pub(crate) struct Finished {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) message: String,
+}
+
+/// The time at which a recording gives up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline {
+    at: Instant,
+    seconds: u64,
+}
+
+impl Deadline {
+    pub(crate) fn after(limits: &Limits) -> Self {
+        Self::within(limits.time)
+    }
+
+    pub(crate) fn within(time: Duration) -> Self {
+        Self { at: Instant::now() + time, seconds: time.as_secs() }
+    }
+
+    pub(crate) fn check(self) -> Result<(), ChangesError> {
+        if Instant::now() < self.at {
+            Ok(())
+        } else {
+            Err(ChangesError::OverTime { seconds: self.seconds })
+        }
+    }
+}
+
+impl Git {
+    /// Finds the program. Relative entries of the search path do not count: they would find one in the
+    /// directory that is recorded.
+    pub(crate) fn new(host: &Host, repository: PathBuf) -> Self {
+        let entries: Vec<PathBuf> =
+            std::env::split_paths(&host.path).filter(|entry| entry.is_absolute()).collect();
+        let mut programs = entries.iter().map(|entry| entry.join("git"));
+        let program = programs.find(|program| program.is_file()).unwrap_or_default();
+        let path = std::env::join_paths(entries).unwrap_or_default();
+        Self { program, path, repository }
+    }
+
+    /// Returns a command with the private environment, for a working tree.
+    pub(crate) fn command(&self, work_tree: &Path) -> Command {
+        let mut command = Command::new(&self.program);
+        // Nothing lies here, so that no configuration of a home directory is found.
+        let nowhere = self.repository.join("no-home");
+        command
+            .env_clear()
+            .env("PATH", &self.path)
+            .env("HOME", &nowhere)
+            .env("XDG_CONFIG_HOME", &nowhere)
+            .env("LC_ALL", "C")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_ATTR_NOSYSTEM", "1")
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_DIR", &self.repository)
+            .env("GIT_WORK_TREE", work_tree)
+            .current_dir(work_tree);
+        for setting in SETTINGS {
+            command.args(["-c", setting]);
+        }
+        command
+    }
+
+    /// Runs a command with an input, to its end or the deadline. The output is read up to `limit` bytes.
+    pub(crate) fn run(
+        mut command: Command,
+        name: &'static str,
+        input: Vec<u8>,
+        limit: u64,
+        deadline: Deadline,
+    ) -> Result<Finished, ChangesError> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| not_started(name, &error))?;
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                if let Some(mut stdin) = stdin {
+                    // A program that ends early says why on its standard error.
+                    let _ = stdin.write_all(&input);
+                }
+            });
+            let output = scope.spawn(move || read(stdout, limit));
+            let message = scope.spawn(move || read(stderr, MESSAGE_BYTES));
+            let status = wait(&mut child, name, deadline)?;
+            let failed =
+                |error: io::Error| ChangesError::Git { command: name, message: error.to_string() };
+            let stdout = output.join().unwrap_or_else(|_| Ok(Vec::new())).map_err(failed)?;
+            let message = message.join().unwrap_or_else(|_| Ok(Vec::new())).map_err(failed)?;
+            let message = String::from_utf8_lossy(&message).trim().to_owned();
+            Ok(Finished { status, stdout, message })
+        })
+    }
+
+    /// Runs a command that must succeed and returns its output.
+    pub(crate) fn output(
+        command: Command,
+        name: &'static str,
+        input: Vec<u8>,
+        limit: u64,
+        deadline: Deadline,
+    ) -> Result<Vec<u8>, ChangesError> {
+        let finished = Self::run(command, name, input, limit, deadline)?;
+        if finished.status.success() { Ok(finished.stdout) } else { Err(finished.error(name)) }
+    }
+}
+
+impl Finished {
+    pub(crate) fn error(self, command: &'static str) -> ChangesError {
+        let Self { status, message, .. } = self;
+        let message = if message.is_empty() { status.to_string() } else { message };
+        ChangesError::Git { command, message }
+    }
+}
+
+fn not_started(command: &'static str, error: &io::Error) -> ChangesError {
+    match error.kind() {
+        io::ErrorKind::NotFound => ChangesError::NoGit,
+        _ => ChangesError::Git { command, message: error.to_string() },
+    }
+}
+
+/// Reads a pipe to its end and keeps the first `limit` bytes.
+fn read(pipe: Option<impl Read>, limit: u64) -> io::Result<Vec<u8>> {
+    let Some(mut pipe) = pipe else { return Ok(Vec::new()) };
+    let mut bytes = Vec::new();
+    #[expect(clippy::disallowed_methods, reason = "bounded by `take`")]
+    pipe.by_ref().take(limit).read_to_end(&mut bytes)?;
+    io::copy(&mut pipe, &mut io::sink())?;
+    Ok(bytes)
+}
+
+/// Waits for the end of a process; kills it at the deadline.
+fn wait(
+    child: &mut Child,
+    command: &'static str,
+    deadline: Deadline,
+) -> Result<ExitStatus, ChangesError> {
+    let failed = |error: io::Error| ChangesError::Git { command, message: error.to_string() };
+    loop {
+        if let Some(status) = child.try_wait().map_err(failed)? {
+            return Ok(status);
+        }
+        if let Err(over) = deadline.check() {
+            child.kill().map_err(failed)?;
+            child.wait().map_err(failed)?;
+            return Err(over);
+        }
+        thread::sleep(POLL);
+    }
+}

@@ -1,0 +1,186 @@
+//! Ignore rules: which new names of a directory git would ignore.
+//!
+//! `git check-ignore` decides, with our repository, the `.gitignore` files of the working tree, and one
+//! file with the patterns that lie elsewhere: the user's own, then the project's `info/exclude`.
+
+use std::cell::OnceCell;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use convoke_files::git::{GitKind, git_directories, git_kind};
+use convoke_files::limit::FileKind;
+use convoke_files::{Disk, Files as _};
+use sha2::{Digest as _, Sha256};
+
+use crate::error::ChangesError;
+use crate::git::{Deadline, Git, Host};
+use crate::tracked::TrackedPaths;
+use crate::tree_path::TreePath;
+
+/// The rules of one working tree.
+#[derive(Debug)]
+pub(crate) struct WorkTree {
+    /// The top of the working tree.
+    top: PathBuf,
+    /// The recorded path of the top; `None` if it is above the recorded directory.
+    recorded_top: Option<TreePath>,
+    /// The path of the recorded directory below the top, with a slash at its end unless it is the top.
+    prefix: Vec<u8>,
+    /// The patterns that lie outside the working tree.
+    patterns: Vec<u8>,
+    /// The directory of the index; `None` without a repository.
+    git_dir: Option<PathBuf>,
+    tracked: OnceCell<TrackedPaths>,
+}
+
+impl WorkTree {
+    /// Finds the working tree that a recorded directory is part of: its repository, else itself.
+    pub(crate) fn containing(root: &Path, host: &Host) -> Self {
+        let top = convoke_files::git::project_root(&Disk, root, Some(&host.home));
+        match top {
+            Some(top) if top != root => {
+                let below = root.strip_prefix(&top).unwrap_or(Path::new(""));
+                let mut prefix = below.as_os_str().as_bytes().to_vec();
+                prefix.push(b'/');
+                Self { recorded_top: None, prefix, ..Self::at(&top, host) }
+            }
+            _ => Self { recorded_top: Some(TreePath::default()), ..Self::at(root, host) },
+        }
+    }
+
+    /// Creates the rules of a repository inside the recorded directory.
+    pub(crate) fn nested(root: &Path, path: &TreePath, host: &Host) -> Option<Self> {
+        let top = path.under(root);
+        if git_kind(&Disk, &top) == GitKind::Stray {
+            return None;
+        }
+        Some(Self { recorded_top: Some(path.clone()), ..Self::at(&top, host) })
+    }
+
+    fn at(top: &Path, host: &Host) -> Self {
+        let directories = git_directories(&Disk, top);
+        let mut patterns =
+            user_patterns(host, directories.as_ref().map(|found| found.common.as_path()));
+        if let Some(found) = &directories {
+            patterns.extend(read_patterns(&found.common.join("info/exclude")));
+        }
+        Self {
+            top: top.to_owned(),
+            recorded_top: None,
+            prefix: Vec::new(),
+            patterns,
+            git_dir: directories.map(|found| found.own),
+            tracked: OnceCell::new(),
+        }
+    }
+
+    /// Returns a hash of the rules outside the recorded directory.
+    pub(crate) fn rules(&self, root: &Path) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        hash.update(&self.patterns);
+        for directory in root.ancestors().skip(1).take_while(|above| above.starts_with(&self.top)) {
+            hash.update([0]);
+            hash.update(read_patterns(&directory.join(".gitignore")));
+        }
+        hash.finalize().into()
+    }
+
+    /// Returns those of the recorded paths that are ignored and not tracked. A directory that holds a
+    /// tracked file is not ignored.
+    pub(crate) fn ignored(
+        &self,
+        git: &Git,
+        paths: &[TreePath],
+        deadline: Deadline,
+    ) -> Result<Vec<TreePath>, ChangesError> {
+        if paths.is_empty() {
+            return Ok(Vec::new());
+        }
+        let excludes = git.repository.join("info/excludes");
+        std::fs::write(&excludes, &self.patterns).map_err(ChangesError::io(&excludes))?;
+        let mut input = Vec::new();
+        for path in paths {
+            // No name begins like a pathspec with magic.
+            input.extend_from_slice(b"./");
+            input.extend_from_slice(&self.path_in_tree(path));
+            input.push(0);
+        }
+        let limit = input.len() as u64;
+        let mut command = git.command(&self.top);
+        let mut setting = OsString::from("core.excludesFile=");
+        setting.push(&excludes);
+        command.arg("-c").arg(setting).args(["check-ignore", "--no-index", "-z", "--stdin"]);
+        let finished = Git::run(command, "check-ignore", input, limit, deadline)?;
+        if !matches!(finished.status.code(), Some(0 | 1)) {
+            return Err(finished.error("check-ignore"));
+        }
+        let names =
+            finished.stdout.split(|&byte| byte == 0).filter_map(|name| name.strip_prefix(b"./"));
+        let untracked = names.filter(|name| {
+            let tracked = self.tracked();
+            !tracked.contains(name) && !tracked.contains_below(name)
+        });
+        Ok(untracked.map(|name| self.recorded_path(name)).collect())
+    }
+
+    fn tracked(&self) -> &TrackedPaths {
+        let load = || self.git_dir.as_deref().map(TrackedPaths::load).unwrap_or_default();
+        self.tracked.get_or_init(load)
+    }
+
+    fn path_in_tree(&self, path: &TreePath) -> Vec<u8> {
+        let bytes = path.as_bytes();
+        match &self.recorded_top {
+            None => [&self.prefix, bytes].concat(),
+            Some(top) if top.is_root() => bytes.to_vec(),
+            Some(top) => bytes[top.as_bytes().len() + 1..].to_vec(),
+        }
+    }
+
+    fn recorded_path(&self, name: &[u8]) -> TreePath {
+        match &self.recorded_top {
+            None => TreePath::new(name.strip_prefix(self.prefix.as_slice()).unwrap_or(name)),
+            Some(top) => top.join(name),
+        }
+    }
+}
+
+/// Returns the patterns of the user's `core.excludesFile`, which the project's configuration may name too.
+fn user_patterns(host: &Host, project: Option<&Path>) -> Vec<u8> {
+    let files = [host.config.join("git/config"), host.home.join(".gitconfig")];
+    let files = files.into_iter().chain(project.map(|common| common.join("config")));
+    let named = files.rev().find_map(|file| excludes_file(&file, host));
+    read_patterns(&named.unwrap_or_else(|| host.config.join("git/ignore")))
+}
+
+/// Returns the `core.excludesFile` of a configuration file. Includes are not followed.
+fn excludes_file(file: &Path, host: &Host) -> Option<PathBuf> {
+    let text = Disk.read_text(file, FileKind::Configuration).ok()?;
+    let mut is_core = false;
+    let mut found = None;
+    for line in text.lines().map(str::trim) {
+        if let Some(section) = line.strip_prefix('[') {
+            is_core = section.trim_end_matches(']').trim().eq_ignore_ascii_case("core");
+        } else if is_core
+            && let Some((key, value)) = line.split_once('=')
+            && key.trim().eq_ignore_ascii_case("excludesfile")
+        {
+            found = Some(value.trim().trim_matches('"').to_owned());
+        }
+    }
+    let value = found.filter(|value| !value.is_empty())?;
+    match value.strip_prefix("~/") {
+        Some(below) => Some(host.home.join(below)),
+        None => Some(host.home.join(OsStr::new(&value))),
+    }
+}
+
+/// Reads a file of patterns, with a line break at its end. One that cannot be read has none.
+fn read_patterns(file: &Path) -> Vec<u8> {
+    let mut patterns = Disk.read(file, FileKind::Gitignore).unwrap_or_default();
+    if !patterns.is_empty() {
+        patterns.push(b'\n');
+    }
+    patterns
+}

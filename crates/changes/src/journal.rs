@@ -1,0 +1,358 @@
+//! The journal of an undo: makes many changes of files look like one, also after a crash.
+//!
+//! First everything is prepared beside the directory: the journal names the changes and a staging directory
+//! holds the files to restore. A crash up to here changes nothing. Then the journal is committed, and from
+//! there on every process that opens the store completes it before anything else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use convoke_files::limit::FileKind;
+use convoke_files::{Disk, Files as _};
+use serde::{Deserialize, Serialize};
+
+use crate::change::{Change, FileMode, Node, Oid};
+use crate::content::read;
+use crate::error::ChangesError;
+use crate::git::Deadline;
+use crate::manifest::MODE_BITS;
+use crate::record::{Record, write_whole};
+use crate::store::Place;
+use crate::tree_path::TreePath;
+use crate::undo::{matches, nodes};
+
+/// The permissions that changing a directory needs.
+const OWNER_ALL: FileMode = 0o700;
+
+/// An undo that is prepared or under way.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Journal {
+    /// The record that the undo becomes; its changes are the ones to make.
+    record: Record,
+    /// The directory of the files to restore, each named by the number of its change.
+    staging: PathBuf,
+    /// The modes of directories after the undo.
+    modes: Vec<(TreePath, FileMode)>,
+}
+
+impl Journal {
+    /// Writes the journal of an undo and stages its files. Changes nothing in the directory.
+    pub(crate) fn write(place: &Place, record: Record) -> Result<Self, ChangesError> {
+        let staging = staging(place)?;
+        let modes = modes_after(place, &record.changes);
+        let journal = Self { record, staging, modes };
+        journal.check_access(place)?;
+        let path = path(place);
+        let text =
+            serde_json::to_vec(&journal).map_err(|error| ChangesError::damaged(&path, error))?;
+        write_whole(&path, &text, place.failpoint())?;
+        let staged = journal.stage(place, &journal.record.changes);
+        if staged.is_err() {
+            journal.clear(place);
+        }
+        staged.map(|()| journal)
+    }
+
+    /// Commits the journal, makes its changes, and stores the record.
+    pub(crate) fn run(self, place: &Place) -> Result<Record, ChangesError> {
+        write_whole(&committed(place), b"", place.failpoint())?;
+        if let Err(error) = self.make(place, &self.record.changes) {
+            self.roll_back(place)?;
+            return Err(error);
+        }
+        self.complete(place)
+    }
+
+    /// Stores the record and the new state, and removes the journal.
+    fn complete(self, place: &Place) -> Result<Record, ChangesError> {
+        let records = place.changes.session(&self.record.turn.session);
+        let mut record = self.record.clone();
+        let is_stored = records
+            .load()?
+            .into_iter()
+            .any(|other| other.undoes == record.undoes && other.at == record.at);
+        if !is_stored {
+            records.add(&mut record)?;
+        }
+        let state = place.record_state(&place.load()?)?;
+        place.save(&state)?;
+        self.clear(place);
+        Ok(record)
+    }
+
+    /// Removes the journal; the staging directory goes first.
+    fn clear(&self, place: &Place) {
+        let _ = fs::remove_dir_all(&self.staging);
+        place.failpoint().reach();
+        let _ = fs::remove_file(path(place));
+        place.failpoint().reach();
+        let _ = fs::remove_file(committed(place));
+    }
+
+    /// Makes the changes in reverse, after one of them failed.
+    fn roll_back(&self, place: &Place) -> Result<(), ChangesError> {
+        let reversed: Vec<Change> = self.record.changes.iter().map(Change::reversed).collect();
+        let _ = fs::remove_dir_all(&self.staging);
+        fs::create_dir_all(&self.staging).map_err(ChangesError::io(&self.staging))?;
+        self.stage(place, &reversed)?;
+        let back = Self {
+            record: self.record.clone(),
+            staging: self.staging.clone(),
+            modes: modes_after(place, &reversed),
+        };
+        back.make(place, &reversed)?;
+        self.clear(place);
+        Ok(())
+    }
+
+    /// Fails if a directory does not let its entries be changed.
+    fn check_access(&self, place: &Place) -> Result<(), ChangesError> {
+        use rustix::fs::{Access, access};
+        // The store is ours.
+        let own = fs::metadata(&place.store).ok().map(|metadata| metadata.uid());
+        for parent in self.record.changes.iter().filter_map(|change| change.path.parent()) {
+            let at = parent.under(&place.directory);
+            let Ok(metadata) = fs::symlink_metadata(&at) else { continue };
+            let is_owner = Some(metadata.uid()) == own;
+            if metadata.is_dir() && !is_owner {
+                access(&at, Access::WRITE_OK | Access::EXEC_OK)
+                    .map_err(|error| ChangesError::io(&at)(error.into()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the files to restore into the staging directory.
+    fn stage(&self, place: &Place, changes: &[Change]) -> Result<(), ChangesError> {
+        let wanted: Vec<(usize, &Node, Oid)> = changes
+            .iter()
+            .enumerate()
+            .filter_map(|(number, change)| {
+                let node = change.after.as_ref()?;
+                Some((number, node, node.content()?.stored()?))
+            })
+            .collect();
+        let limit = place.limits().file_bytes;
+        for batch in wanted.chunks(16) {
+            let oids: Vec<Oid> = batch.iter().map(|(_, _, oid)| *oid).collect();
+            let deadline = Deadline::within(place.limits().time * 6);
+            let contents = read(&place.git, &place.directory, &oids, limit, deadline)?;
+            for (number, node, oid) in batch {
+                let path = self.staging.join(number.to_string());
+                let content = contents.get(oid).map(Vec::as_slice).unwrap_or_default();
+                stage_node(&path, node, content).map_err(ChangesError::io(&path))?;
+                place.failpoint().reach();
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes changes: removes what goes, creates directories, then moves the staged files into place.
+    fn make(&self, place: &Place, changes: &[Change]) -> Result<(), ChangesError> {
+        let root = &place.directory;
+        open_directories(root, changes)?;
+        let by_depth = |change: &&(usize, &Change)| change.1.path.depth();
+        let mut numbered: Vec<(usize, &Change)> = changes.iter().enumerate().collect();
+        numbered.sort_by_key(|change| std::cmp::Reverse(by_depth(&change)));
+        for (_, change) in &numbered {
+            let at = change.path.under(root);
+            let Ok(metadata) = fs::symlink_metadata(&at) else { continue };
+            let goes = match &change.after {
+                None => true,
+                Some(Node::Directory { .. }) => !metadata.is_dir(),
+                Some(_) => metadata.is_dir(),
+            };
+            if goes {
+                let is_leftover = metadata.is_dir() && change.after.is_none();
+                match remove(&at, &metadata) {
+                    // A directory that holds something else stays.
+                    Err(error)
+                        if is_leftover && error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                    removed => removed.map_err(ChangesError::io(&at))?,
+                }
+                place.failpoint().reach();
+            }
+        }
+        numbered.reverse();
+        for (_, change) in &numbered {
+            let at = change.path.under(root);
+            if matches!(change.after, Some(Node::Directory { .. })) && !at.is_dir() {
+                fs::create_dir_all(&at).map_err(ChangesError::io(&at))?;
+                place.failpoint().reach();
+            }
+        }
+        for (number, change) in &numbered {
+            let staged = self.staging.join(number.to_string());
+            if fs::symlink_metadata(&staged).is_err() {
+                continue;
+            }
+            let at = change.path.under(root);
+            if let Some(parent) = at.parent() {
+                fs::create_dir_all(parent).map_err(ChangesError::io(parent))?;
+            }
+            move_into_place(&staged, &at, *number).map_err(ChangesError::io(&at))?;
+            place.failpoint().reach();
+        }
+        for (path, mode) in self.modes.iter().rev() {
+            let at = path.under(root);
+            if fs::symlink_metadata(&at)
+                .is_ok_and(|found| found.is_dir() && found.mode() & MODE_BITS != *mode)
+            {
+                fs::set_permissions(&at, Permissions::from_mode(*mode))
+                    .map_err(ChangesError::io(&at))?;
+                place.failpoint().reach();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Place {
+    /// Completes an undo that was committed, and forgets one that was not. Needs the lock.
+    pub(crate) fn recover_undo(&self) -> Result<(), ChangesError> {
+        let path = path(self);
+        let text = match Disk.read(&path, FileKind::Record) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let _ = fs::remove_file(committed(self));
+                return Ok(());
+            }
+            Err(error) => return Err(ChangesError::io(&path)(error)),
+        };
+        let mut journal: Journal =
+            serde_json::from_slice(&text).map_err(|error| ChangesError::damaged(&path, error))?;
+        if !committed(self).exists() {
+            journal.clear(self);
+            return Ok(());
+        }
+        // Files that somebody changed since the crash stay as they are.
+        let paths = journal.record.changes.iter().map(|change| &change.path);
+        let now = nodes(self, paths, self.deadline())?;
+        let is_ours = |change: &Change| {
+            let found = now.get(&change.path).and_then(Option::as_ref);
+            let both = [change.before.as_ref(), change.after.as_ref()];
+            found.is_none()
+                || matches!(found, Some(Node::Directory { .. }))
+                || both.into_iter().any(|node| matches(found, node))
+        };
+        for (number, change) in journal.record.changes.iter().enumerate() {
+            if !is_ours(change) {
+                let _ = fs::remove_file(journal.staging.join(number.to_string()));
+            }
+        }
+        let ours: Vec<Change> = journal
+            .record
+            .changes
+            .iter()
+            .map(|change| if is_ours(change) { change.clone() } else { unchanged(change) })
+            .collect();
+        journal.make(self, &ours)?;
+        journal.record.changes.retain(|change| is_ours(change));
+        journal.complete(self).map(drop)
+    }
+}
+
+/// Returns a change that does nothing, to keep the numbers of the others.
+fn unchanged(change: &Change) -> Change {
+    Change {
+        path: change.path.clone(),
+        before: change.before.clone(),
+        after: change.before.clone(),
+    }
+}
+
+fn path(place: &Place) -> PathBuf {
+    place.store.join("journal/undo.json")
+}
+
+fn committed(place: &Place) -> PathBuf {
+    place.store.join("journal/committed")
+}
+
+/// Creates an empty staging directory on the file system of the directory: in the store if that is on the
+/// same one.
+fn staging(place: &Place) -> Result<PathBuf, ChangesError> {
+    let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev()).ok();
+    let staging = if device(&place.store) == device(&place.directory) {
+        place.store.join("journal/staging")
+    } else {
+        place.directory.join(".convoke-undo")
+    };
+    let _ = fs::remove_dir_all(&staging);
+    fs::create_dir_all(&staging).map_err(ChangesError::io(&staging))?;
+    Ok(staging)
+}
+
+/// Returns the modes that directories have after some changes: those that change, and those of entries
+/// that change. Sorted by path.
+fn modes_after(place: &Place, changes: &[Change]) -> Vec<(TreePath, FileMode)> {
+    let mut modes = BTreeMap::new();
+    for path in changes.iter().flat_map(|change| change.path.ancestors()) {
+        if let Ok(metadata) = fs::symlink_metadata(path.under(&place.directory))
+            && metadata.is_dir()
+        {
+            modes.insert(path, metadata.mode() & MODE_BITS);
+        }
+    }
+    for change in changes {
+        if let Some(Node::Directory { mode }) = change.after {
+            modes.insert(change.path.clone(), mode);
+        }
+    }
+    modes.into_iter().collect()
+}
+
+/// Makes the directories of changed entries writable; their modes are set at the end.
+fn open_directories(root: &Path, changes: &[Change]) -> Result<(), ChangesError> {
+    let parents: BTreeSet<TreePath> =
+        changes.iter().flat_map(|change| change.path.ancestors()).collect();
+    for path in parents {
+        let at = path.under(root);
+        let Ok(metadata) = fs::symlink_metadata(&at) else { continue };
+        let mode = metadata.mode() & MODE_BITS;
+        if metadata.is_dir() && mode & OWNER_ALL != OWNER_ALL {
+            fs::set_permissions(&at, Permissions::from_mode(mode | OWNER_ALL))
+                .map_err(ChangesError::io(&at))?;
+        }
+    }
+    Ok(())
+}
+
+fn stage_node(path: &Path, node: &Node, content: &[u8]) -> io::Result<()> {
+    match node {
+        Node::File { mode, .. } => {
+            let mut file = File::create(path)?;
+            file.write_all(content)?;
+            file.set_permissions(Permissions::from_mode(*mode))?;
+            file.sync_data()
+        }
+        Node::Link { .. } => symlink(std::ffi::OsStr::from_bytes(content), path),
+        Node::Directory { .. } => Ok(()),
+    }
+}
+
+fn remove(path: &Path, metadata: &fs::Metadata) -> io::Result<()> {
+    if metadata.is_dir() { fs::remove_dir(path) } else { fs::remove_file(path) }
+}
+
+/// Moves a staged file into place, by a copy beside it if the file systems differ.
+fn move_into_place(staged: &Path, target: &Path, number: usize) -> io::Result<()> {
+    match fs::rename(staged, target) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            let beside = target.with_file_name(format!(".convoke-undo-{number}"));
+            let _ = fs::remove_file(&beside);
+            if staged.is_symlink() {
+                symlink(fs::read_link(staged)?, &beside)?;
+            } else {
+                fs::copy(staged, &beside)?;
+            }
+            fs::rename(&beside, target)?;
+            fs::remove_file(staged)
+        }
+        moved => moved,
+    }
+}

@@ -1,0 +1,44 @@
+//! Records what agents change in a working directory, and takes it back.
+//!
+//! [`Changes`] is the entry point. [`Changes::begin`] records the state of a directory before a turn and
+//! [`RunningTurn::finish`] the state after it; the difference is a [`Record`], stored by session. What a
+//! person changed between two turns of a session becomes a record of its own. [`Changes::plan_undo`] shows
+//! what taking a record back would change, and [`Changes::undo`] does it: completely or not at all, also
+//! when the process is killed.
+//!
+//! File contents are objects of a private repository in git's format, one for each directory, written by
+//! the `git` program ([`git`]). The repository of the user is never written to, and no program but `git`
+//! is started. Everything here is synchronous.
+
+mod change;
+mod content;
+mod copier;
+pub mod diagnostics;
+mod diff;
+mod error;
+mod failpoint;
+mod git;
+mod ignore_rules;
+mod journal;
+mod limits;
+mod manifest;
+mod prune;
+mod record;
+mod scan;
+mod store;
+mod tracked;
+mod tree_path;
+mod turn;
+mod undo;
+
+pub use change::{Change, Content, FileMode, Node, Oid, Status};
+pub use diff::{FileDiff, LineCounts};
+pub use error::ChangesError;
+pub use failpoint::Failpoint;
+pub use git::Host;
+pub use limits::Limits;
+pub use record::{Author, Record, RecordId, TurnKey};
+pub use store::Changes;
+pub use tree_path::TreePath;
+pub use turn::{Begun, RunningTurn};
+pub use undo::{Conflict, LeftAlone, UndoPlan};

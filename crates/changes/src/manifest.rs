@@ -1,0 +1,361 @@
+//! The manifest: the recorded state of a directory, and the cache that makes the next scan cheap.
+//!
+//! It has what git's trees lack: all permission bits, empty directories, and times in nanoseconds. The
+//! file is replaced whole; a damaged or missing one costs a new first copy and nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use convoke_files::limit::FileKind as ReadKind;
+use convoke_files::{Disk, Files as _};
+
+use crate::change::{Content, FileMode, Oid};
+use crate::error::ChangesError;
+use crate::tree_path::TreePath;
+
+/// The first bytes of the file; the digit is the version of the format.
+const MAGIC: &[u8] = b"convoke manifest 1\n";
+/// The last bytes of the file.
+const END: &[u8] = b"end\n";
+/// The permission bits of a mode.
+pub(crate) const MODE_BITS: u32 = 0o7777;
+
+/// The recorded state of a directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    /// A hash of the ignore rules that lie outside the recorded directory.
+    pub(crate) rules: [u8; 32],
+    pub(crate) directories: BTreeMap<TreePath, Directory>,
+}
+
+/// A directory that is not ignored.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Directory {
+    pub(crate) mode: FileMode,
+    pub(crate) stamp: Stamp,
+    /// Whether a later change is certain to show in the stamp.
+    pub(crate) settled: bool,
+    /// Whether a repository has its root here.
+    pub(crate) is_repository: bool,
+    pub(crate) files: BTreeMap<Vec<u8>, FileEntry>,
+    pub(crate) directories: BTreeSet<Vec<u8>>,
+    /// Entries that are not recorded.
+    pub(crate) left_out: BTreeMap<Vec<u8>, LeftOut>,
+}
+
+/// A file or a symbolic link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FileEntry {
+    pub(crate) kind: FileKind,
+    pub(crate) mode: FileMode,
+    pub(crate) size: u64,
+    pub(crate) stamp: Stamp,
+    /// Whether a later change is certain to show in the stamp.
+    pub(crate) settled: bool,
+    pub(crate) content: Content,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    Regular,
+    Link,
+}
+
+/// The reason why an entry is not recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LeftOut {
+    Ignored,
+    /// A pipe, a socket or a device.
+    Special,
+    /// A directory that could not be read.
+    Unreadable,
+}
+
+/// The part of a file's status that changes with it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) inode: u64,
+    pub(crate) modified: i128,
+    pub(crate) changed: i128,
+}
+
+const NANOSECONDS: i128 = 1_000_000_000;
+
+impl Stamp {
+    pub(crate) fn of(metadata: &std::fs::Metadata) -> Self {
+        let time = |seconds: i64, nanoseconds: i64| {
+            i128::from(seconds) * NANOSECONDS + i128::from(nanoseconds)
+        };
+        Self {
+            inode: metadata.ino(),
+            modified: time(metadata.mtime(), metadata.mtime_nsec()),
+            changed: time(metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    /// Tells whether every later change will alter the stamp, seen from a time in nanoseconds: clocks of
+    /// file systems advance in steps of some milliseconds, of coarse ones in seconds.
+    pub(crate) fn is_settled(&self, now: i128) -> bool {
+        let step = if self.changed % NANOSECONDS == 0 { 2 * NANOSECONDS } else { NANOSECONDS / 10 };
+        self.changed + step < now
+    }
+}
+
+impl FileEntry {
+    /// Tells whether two entries have the same kind, mode and content.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        if self.kind != other.kind || self.mode != other.mode || self.size != other.size {
+            return false;
+        }
+        match (self.content.oid(), other.content.oid()) {
+            (Some(one), Some(another)) => one == another,
+            _ => self.stamp == other.stamp,
+        }
+    }
+}
+
+impl Manifest {
+    /// Returns the number of files and directories.
+    pub(crate) fn len(&self) -> u64 {
+        self.directories.values().map(|directory| 1 + directory.files.len() as u64).sum()
+    }
+
+    /// Returns a file.
+    pub(crate) fn file_mut(&mut self, path: &TreePath) -> Option<&mut FileEntry> {
+        self.directories.get_mut(&path.parent()?)?.files.get_mut(path.name())
+    }
+
+    /// Returns every file with its path.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (TreePath, &FileEntry)> {
+        self.directories.iter().flat_map(|(path, directory)| {
+            directory.files.iter().map(move |(name, entry)| (path.join(name), entry))
+        })
+    }
+
+    /// Reads the manifest at a path. One that is missing or damaged is empty.
+    pub(crate) fn load(path: &Path) -> Result<Self, ChangesError> {
+        match Disk.read(path, ReadKind::Record) {
+            Ok(bytes) => Ok(decode(&bytes).unwrap_or_default()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(ChangesError::io(path)(error)),
+        }
+    }
+
+    /// Returns the bytes of the file.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(256 + 120 * usize::try_from(self.len()).unwrap_or(0));
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&self.rules);
+        number(&mut out, self.directories.len() as u64);
+        for (path, directory) in &self.directories {
+            bytes(&mut out, path.as_bytes());
+            number(&mut out, u64::from(directory.mode));
+            stamp(&mut out, &directory.stamp);
+            out.push(u8::from(directory.settled) | u8::from(directory.is_repository) << 1);
+            number(&mut out, directory.files.len() as u64);
+            for (name, entry) in &directory.files {
+                bytes(&mut out, name);
+                file(&mut out, entry);
+            }
+            number(&mut out, directory.directories.len() as u64);
+            for name in &directory.directories {
+                bytes(&mut out, name);
+            }
+            number(&mut out, directory.left_out.len() as u64);
+            for (name, left_out) in &directory.left_out {
+                bytes(&mut out, name);
+                out.push(match left_out {
+                    LeftOut::Ignored => 0,
+                    LeftOut::Special => 1,
+                    LeftOut::Unreadable => 2,
+                });
+            }
+        }
+        out.extend_from_slice(END);
+        out
+    }
+}
+
+/// Writes a number, seven bits a byte, the lowest first.
+fn number(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "seven bits")]
+    out.push(value as u8);
+}
+
+fn bytes(out: &mut Vec<u8>, value: &[u8]) {
+    number(out, value.len() as u64);
+    out.extend_from_slice(value);
+}
+
+fn stamp(out: &mut Vec<u8>, stamp: &Stamp) {
+    number(out, stamp.inode);
+    out.extend_from_slice(&stamp.modified.to_le_bytes()[..12]);
+    out.extend_from_slice(&stamp.changed.to_le_bytes()[..12]);
+}
+
+fn file(out: &mut Vec<u8>, entry: &FileEntry) {
+    let (content, oid) = match entry.content {
+        Content::Stored(oid) => (0, Some(oid)),
+        Content::HashOnly(oid) => (1, Some(oid)),
+        Content::Pending => (2, None),
+        Content::Unreadable => (3, None),
+    };
+    let is_link = u8::from(entry.kind == FileKind::Link);
+    out.push(content | is_link << 2 | u8::from(entry.settled) << 3);
+    number(out, u64::from(entry.mode));
+    number(out, entry.size);
+    stamp(out, &entry.stamp);
+    if let Some(oid) = oid {
+        out.extend_from_slice(&oid.0);
+    }
+}
+
+/// The rest of the bytes that are being read.
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take(1).map(|bytes| bytes[0])
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.number()?).ok()?;
+        self.take(length)
+    }
+
+    fn mode(&mut self) -> Option<FileMode> {
+        u32::try_from(self.number()?).ok()
+    }
+
+    fn time(&mut self) -> Option<i128> {
+        let taken = self.take(12)?;
+        let sign = if taken[11] & 0x80 == 0 { 0 } else { 0xff };
+        let mut bytes = [sign; 16];
+        bytes[..12].copy_from_slice(taken);
+        Some(i128::from_le_bytes(bytes))
+    }
+
+    fn stamp(&mut self) -> Option<Stamp> {
+        Some(Stamp { inode: self.number()?, modified: self.time()?, changed: self.time()? })
+    }
+
+    fn file(&mut self) -> Option<FileEntry> {
+        let flags = self.byte()?;
+        let (mode, size, stamp) = (self.mode()?, self.number()?, self.stamp()?);
+        let content = match flags & 3 {
+            0 => Content::Stored(self.oid()?),
+            1 => Content::HashOnly(self.oid()?),
+            2 => Content::Pending,
+            _ => Content::Unreadable,
+        };
+        let kind = if flags & 4 == 0 { FileKind::Regular } else { FileKind::Link };
+        Some(FileEntry { kind, mode, size, stamp, settled: flags & 8 != 0, content })
+    }
+
+    fn oid(&mut self) -> Option<Oid> {
+        self.take(20)?.try_into().ok().map(Oid)
+    }
+
+    fn directory(&mut self) -> Option<Directory> {
+        let (mode, stamp, flags) = (self.mode()?, self.stamp()?, self.byte()?);
+        let mut directory = Directory {
+            mode,
+            stamp,
+            settled: flags & 1 != 0,
+            is_repository: flags & 2 != 0,
+            ..Directory::default()
+        };
+        for _ in 0..self.number()? {
+            let name = self.bytes()?.to_vec();
+            directory.files.insert(name, self.file()?);
+        }
+        for _ in 0..self.number()? {
+            directory.directories.insert(self.bytes()?.to_vec());
+        }
+        for _ in 0..self.number()? {
+            let name = self.bytes()?.to_vec();
+            let left_out = match self.byte()? {
+                0 => LeftOut::Ignored,
+                1 => LeftOut::Special,
+                _ => LeftOut::Unreadable,
+            };
+            directory.left_out.insert(name, left_out);
+        }
+        Some(directory)
+    }
+}
+
+fn decode(bytes: &[u8]) -> Option<Manifest> {
+    let mut input = Input(bytes.strip_prefix(MAGIC)?);
+    let rules = input.take(32)?.try_into().ok()?;
+    let mut directories = BTreeMap::new();
+    for _ in 0..input.number()? {
+        let path = TreePath::new(input.bytes()?);
+        directories.insert(path, input.directory()?);
+    }
+    (input.0 == END).then_some(Manifest { rules, directories })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_is_read_as_it_was_written_and_never_in_part() {
+        let stamp = Stamp { inode: 1 << 40, modified: -5, changed: 1_800_000_000_123_456_789 };
+        let file = |content, kind| FileEntry {
+            kind,
+            mode: 0o4755,
+            size: 300,
+            stamp,
+            settled: true,
+            content,
+        };
+        let root = Directory {
+            mode: 0o1777,
+            stamp,
+            settled: true,
+            is_repository: true,
+            files: [
+                (b"a\n".to_vec(), file(Content::Stored(Oid([7; 20])), FileKind::Regular)),
+                (b"b".to_vec(), file(Content::HashOnly(Oid([8; 20])), FileKind::Regular)),
+                (b"c".to_vec(), file(Content::Pending, FileKind::Link)),
+                (b"d".to_vec(), file(Content::Unreadable, FileKind::Regular)),
+            ]
+            .into(),
+            directories: [b"\xff".to_vec()].into(),
+            left_out: [(b"x".to_vec(), LeftOut::Special), (b"y".to_vec(), LeftOut::Ignored)].into(),
+        };
+        let directories =
+            [(TreePath::default(), root), (TreePath::new(b"\xff"), Directory::default())];
+        let manifest = Manifest { rules: [3; 32], directories: directories.into() };
+        let bytes = manifest.encode();
+        assert_eq!(decode(&bytes).as_ref(), Some(&manifest));
+        for end in 0..bytes.len() {
+            assert_eq!(decode(&bytes[..end]), None, "{end}");
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The store: Convoke's directory of records, and one private repository for each recorded directory.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use convoke_files::{Disk, Files as _};
+use sha2::{Digest as _, Sha256};
+
+use crate::content::{ContentWriter, Copied, fill};
+use crate::copier::Copier;
+use crate::error::ChangesError;
+use crate::failpoint::Failpoint;
+use crate::git::{Deadline, Git, Host};
+use crate::limits::Limits;
+use crate::manifest::Manifest;
+use crate::record::{Record, SessionRecords, private_directory, write_cache, write_whole};
+use crate::scan::Scan;
+use crate::tree_path::hex;
+
+/// The attributes of every file: its bytes are recorded as they are.
+const ATTRIBUTES: &str = "* -text !eol !crlf !filter !ident !working-tree-encoding -diff -merge\n";
+const HEAD: &str = "ref: refs/heads/convoke\n";
+const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tlogAllRefUpdates = false\n";
+
+/// Records changes and takes them back. Clones share their background copies.
+#[derive(Debug, Clone)]
+pub struct Changes {
+    /// The directory `changes` of Convoke's data.
+    root: PathBuf,
+    host: Host,
+    limits: Limits,
+    failpoint: Failpoint,
+    copiers: Arc<Mutex<HashMap<PathBuf, Arc<Copier>>>>,
+}
+
+impl Changes {
+    /// Creates a handle on the store in Convoke's data directory. Nothing is written yet.
+    pub fn new(data: &Path, host: Host) -> Self {
+        Self {
+            root: data.join("changes"),
+            host,
+            limits: Limits::default(),
+            failpoint: Failpoint::default(),
+            copiers: Arc::default(),
+        }
+    }
+
+    /// Sets the limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Ends the process at a write, for crash tests.
+    #[must_use]
+    pub fn with_failpoint(mut self, failpoint: Failpoint) -> Self {
+        self.failpoint = failpoint;
+        self
+    }
+
+    /// Returns the records of a session, the oldest first. Turns and undos that were interrupted by a crash
+    /// are completed first.
+    pub fn records(&self, session: &str) -> Result<Vec<Record>, ChangesError> {
+        let records = self.session(session);
+        for directory in records.directories()? {
+            if directory.is_dir() {
+                let place = self.place(&directory)?;
+                let _lock = place.lock()?;
+                place.recover()?;
+            }
+        }
+        records.load()
+    }
+
+    /// Removes the records of a session, and the contents that no other record needs.
+    pub fn remove(&self, session: &str) -> Result<(), ChangesError> {
+        let records = self.session(session);
+        let directories = records.directories()?;
+        records.remove()?;
+        for directory in directories {
+            self.prune(&directory)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn sessions_directory(&self) -> PathBuf {
+        self.root.join("sessions")
+    }
+
+    pub(crate) fn session(&self, session: &str) -> SessionRecords {
+        SessionRecords::new(&self.root, session, self.failpoint.clone())
+    }
+
+    /// Opens the store of a directory.
+    pub(crate) fn place(&self, directory: &Path) -> Result<Place, ChangesError> {
+        let directory = Disk.canonicalize(directory).map_err(ChangesError::io(directory))?;
+        if directory.parent().is_none() || self.host.home.starts_with(&directory) {
+            return Err(ChangesError::NotAProject { path: directory });
+        }
+        let store = self.root.join("stores").join(store_name(&directory));
+        let git = Git::new(&self.host, store.join("git"));
+        let place = Place { changes: self.clone(), directory, store, git };
+        place.create()?;
+        Ok(place)
+    }
+}
+
+/// Returns the name of a directory's store.
+fn store_name(directory: &Path) -> String {
+    let digest = Sha256::digest(directory.as_os_str().as_encoded_bytes());
+    hex(&digest[..16])
+}
+
+/// A recorded directory and its store.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) changes: Changes,
+    /// The recorded directory, without links.
+    pub(crate) directory: PathBuf,
+    pub(crate) store: PathBuf,
+    pub(crate) git: Git,
+}
+
+/// Exclusive access to the store of a directory, across processes.
+#[derive(Debug)]
+pub(crate) struct StoreLock {
+    _file: File,
+}
+
+impl Place {
+    /// Creates the store. A complete one has the file `directory`, which is written last.
+    fn create(&self) -> Result<(), ChangesError> {
+        let name = self.store.join("directory");
+        if name.exists() {
+            return Ok(());
+        }
+        for directory in [
+            "running",
+            "journal",
+            "scratch",
+            "git/info",
+            "git/refs/heads",
+            "git/objects/info",
+            "git/objects/pack",
+        ] {
+            private_directory(&self.store.join(directory))?;
+        }
+        for byte in 0..=u8::MAX {
+            private_directory(&self.store.join(format!("git/objects/{byte:02x}")))?;
+        }
+        let failpoint = self.failpoint();
+        for (file, text) in [("info/attributes", ATTRIBUTES), ("config", CONFIG), ("HEAD", HEAD)] {
+            write_whole(&self.git.repository.join(file), text.as_bytes(), failpoint)?;
+        }
+        write_whole(&name, self.directory.as_os_str().as_encoded_bytes(), failpoint)
+    }
+
+    pub(crate) fn failpoint(&self) -> &Failpoint {
+        &self.changes.failpoint
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.changes.limits
+    }
+
+    pub(crate) fn deadline(&self) -> Deadline {
+        Deadline::after(self.limits())
+    }
+
+    /// Waits for exclusive access to the store.
+    pub(crate) fn lock(&self) -> Result<StoreLock, ChangesError> {
+        let path = self.store.join("lock");
+        let file = File::create(&path).map_err(ChangesError::io(&path))?;
+        let deadline = Deadline::within(self.limits().time * 3);
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(StoreLock { _file: file }),
+                Err(fs::TryLockError::WouldBlock) => deadline.check()?,
+                Err(fs::TryLockError::Error(error)) => return Err(ChangesError::io(&path)(error)),
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+
+    pub(crate) fn manifest_path(&self) -> PathBuf {
+        self.store.join("manifest")
+    }
+
+    pub(crate) fn load(&self) -> Result<Manifest, ChangesError> {
+        Manifest::load(&self.manifest_path())
+    }
+
+    pub(crate) fn save(&self, manifest: &Manifest) -> Result<(), ChangesError> {
+        write_cache(&self.manifest_path(), &manifest.encode(), self.failpoint())
+    }
+
+    pub(crate) fn scan(
+        &self,
+        old: &Manifest,
+        deadline: Deadline,
+    ) -> Result<Manifest, ChangesError> {
+        let scan = Scan {
+            root: &self.directory,
+            git: &self.git,
+            host: &self.changes.host,
+            limits: self.limits(),
+            deadline,
+        };
+        let mut new = scan.run(old)?;
+        if let Some(copier) = self.copier() {
+            fill(&mut new, &copier.copied());
+        }
+        Ok(new)
+    }
+
+    pub(crate) fn writer(&self) -> ContentWriter {
+        ContentWriter {
+            git: self.git.clone(),
+            root: self.directory.clone(),
+            scratch: self.store.join("scratch"),
+            limits: self.limits().clone(),
+        }
+    }
+
+    /// Stores contents of files before it returns.
+    pub(crate) fn copy(
+        &self,
+        manifest: &mut Manifest,
+        jobs: &[crate::content::Job],
+        deadline: Deadline,
+    ) -> Result<(), ChangesError> {
+        let writer = self.writer();
+        writer.check(jobs)?;
+        let mut copied = Copied::new();
+        writer.copy(jobs, deadline, |some| {
+            self.failpoint().reach();
+            copied.extend(some);
+            true
+        })?;
+        for (path, (stamp, content)) in &copied {
+            // A file that changed between the scan and its copy is recorded as it was copied.
+            if let Some(entry) = manifest.file_mut(path)
+                && entry.stamp != *stamp
+                && let Ok(metadata) = fs::symlink_metadata(path.under(&self.directory))
+            {
+                entry.stamp = *stamp;
+                entry.size = metadata.len();
+                entry.content = *content;
+                entry.settled = false;
+            }
+        }
+        fill(manifest, &copied);
+        Ok(())
+    }
+
+    /// Returns the running background copy.
+    pub(crate) fn copier(&self) -> Option<Arc<Copier>> {
+        let copiers = self.changes.copiers.lock().ok()?;
+        copiers.get(&self.directory).cloned()
+    }
+
+    /// Returns the background copy, started if it is not running.
+    pub(crate) fn start_copier(&self) -> Arc<Copier> {
+        let new = || Arc::new(Copier::new(self.writer()));
+        match self.changes.copiers.lock() {
+            Ok(mut copiers) => copiers.entry(self.directory.clone()).or_insert_with(new).clone(),
+            Err(_) => new(),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The paths in the index of a user's repository, read without starting a program in it.
+//!
+//! A tracked file is recorded even if a pattern ignores it. An index that cannot be read counts as empty:
+//! then such files are left out as git would leave out untracked ones.
+
+use std::path::Path;
+
+use convoke_files::limit::FileKind;
+use convoke_files::{Disk, Files as _};
+
+/// The paths of an index, sorted.
+#[derive(Debug, Default)]
+pub(crate) struct TrackedPaths(Vec<Vec<u8>>);
+
+impl TrackedPaths {
+    pub(crate) fn load(git_dir: &Path) -> Self {
+        let bytes = Disk.read(&git_dir.join("index"), FileKind::Record).unwrap_or_default();
+        let mut paths = parse(&bytes).unwrap_or_default();
+        paths.sort_unstable();
+        Self(paths)
+    }
+
+    pub(crate) fn contains(&self, path: &[u8]) -> bool {
+        self.0.binary_search_by(|tracked| tracked.as_slice().cmp(path)).is_ok()
+    }
+
+    /// Tells whether a path below a directory is tracked.
+    pub(crate) fn contains_below(&self, directory: &[u8]) -> bool {
+        let prefix = [directory, b"/"].concat();
+        let from = self.0.partition_point(|tracked| *tracked < prefix);
+        self.0.get(from).is_some_and(|tracked| tracked.starts_with(&prefix))
+    }
+}
+
+/// Parses the entries of an index of version 2, 3 or 4.
+fn parse(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+    const FIXED: usize = 62;
+    let u32_at = |at: usize| {
+        bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes)
+    };
+    if !bytes.starts_with(b"DIRC") {
+        return None;
+    }
+    let version = u32_at(4).filter(|version| (2..=4).contains(version))?;
+    let count = u32_at(8)?;
+    let mut paths: Vec<Vec<u8>> = Vec::new();
+    let mut at = 12;
+    for _ in 0..count {
+        let flags = bytes.get(at + 60..at + FIXED)?;
+        let is_extended = flags[0] & 0x40 != 0 && version >= 3;
+        let name_at = at + FIXED + if is_extended { 2 } else { 0 };
+        if version == 4 {
+            let (removed, name_at) = offset(bytes, name_at)?;
+            let length = bytes.get(name_at..)?.iter().position(|&byte| byte == 0)?;
+            let last = paths.last().map_or(&[][..], Vec::as_slice);
+            let kept = last.len().checked_sub(removed)?;
+            paths.push([&last[..kept], &bytes[name_at..name_at + length]].concat());
+            at = name_at + length + 1;
+        } else {
+            let length = bytes.get(name_at..)?.iter().position(|&byte| byte == 0)?;
+            paths.push(bytes[name_at..name_at + length].to_vec());
+            // One to eight NULs pad an entry to a multiple of eight bytes.
+            at += (name_at - at + length) / 8 * 8 + 8;
+        }
+    }
+    Some(paths)
+}
+
+/// Parses the number of bytes that version 4 removes from the previous path.
+fn offset(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
+    let mut byte = *bytes.get(at)?;
+    let mut value = usize::from(byte & 0x7f);
+    while byte & 0x80 != 0 {
+        at += 1;
+        byte = *bytes.get(at)?;
+        value = (value.checked_add(1)?).checked_mul(128)? + usize::from(byte & 0x7f);
+    }
+    Some((value, at + 1))
+}

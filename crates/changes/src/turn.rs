@@ -1,0 +1,319 @@
+//! Recording of a turn: the state before it, the state after it, and the difference.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use convoke_files::limit::FileKind;
+use convoke_files::{Disk, Files as _};
+use serde::{Deserialize, Serialize};
+
+use crate::change::{Content, changes};
+use crate::content::{Job, fill, pending};
+use crate::error::ChangesError;
+use crate::manifest::Manifest;
+use crate::record::{Author, Record, RecordId, TurnKey};
+use crate::scan::now;
+use crate::store::{Changes, Place};
+
+/// The bytes of the log of ended turns; older lines are dropped.
+const LOG_BYTES: usize = 64 << 10;
+
+/// A turn that has begun.
+#[derive(Debug)]
+pub struct Begun {
+    /// The running turn.
+    pub turn: RunningTurn,
+    /// What a person changed since the last turn of the session.
+    pub person: Option<Record>,
+    /// Whether all contents are copied. If not, undo cannot restore a file that the turn changes before its
+    /// copy.
+    pub is_complete: bool,
+}
+
+/// A turn whose changes are being recorded. Dropped without [`Self::finish`], its changes are recorded as
+/// those of an interrupted turn.
+#[derive(Debug)]
+pub struct RunningTurn {
+    place: Place,
+    key: TurnKey,
+    began: i64,
+    before: Manifest,
+    marker: Marker,
+}
+
+/// The files that name a running turn. The first is locked as long as the turn runs.
+#[derive(Debug)]
+struct Marker {
+    file: PathBuf,
+    manifest: PathBuf,
+    _lock: File,
+}
+
+/// A running or ended turn, as it is stored.
+#[derive(Debug, Serialize, Deserialize)]
+struct TurnTimes {
+    key: TurnKey,
+    began: i64,
+    ended: Option<i64>,
+}
+
+impl Changes {
+    /// Records the state of a directory before a turn.
+    pub fn begin(&self, directory: &Path, key: TurnKey) -> Result<Begun, ChangesError> {
+        let place = self.place(directory)?;
+        let _lock = place.lock()?;
+        place.recover()?;
+        let deadline = place.deadline();
+        let records = self.session(&key.session);
+        let old = place.load()?;
+        let mut before = place.scan(&old, deadline)?;
+        let jobs = pending(&before);
+        let mut is_complete = true;
+        if !jobs.is_empty() {
+            place.writer().check(&jobs)?;
+            let copier = place.start_copier();
+            is_complete = copier.copy(jobs, place.limits().wait);
+            fill(&mut before, &copier.copied());
+            if !copier.is_running() {
+                is_complete = pending(&before).is_empty();
+            }
+        }
+        let person = if records.has_any(&place.directory)? {
+            place.record_person(&old, &before, &key)?
+        } else {
+            None
+        };
+        records.visit(&place.directory)?;
+        if before != old {
+            place.save(&before)?;
+        }
+        if let Some(copier) = place.copier().filter(|copier| !copier.is_running()) {
+            copier.forget();
+        }
+        let began = milliseconds();
+        let marker = Marker::create(&place, &key, began)?;
+        let turn = RunningTurn { place: place.clone(), key, began, before, marker };
+        Ok(Begun { turn, person, is_complete })
+    }
+}
+
+impl RunningTurn {
+    /// Records the state after the turn, and stores what changed.
+    pub fn finish(mut self) -> Result<Record, ChangesError> {
+        let _lock = self.place.lock()?;
+        if let Some(copier) = self.place.copier() {
+            fill(&mut self.before, &copier.copied());
+        }
+        let after = self.place.record_state(&self.before)?;
+        let ended = milliseconds();
+        let mut record = Record {
+            id: RecordId(0),
+            turn: self.key.clone(),
+            by: Author::Agent,
+            directory: self.place.directory.clone(),
+            at: ended,
+            changes: changes(&self.before, &after),
+            undoes: None,
+            interrupted: false,
+            shared_with: self.shared_with()?,
+        };
+        self.place.changes.session(&self.key.session).add(&mut record)?;
+        self.place.save(&after)?;
+        self.log(ended)?;
+        self.marker.remove();
+        Ok(record)
+    }
+
+    /// Returns the turns that ran in the directory at the same time.
+    fn shared_with(&self) -> Result<Vec<TurnKey>, ChangesError> {
+        let mut shared = Vec::new();
+        for file in markers(&self.place)? {
+            if file != self.marker.file && is_locked(&file) {
+                shared.extend(read_times(&file).map(|times| times.key));
+            }
+        }
+        let log = Disk.read(&self.place.store.join("ended"), FileKind::State).unwrap_or_default();
+        let lines = log.split(|&byte| byte == b'\n');
+        let ended = lines.filter_map(|line| serde_json::from_slice::<TurnTimes>(line).ok());
+        let overlapping =
+            ended.filter(|times| times.ended.is_some_and(|ended| ended >= self.began));
+        shared.extend(overlapping.map(|times| times.key));
+        Ok(shared)
+    }
+
+    fn log(&self, ended: i64) -> Result<(), ChangesError> {
+        let path = self.place.store.join("ended");
+        let mut log = Disk.read(&path, FileKind::State).unwrap_or_default();
+        if log.len() > LOG_BYTES {
+            let middle = log.len() / 2;
+            let line = log[middle..].iter().position(|&byte| byte == b'\n').unwrap_or(0);
+            log.drain(..=middle + line);
+        }
+        let times = TurnTimes { key: self.key.clone(), began: self.began, ended: Some(ended) };
+        let line =
+            serde_json::to_string(&times).map_err(|error| ChangesError::damaged(&path, error))?;
+        log.extend_from_slice(line.as_bytes());
+        log.push(b'\n');
+        crate::record::write_cache(&path, &log, self.place.failpoint())
+    }
+}
+
+impl Place {
+    /// Scans the directory and stores the contents that changed since an earlier state. What that state
+    /// still waits for is left to the background copy.
+    pub(crate) fn record_state(&self, earlier: &Manifest) -> Result<Manifest, ChangesError> {
+        let deadline = self.deadline();
+        let mut state = self.scan(&self.load()?, deadline)?;
+        let is_left = |job: &Job| {
+            let parent = job.path.parent().and_then(|parent| earlier.directories.get(&parent));
+            let entry = parent.and_then(|parent| parent.files.get(job.path.name()));
+            entry.is_some_and(|entry| entry.content == Content::Pending && entry.stamp == job.stamp)
+        };
+        let jobs: Vec<Job> = pending(&state).into_iter().filter(|job| !is_left(job)).collect();
+        if !jobs.is_empty() {
+            self.copy(&mut state, &jobs, deadline)?;
+        }
+        Ok(state)
+    }
+
+    /// Stores what changed between two states as a person's record.
+    pub(crate) fn record_person(
+        &self,
+        old: &Manifest,
+        new: &Manifest,
+        next: &TurnKey,
+    ) -> Result<Option<Record>, ChangesError> {
+        let changes = changes(old, new);
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        let mut record = Record {
+            id: RecordId(0),
+            turn: next.clone(),
+            by: Author::Person,
+            directory: self.directory.clone(),
+            at: milliseconds(),
+            changes,
+            undoes: None,
+            interrupted: false,
+            shared_with: Vec::new(),
+        };
+        self.changes.session(&next.session).add(&mut record)?;
+        Ok(Some(record))
+    }
+
+    /// Completes undos and records turns that were interrupted by a crash. Needs the lock.
+    pub(crate) fn recover(&self) -> Result<(), ChangesError> {
+        self.recover_undo()?;
+        for file in markers(self)? {
+            let Some(lock) = take(&file) else { continue };
+            let manifest = file.with_extension("manifest");
+            let Some(times) = read_times(&file).filter(|_| manifest.exists()) else {
+                remove_both(&file, &manifest);
+                continue;
+            };
+            let before = Manifest::load(&manifest)?;
+            let after = self.record_state(&before)?;
+            let mut record = Record {
+                id: RecordId(0),
+                turn: times.key,
+                by: Author::Agent,
+                directory: self.directory.clone(),
+                at: milliseconds(),
+                changes: changes(&before, &after),
+                undoes: None,
+                interrupted: true,
+                shared_with: Vec::new(),
+            };
+            let records = self.changes.session(&record.turn.session);
+            let is_stored = records.load()?.iter().any(|other| {
+                other.by == Author::Agent && other.turn == record.turn && other.undoes.is_none()
+            });
+            if !is_stored {
+                records.add(&mut record)?;
+            }
+            self.save(&after)?;
+            remove_both(&file, &manifest);
+            drop(lock);
+        }
+        Ok(())
+    }
+
+    /// Tells whether a turn is running in the directory.
+    pub(crate) fn is_busy(&self) -> Result<bool, ChangesError> {
+        Ok(markers(self)?.iter().any(|file| is_locked(file)))
+    }
+}
+
+impl Marker {
+    fn create(place: &Place, key: &TurnKey, began: i64) -> Result<Self, ChangesError> {
+        let name =
+            format!("{}.{}.{}", place.changes.session(&key.session).name(), key.turn, key.attempt);
+        let file = place.store.join("running").join(format!("{name}.json"));
+        let manifest = file.with_extension("manifest");
+        // The manifest is replaced and never written to: a link keeps this state of it.
+        let _ = fs::remove_file(&manifest);
+        if !place.manifest_path().exists() {
+            place.save(&Manifest::default())?;
+        }
+        let linked = fs::hard_link(place.manifest_path(), &manifest)
+            .or_else(|_| fs::copy(place.manifest_path(), &manifest).map(drop));
+        linked.map_err(ChangesError::io(&manifest))?;
+        place.failpoint().reach();
+        let times = TurnTimes { key: key.clone(), began, ended: None };
+        let text =
+            serde_json::to_vec(&times).map_err(|error| ChangesError::damaged(&file, error))?;
+        let draft = file.with_extension("draft");
+        let mut lock = File::create(&draft).map_err(ChangesError::io(&draft))?;
+        lock.try_lock().map_err(|error| ChangesError::io(&draft)(error.into()))?;
+        lock.write_all(&text).map_err(ChangesError::io(&draft))?;
+        place.failpoint().reach();
+        fs::rename(&draft, &file).map_err(ChangesError::io(&file))?;
+        place.failpoint().reach();
+        Ok(Self { file, manifest, _lock: lock })
+    }
+
+    fn remove(self) {
+        remove_both(&self.file, &self.manifest);
+    }
+}
+
+/// Removes the files of a turn, the one that names it first.
+fn remove_both(file: &Path, manifest: &Path) {
+    let _ = fs::remove_file(file);
+    let _ = fs::remove_file(manifest);
+}
+
+fn markers(place: &Place) -> Result<Vec<PathBuf>, ChangesError> {
+    let directory = place.store.join("running");
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&directory).map_err(ChangesError::io(&directory))? {
+        let path = entry.map_err(ChangesError::io(&directory))?.path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            files.push(path);
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// Locks the file of a turn whose process is gone.
+fn take(file: &Path) -> Option<File> {
+    let opened = File::options().write(true).open(file).ok()?;
+    opened.try_lock().is_ok().then_some(opened)
+}
+
+fn is_locked(file: &Path) -> bool {
+    file.exists() && take(file).is_none()
+}
+
+fn read_times(file: &Path) -> Option<TurnTimes> {
+    let text = Disk.read(file, FileKind::State).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// Returns the current time in milliseconds.
+pub(crate) fn milliseconds() -> i64 {
+    i64::try_from(now() / 1_000_000).unwrap_or(i64::MAX)
+}

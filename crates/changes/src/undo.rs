@@ -1,0 +1,410 @@
+//! Undo: which changes taking a record back would make, and whether it may.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fs;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::change::{Change, Content, Node, joined};
+use crate::content::Job;
+use crate::error::ChangesError;
+use crate::git::Deadline;
+use crate::journal::Journal;
+use crate::manifest::{FileKind, MODE_BITS, Stamp};
+use crate::record::{Author, Record, RecordId, TurnKey};
+use crate::store::{Changes, Place};
+use crate::tree_path::TreePath;
+use crate::turn::milliseconds;
+
+/// What an undo would do.
+#[derive(Debug, Clone)]
+pub struct UndoPlan {
+    /// The turn.
+    pub turn: TurnKey,
+    /// Whether this takes an earlier undo back.
+    pub is_redo: bool,
+    /// The directory.
+    pub directory: PathBuf,
+    /// The changes that the undo would make: `before` is there now, `after` would be there.
+    pub changes: Vec<Change>,
+    /// Paths that something else has changed since. With any of them, nothing is taken back.
+    pub conflicts: Vec<Conflict>,
+    /// Paths that cannot be restored and stay as they are.
+    pub left_alone: Vec<LeftAlone>,
+    undoes: RecordId,
+}
+
+/// A path that changed since the turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// The path.
+    pub path: TreePath,
+    /// The reason.
+    pub reason: String,
+}
+
+/// A path that an undo cannot restore.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftAlone {
+    /// The path.
+    pub path: TreePath,
+    /// The reason.
+    pub reason: &'static str,
+}
+
+impl Changes {
+    /// Returns what an undo would do: of a turn, or of the latest turn or undo of a session. A turn that is
+    /// undone already is restored: that undo is taken back.
+    pub fn plan_undo(&self, session: &str, turn: Option<u64>) -> Result<UndoPlan, ChangesError> {
+        let records = self.records(session)?;
+        let target = Target::find(&records, turn)?;
+        let place = self.place(&target.directory)?;
+        let _lock = place.lock()?;
+        place.plan(&records, target)
+    }
+
+    /// Takes a record back as planned, completely or not at all, and stores that as a record of its own.
+    /// Fails if files changed since the plan was made.
+    pub fn undo(&self, plan: &UndoPlan) -> Result<Record, ChangesError> {
+        let session = &plan.turn.session;
+        let place = self.place(&plan.directory)?;
+        let _lock = place.lock()?;
+        if place.is_busy()? {
+            return Err(ChangesError::Busy { path: place.directory });
+        }
+        // What a person changed since the last turn is recorded first, and stays a person's.
+        let old = place.load()?;
+        let now = place.record_state(&old)?;
+        place.record_person(&old, &now, &plan.turn)?;
+        place.save(&now)?;
+        let records = self.session(session).load()?;
+        let target = Target::of(&records, plan.undoes)?;
+        let fresh = place.plan(&records, target)?;
+        if !fresh.conflicts.is_empty() || fresh.changes != plan.changes {
+            let paths = fresh.conflicts.into_iter().map(|conflict| conflict.path).collect();
+            return Err(ChangesError::Conflicts { paths });
+        }
+        let record = Record {
+            id: self.session(session).next()?,
+            turn: plan.turn.clone(),
+            by: Author::Person,
+            directory: place.directory.clone(),
+            at: milliseconds(),
+            changes: fresh.changes.clone(),
+            undoes: Some(plan.undoes),
+            interrupted: false,
+            shared_with: Vec::new(),
+        };
+        Journal::write(&place, record)?.run(&place)
+    }
+}
+
+/// The record that is taken back.
+struct Target {
+    id: RecordId,
+    turn: TurnKey,
+    is_undo: bool,
+    directory: PathBuf,
+    changes: Vec<Change>,
+}
+
+impl Target {
+    fn find(records: &[Record], turn: Option<u64>) -> Result<Self, ChangesError> {
+        let is_change = |record: &&Record| {
+            !record.changes.is_empty() && (record.by == Author::Agent || record.undoes.is_some())
+        };
+        let mut changing = records.iter().filter(is_change).rev();
+        let found = match turn {
+            None => changing.next(),
+            Some(turn) => changing.find(|record| record.turn.turn == turn),
+        };
+        let found = found.ok_or_else(|| {
+            ChangesError::NothingToUndo(match turn {
+                None => "no turn of this session changed a file".to_owned(),
+                Some(turn) => format!("turn {turn} changed no file"),
+            })
+        })?;
+        Self::of(records, found.id)
+    }
+
+    /// Returns the target of a record: of a turn all its attempts together.
+    fn of(records: &[Record], id: RecordId) -> Result<Self, ChangesError> {
+        let found = records.iter().find(|record| record.id == id);
+        let found = found
+            .ok_or_else(|| ChangesError::NothingToUndo(format!("there is no record {}", id.0)))?;
+        let changes = if found.undoes.is_some() {
+            found.changes.clone()
+        } else {
+            // Attempts before an undo of the turn are taken back already.
+            let is_undo = |record: &Record| {
+                record.undoes.is_some() && record.turn.turn == found.turn.turn && record.id < id
+            };
+            let after =
+                records.iter().filter(|record| is_undo(record)).map(|record| record.id).max();
+            joined(
+                records
+                    .iter()
+                    .filter(|record| {
+                        record.by == Author::Agent
+                            && record.turn.turn == found.turn.turn
+                            && record.directory == found.directory
+                            && record.id <= id
+                            && after.is_none_or(|after| record.id > after)
+                    })
+                    .map(|record| record.changes.as_slice()),
+            )
+        };
+        Ok(Self {
+            id,
+            turn: found.turn.clone(),
+            is_undo: found.undoes.is_some(),
+            directory: found.directory.clone(),
+            changes,
+        })
+    }
+}
+
+impl Place {
+    /// Compares the changes to take back with what is there now.
+    fn plan(&self, records: &[Record], target: Target) -> Result<UndoPlan, ChangesError> {
+        let mut plan = UndoPlan {
+            turn: target.turn,
+            is_redo: target.is_undo,
+            directory: target.directory,
+            changes: Vec::new(),
+            conflicts: Vec::new(),
+            left_alone: Vec::new(),
+            undoes: target.id,
+        };
+        let wanted: Vec<Change> = target.changes.iter().map(Change::reversed).collect();
+        let paths = wanted.iter().map(|change| &change.path);
+        let now = nodes(self, paths, self.deadline())?;
+        for change in wanted {
+            let found = now.get(&change.path).cloned().flatten();
+            if matches(found.as_ref(), change.after.as_ref()) {
+                continue;
+            }
+            if let Some(reason) = obstacle(&change) {
+                plan.left_alone.push(LeftAlone { path: change.path, reason });
+            } else if matches(found.as_ref(), change.before.as_ref()) {
+                plan.changes.push(change);
+            } else {
+                let reason = changed_by(records, target.id, &change.path);
+                plan.conflicts.push(Conflict { path: change.path, reason });
+            }
+        }
+        self.find_obstructions(&mut plan);
+        Ok(plan)
+    }
+
+    /// Finds what is in the way of files and directories that would be restored.
+    fn find_obstructions(&self, plan: &mut UndoPlan) {
+        let removed: HashSet<&TreePath> = plan
+            .changes
+            .iter()
+            .filter(|change| change.after.is_none())
+            .map(|change| &change.path)
+            .collect();
+        let created: BTreeSet<&TreePath> = plan
+            .changes
+            .iter()
+            .filter(|change| matches!(change.after, Some(Node::Directory { .. })))
+            .map(|change| &change.path)
+            .collect();
+        let mut found = BTreeMap::new();
+        for change in &plan.changes {
+            let is_directory = |node: &Option<Node>| matches!(node, Some(Node::Directory { .. }));
+            if is_directory(&change.before)
+                && change.after.is_some()
+                && !is_directory(&change.after)
+            {
+                let inside = entries_below(&self.directory, &change.path);
+                let strange = inside.into_iter().filter(|path| !removed.contains(path));
+                found.extend(strange.map(|path| (path, "it is in the way".to_owned())));
+            }
+            if change.after.is_none() {
+                continue;
+            }
+            for above in change.path.ancestors().filter(|above| !above.is_root()) {
+                if created.contains(&above) {
+                    continue;
+                }
+                let is_in_the_way = fs::symlink_metadata(above.under(&self.directory))
+                    .is_ok_and(|metadata| !metadata.is_dir());
+                if is_in_the_way {
+                    found.insert(above, "it is in the way".to_owned());
+                }
+            }
+        }
+        if is_case_insensitive(&self.directory) {
+            for path in collisions(plan.changes.iter().filter(|change| change.after.is_some())) {
+                let reason =
+                    "its name differs from another only in case, and this file system holds one";
+                found.insert(path, reason.to_owned());
+            }
+        }
+        plan.conflicts.extend(found.into_iter().map(|(path, reason)| Conflict { path, reason }));
+        plan.conflicts.sort_by(|one, other| one.path.cmp(&other.path));
+    }
+}
+
+/// Returns the reason why a change cannot be made, now or later in reverse.
+fn obstacle(change: &Change) -> Option<&'static str> {
+    let contents = [&change.before, &change.after].into_iter().flatten().filter_map(Node::content);
+    let mut reasons = contents.filter_map(|content| match content {
+        Content::Stored(_) => None,
+        Content::HashOnly(_) => Some("it is over the size limit, and only its hash is recorded"),
+        Content::Pending => Some("the turn changed it before its first copy was complete"),
+        Content::Unreadable => Some("it could not be read when it was recorded"),
+    });
+    reasons.next()
+}
+
+/// Returns who changed a path after a record, as far as records tell.
+fn changed_by(records: &[Record], after: RecordId, path: &TreePath) -> String {
+    let has_path = |record: &&Record| {
+        record.id > after && record.changes.iter().any(|change| change.path == *path)
+    };
+    match records.iter().rev().find(has_path) {
+        Some(record) if record.undoes.is_some() => {
+            format!("changed by the undo of turn {}", record.turn.turn)
+        }
+        Some(record) if record.by == Author::Agent => {
+            format!("changed by turn {} ({})", record.turn.turn, record.turn.member)
+        }
+        _ => "changed since".to_owned(),
+    }
+}
+
+/// Tells whether what is at a path is what a record has.
+pub(crate) fn matches(found: Option<&Node>, recorded: Option<&Node>) -> bool {
+    match (found, recorded) {
+        (None, None) => true,
+        (
+            Some(Node::File { mode, content, .. }),
+            Some(Node::File { mode: other_mode, content: other, .. }),
+        ) => mode == other_mode && content.oid().is_some() && content.oid() == other.oid(),
+        (Some(Node::Link { content }), Some(Node::Link { content: other })) => {
+            content.oid().is_some() && content.oid() == other.oid()
+        }
+        (Some(Node::Directory { mode }), Some(Node::Directory { mode: other })) => mode == other,
+        _ => false,
+    }
+}
+
+/// Returns what is at each path now. A path below a symbolic link is not there.
+pub(crate) fn nodes<'a>(
+    place: &Place,
+    paths: impl Iterator<Item = &'a TreePath>,
+    deadline: Deadline,
+) -> Result<BTreeMap<TreePath, Option<Node>>, ChangesError> {
+    let mut nodes = BTreeMap::new();
+    let mut jobs = Vec::new();
+    for path in paths {
+        let is_reachable = path.ancestors().filter(|above| !above.is_root()).all(|above| {
+            let found = fs::symlink_metadata(above.under(&place.directory));
+            found.is_ok_and(|metadata| metadata.is_dir())
+        });
+        let metadata =
+            fs::symlink_metadata(path.under(&place.directory)).ok().filter(|_| is_reachable);
+        let node = metadata.map(|metadata| {
+            let mode = metadata.mode() & MODE_BITS;
+            let mut job = |kind| {
+                let (size, stamp) = (metadata.len(), Stamp::of(&metadata));
+                jobs.push(Job { path: path.clone(), kind, size, stamp });
+            };
+            if metadata.is_dir() {
+                Node::Directory { mode }
+            } else if metadata.is_symlink() {
+                job(FileKind::Link);
+                Node::Link { content: Content::Unreadable }
+            } else if metadata.is_file() {
+                job(FileKind::Regular);
+                Node::File { mode, size: metadata.len(), content: Content::Unreadable }
+            } else {
+                // Something special matches nothing.
+                Node::Link { content: Content::Unreadable }
+            }
+        });
+        nodes.insert(path.clone(), node);
+    }
+    let oids = place.writer().hashes(&jobs, deadline)?;
+    for (job, oid) in jobs.into_iter().zip(oids) {
+        let found = oid.map_or(Content::Unreadable, Content::HashOnly);
+        if let Some(Some(Node::File { content, .. } | Node::Link { content })) =
+            nodes.get_mut(&job.path)
+        {
+            *content = found;
+        }
+    }
+    Ok(nodes)
+}
+
+/// Returns every path below a directory.
+fn entries_below(root: &Path, directory: &TreePath) -> Vec<TreePath> {
+    let mut found = Vec::new();
+    let mut waiting = vec![directory.clone()];
+    while let Some(path) = waiting.pop() {
+        for entry in fs::read_dir(path.under(root)).into_iter().flatten().flatten() {
+            let inside = path.join(&entry.file_name().into_vec());
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                waiting.push(inside.clone());
+            }
+            found.push(inside);
+        }
+    }
+    found
+}
+
+/// Returns the paths that a file system without case cannot hold together.
+fn collisions<'a>(changes: impl Iterator<Item = &'a Change>) -> Vec<TreePath> {
+    let mut folded: BTreeMap<String, &TreePath> = BTreeMap::new();
+    let mut found = Vec::new();
+    for change in changes {
+        let key = String::from_utf8_lossy(change.path.as_bytes()).to_lowercase();
+        if let Some(other) = folded.insert(key, &change.path) {
+            found.extend([other.clone(), change.path.clone()]);
+        }
+    }
+    found
+}
+
+/// Tells whether a directory finds its entries by a name in another case.
+fn is_case_insensitive(directory: &Path) -> bool {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else { continue };
+        let swapped: String = name
+            .chars()
+            .map(|c| {
+                if c.is_ascii_lowercase() { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() }
+            })
+            .collect();
+        if swapped == name {
+            continue;
+        }
+        let inode =
+            |name: &str| fs::symlink_metadata(directory.join(name)).map(|found| found.ino());
+        return matches!((inode(name), inode(&swapped)), (Ok(one), Ok(other)) if one == other);
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_differ_in_case_alone_collide() {
+        let added = |path: &str| Change {
+            path: TreePath::new(path),
+            before: None,
+            after: Some(Node::Directory { mode: 0o755 }),
+        };
+        let changes = [added("Aa"), added("aa"), added("b")];
+        let found: Vec<String> =
+            collisions(changes.iter()).iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["Aa", "aa"]);
+    }
+}

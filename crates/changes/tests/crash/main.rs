@@ -1,0 +1,196 @@
+//! `kill -9` at every write of recording and undo: afterwards the files are as before or as after, never
+//! between, and nothing is in the way of the next turn.
+//!
+//! The program runs itself as a child that ends at the n-th write, for every n.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "the helpers of tests are tests")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use convoke_changes::{Changes, Failpoint, Host, TurnKey};
+
+const SESSION: &str = "session";
+const STEP: &str = "CONVOKE_CRASH_STEP";
+const NTH: &str = "CONVOKE_CRASH_NTH";
+const ROOT: &str = "CONVOKE_CRASH_ROOT";
+/// No step has this many writes.
+const MOST_WRITES: u64 = 2_000;
+
+/// Kills a recording at every write; the turn is recorded all the same, once.
+#[test]
+fn a_recording_killed_at_any_write_records_the_turn_once() {
+    let mut writes = 0;
+    for nth in 1..MOST_WRITES {
+        let root = tempfile::tempdir().unwrap();
+        prepare(root.path());
+        let is_complete = run(root.path(), "record", nth);
+        let state = state_of(&root.path().join("project"));
+        let changes = changes(root.path(), Failpoint::default());
+        let records = changes.records(SESSION).unwrap();
+        assert!(records.len() <= 1, "write {nth}: {records:?}");
+        if let Some(record) = records.first() {
+            // The child changes the files between two writes; what is recorded is what happened.
+            assert_eq!(!record.changes.is_empty(), state != initial(), "write {nth}");
+            if !record.changes.is_empty() {
+                let plan = changes.plan_undo(SESSION, None).unwrap();
+                assert!(plan.conflicts.is_empty(), "write {nth}: {:?}", plan.conflicts);
+                changes.undo(&plan).unwrap();
+                assert_eq!(state_of(&root.path().join("project")), initial(), "write {nth}");
+            }
+        }
+        // The next turn is recorded as if nothing had happened.
+        let begun = changes.begin(&root.path().join("project"), key(2)).unwrap();
+        fs::write(root.path().join("project/next"), "n").unwrap();
+        let record = begun.turn.finish().unwrap();
+        assert_eq!(record.changes.len(), 1, "write {nth}");
+        if is_complete {
+            writes = nth - 1;
+            break;
+        }
+    }
+    assert!(writes > 10, "{writes} writes");
+}
+
+/// Kills an undo at every write.
+#[test]
+fn an_undo_killed_at_any_write_is_done_or_not() {
+    let mut writes = 0;
+    for nth in 1..MOST_WRITES {
+        let root = tempfile::tempdir().unwrap();
+        prepare(root.path());
+        let project = root.path().join("project");
+        let all = changes(root.path(), Failpoint::default());
+        let begun = all.begin(&project, key(1)).unwrap();
+        act(&project);
+        begun.turn.finish().unwrap();
+        let (before, after) = (initial(), state_of(&project));
+        let is_complete = run(root.path(), "undo", nth);
+        // Opening the store completes what was begun.
+        let records = all.records(SESSION).unwrap();
+        let state = state_of(&project);
+        assert!(
+            state == before || state == after,
+            "write {nth}: between: {:?}",
+            difference(&state, &before)
+        );
+        let undone = records.iter().filter(|record| record.undoes.is_some()).count();
+        assert_eq!(undone, usize::from(state == before), "write {nth}");
+        // What follows is not in its way, and sees no changes of a person.
+        let begun = all.begin(&project, key(2)).unwrap();
+        assert!(begun.person.is_none(), "write {nth}: {:?}", begun.person);
+        begun.turn.finish().unwrap();
+        let plan = all.plan_undo(SESSION, Some(1)).unwrap();
+        assert!(plan.conflicts.is_empty() && plan.left_alone.is_empty(), "write {nth}: {plan:?}");
+        all.undo(&plan).unwrap();
+        let other = if state == before { &after } else { &before };
+        assert_eq!(&state_of(&project), other, "write {nth}");
+        if is_complete {
+            writes = nth - 1;
+            break;
+        }
+    }
+    assert!(writes > 20, "{writes} writes");
+}
+
+/// The steps of the child; without its variables it does nothing.
+#[test]
+fn child() {
+    let Ok(step) = std::env::var(STEP) else { return };
+    let root = PathBuf::from(std::env::var_os(ROOT).unwrap());
+    let nth = std::env::var(NTH).unwrap().parse().unwrap();
+    let changes = changes(&root, Failpoint::at(nth));
+    if step == "record" {
+        let begun = changes.begin(&root.join("project"), key(1)).unwrap();
+        act(&root.join("project"));
+        begun.turn.finish().unwrap();
+    } else {
+        let plan = changes.plan_undo(SESSION, None).unwrap();
+        changes.undo(&plan).unwrap();
+    }
+}
+
+/// Runs a step that is killed at a write. Returns whether it had fewer writes.
+fn run(root: &Path, step: &str, nth: u64) -> bool {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["child", "--exact"])
+        .env(STEP, step)
+        .env(NTH, nth.to_string())
+        .env(ROOT, root)
+        .output()
+        .unwrap();
+    assert!(output.status.success() || output.status.signal().is_some(), "{output:?}");
+    output.status.success()
+}
+
+fn changes(root: &Path, failpoint: Failpoint) -> Changes {
+    let home = root.join("home");
+    let host = Host { path: std::env::var_os("PATH").unwrap(), config: home.join(".config"), home };
+    Changes::new(&root.join("data"), host).with_failpoint(failpoint)
+}
+
+fn key(turn: u64) -> TurnKey {
+    TurnKey { session: SESSION.to_owned(), turn, attempt: 1, member: "max".to_owned() }
+}
+
+fn prepare(root: &Path) {
+    let project = root.join("project");
+    fs::create_dir_all(project.join("dir/deep")).unwrap();
+    fs::create_dir(project.join("empty")).unwrap();
+    for (name, text) in [("a", "1"), ("b", "1"), ("dir/x", "1"), ("dir/deep/y", "1")] {
+        fs::write(project.join(name), text).unwrap();
+    }
+    symlink("a", project.join("link")).unwrap();
+}
+
+fn act(project: &Path) {
+    fs::write(project.join("a"), "2").unwrap();
+    fs::remove_file(project.join("b")).unwrap();
+    fs::create_dir(project.join("b")).unwrap();
+    fs::write(project.join("b/inside"), "2").unwrap();
+    fs::remove_dir_all(project.join("dir")).unwrap();
+    fs::write(project.join("dir"), "a file").unwrap();
+    fs::remove_dir(project.join("empty")).unwrap();
+    fs::remove_file(project.join("link")).unwrap();
+    symlink("b", project.join("link")).unwrap();
+}
+
+fn initial() -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    let root = tempfile::tempdir().unwrap();
+    prepare(root.path());
+    state_of(&root.path().join("project"))
+}
+
+fn state_of(project: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    let mut state = BTreeMap::new();
+    let mut waiting = vec![project.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let metadata = fs::symlink_metadata(&path).unwrap();
+            let content = if metadata.is_symlink() {
+                fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+            } else if metadata.is_dir() {
+                waiting.push(path.clone());
+                Vec::new()
+            } else {
+                fs::read(&path).unwrap()
+            };
+            state
+                .insert(path.strip_prefix(project).unwrap().to_owned(), (metadata.mode(), content));
+        }
+    }
+    state
+}
+
+fn difference(
+    one: &BTreeMap<PathBuf, (u32, Vec<u8>)>,
+    other: &BTreeMap<PathBuf, (u32, Vec<u8>)>,
+) -> Vec<PathBuf> {
+    let paths = one.keys().chain(other.keys());
+    paths.filter(|path| one.get(*path) != other.get(*path)).cloned().collect()
+}

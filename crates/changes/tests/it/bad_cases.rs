@@ -1,0 +1,219 @@
+//! What goes wrong around a recording.
+
+use std::fs;
+use std::time::Duration;
+
+use convoke_changes::ChangesError;
+
+use crate::tree::{SESSION, Tree, key, shown};
+
+#[test]
+fn an_agent_may_delete_the_repository() {
+    let tree = Tree::repository();
+    tree.write(".git/info/exclude", "mine\n");
+    tree.write("mine", "precious");
+    let record = tree.turn(1, |tree| {
+        fs::remove_dir_all(tree.path(".git")).unwrap();
+        tree.write("README", "gone");
+    });
+    assert_eq!(shown(&record), ["modified README"], "what was excluded is not new");
+    tree.undo(1);
+    assert_eq!(tree.read("README"), "read me\n");
+    assert_eq!(tree.read("mine"), "precious");
+}
+
+#[test]
+fn an_undo_needs_nothing_of_the_users_objects() {
+    let tree = Tree::repository();
+    tree.write("staged", "only in the index");
+    tree.git(&["add", "staged"]);
+    tree.turn(1, |tree| {
+        tree.write("staged", "other");
+        tree.git(&["reset", "-q", "--hard"]);
+        tree.git(&["reflog", "expire", "--expire=now", "--all"]);
+        tree.git(&["gc", "-q", "--prune=now"]);
+    });
+    tree.undo(1);
+    assert_eq!(tree.read("staged"), "only in the index");
+}
+
+#[test]
+fn an_agent_may_use_git_itself() {
+    let tree = Tree::repository();
+    tree.write("README", "dirty\n");
+    let record = tree.turn(1, |tree| {
+        tree.git(&["stash", "-q"]);
+        tree.write("b", "b");
+        tree.git(&["add", "-A"]);
+        tree.git(&["commit", "-q", "-m", "by the agent"]);
+        tree.git(&["worktree", "add", "-q", "inside", "-b", "w"]);
+    });
+    let shown = shown(&record);
+    assert!(
+        shown.contains(&"modified README".to_owned()) && shown.contains(&"added b".to_owned()),
+        "{shown:?}"
+    );
+    assert!(shown.contains(&"added inside/b".to_owned()), "{shown:?}");
+    tree.undo(1);
+    assert_eq!(tree.read("README"), "dirty\n");
+    assert!(!tree.path("b").exists());
+    assert!(
+        tree.git(&["log", "--oneline"]).contains("by the agent"),
+        "commits are the agent's own"
+    );
+}
+
+#[test]
+fn over_a_limit_a_turn_is_not_recorded_and_the_next_is() {
+    let mut tree = Tree::plain();
+    for number in 0..20 {
+        tree.write(format!("f{number}"), "x".repeat(100));
+    }
+    tree.limits.files = 10;
+    let begin = |tree: &Tree| tree.changes().begin(&tree.project(), key(1));
+    assert!(matches!(begin(&tree), Err(ChangesError::OverFiles { limit: 10 })));
+    tree.limits.files = 1000;
+    tree.limits.bytes = 1000;
+    assert!(matches!(begin(&tree), Err(ChangesError::OverBytes { limit: 1000 })));
+    tree.limits.bytes = 1 << 30;
+    tree.limits.time = Duration::ZERO;
+    assert!(matches!(begin(&tree), Err(ChangesError::OverTime { .. })));
+    tree.limits.time = Duration::from_secs(10);
+    tree.limits.free_bytes = u64::MAX / 2;
+    assert!(matches!(begin(&tree), Err(ChangesError::DiskFull { .. })));
+    tree.limits.free_bytes = 0;
+    assert_eq!(shown(&tree.turn(2, |tree| tree.write("f0", "y"))), ["modified f0"]);
+}
+
+#[test]
+fn a_limit_at_the_end_of_a_turn_is_an_error_and_the_store_stays_usable() {
+    let mut tree = Tree::plain();
+    tree.write("a", "1");
+    tree.limits.bytes = 1000;
+    let begun = tree.begin(1);
+    tree.write("b", "x".repeat(2000));
+    assert!(matches!(begun.turn.finish(), Err(ChangesError::OverBytes { .. })));
+    tree.limits.bytes = 1 << 20;
+    let record = tree.turn(2, |tree| tree.write("a", "2"));
+    assert_eq!(shown(&record), ["modified a"]);
+}
+
+#[test]
+fn home_and_the_root_of_the_file_system_are_not_recorded() {
+    let tree = Tree::plain();
+    for directory in [tree.home().as_path(), tree.home().parent().unwrap(), "/".as_ref()] {
+        let begun = tree.changes().begin(directory, key(1));
+        assert!(matches!(begun, Err(ChangesError::NotAProject { .. })), "{}", directory.display());
+    }
+}
+
+#[test]
+fn without_git_nothing_is_recorded() {
+    let tree = Tree::plain();
+    tree.write("a", "1");
+    let mut host = tree.host();
+    // A relative entry must not find a program in the project.
+    tree.write("git", "#!/bin/sh\ntouch executed\n");
+    tree.chmod("git", 0o755);
+    host.path = ".:".into();
+    let changes = convoke_changes::Changes::new(&tree.temp.path().join("data"), host);
+    assert!(matches!(changes.begin(&tree.project(), key(1)), Err(ChangesError::NoGit)));
+    assert!(!tree.path("executed").exists());
+}
+
+#[test]
+fn a_store_that_cannot_be_written_is_an_error() {
+    let tree = Tree::plain();
+    fs::remove_dir(tree.temp.path().join("data")).unwrap();
+    fs::write(tree.temp.path().join("data"), "a file").unwrap();
+    assert!(matches!(tree.changes().begin(&tree.project(), key(1)), Err(ChangesError::Io { .. })));
+}
+
+#[test]
+fn two_sessions_in_one_directory_know_of_each_other() {
+    let tree = Tree::plain();
+    tree.write("a", "1");
+    let changes = tree.changes();
+    let mut other = key(7);
+    other.session = "other".to_owned();
+    let first = tree.begin(1);
+    let second = changes.begin(&tree.project(), other).unwrap();
+    tree.write("a", "2");
+    let second = second.turn.finish().unwrap();
+    tree.write("b", "1");
+    let first = first.turn.finish().unwrap();
+    assert_eq!(second.shared_with, [key(1)]);
+    assert_eq!(first.shared_with[0].session, "other");
+    assert_eq!(shown(&second), ["modified a"]);
+    assert_eq!(shown(&first), ["modified a", "added b"]);
+    // Neither a turn of another session nor an earlier one counts as a person's.
+    let begun = tree.begin(2);
+    assert!(begun.person.is_none());
+    assert!(begun.turn.finish().unwrap().shared_with.is_empty());
+}
+
+#[test]
+fn nothing_is_taken_back_while_a_turn_runs() {
+    let tree = Tree::plain();
+    tree.turn(1, |tree| tree.write("a", "1"));
+    let plan = tree.changes().plan_undo(SESSION, None).unwrap();
+    let _running = tree.begin(2);
+    assert!(matches!(tree.changes().undo(&plan), Err(ChangesError::Busy { .. })));
+    assert_eq!(tree.read("a"), "1");
+}
+
+#[test]
+fn a_turn_whose_process_died_is_recorded_later() {
+    let tree = Tree::plain();
+    tree.write("a", "1");
+    drop(tree.begin(1));
+    tree.write("a", "2");
+    let records = tree.changes().records(SESSION).unwrap();
+    assert_eq!(records.len(), 1);
+    assert!(records[0].interrupted);
+    assert_eq!(shown(&records[0]), ["modified a"]);
+    assert!(tree.begin(2).person.is_none());
+}
+
+#[test]
+fn files_that_change_while_they_are_recorded_do_no_harm() {
+    let tree = Tree::plain();
+    for number in 0..50 {
+        tree.write(format!("f{number}"), "start");
+    }
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut count = 0_u64;
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                count += 1;
+                tree.write(format!("f{}", count % 50), "x".repeat((count % 3000) as usize));
+                tree.write(format!("dir{}/x", count % 7), "y");
+                let _ = fs::remove_dir_all(tree.path(format!("dir{}", (count + 3) % 7)));
+            }
+        });
+        let recorded: Vec<_> = (1..4)
+            .map(|turn| tree.changes().begin(&tree.project(), key(turn))?.turn.finish())
+            .collect();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        for record in recorded {
+            record.unwrap();
+        }
+    });
+    let record = tree.turn(9, |tree| tree.write("f1", "end"));
+    assert_eq!(shown(&record), ["modified f1"]);
+}
+
+#[test]
+fn a_damaged_manifest_costs_a_new_copy_and_nothing_else() {
+    let tree = Tree::plain();
+    tree.write("a", "1");
+    tree.turn(1, |tree| tree.write("a", "2"));
+    let stores = tree.temp.path().join("data/changes/stores");
+    let store = fs::read_dir(stores).unwrap().next().unwrap().unwrap().path();
+    fs::write(store.join("manifest"), "convoke manifest 1\nrubbish").unwrap();
+    assert_eq!(shown(&tree.turn(2, |tree| tree.write("a", "3"))), ["modified a"]);
+    tree.undo(2);
+    tree.undo(1);
+    assert_eq!(tree.read("a"), "1");
+}

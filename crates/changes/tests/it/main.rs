@@ -1,0 +1,10 @@
+//! Recording and undo, against real directories and the real `git`.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "the helpers of tests are tests")]
+
+mod bad_cases;
+mod isolation;
+mod properties;
+mod traps;
+mod tree;
+mod turns;

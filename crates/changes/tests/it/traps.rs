@@ -1,0 +1,312 @@
+//! The known traps of recording a working directory with git.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use crate::tree::{SESSION, Tree, repository_of, shown};
+
+#[test]
+fn ignored_files_are_left_out_whatever_ignores_them() {
+    let tree = Tree::repository();
+    tree.write(".gitignore", "by-gitignore\n*.log\n!keep.log\n");
+    tree.write(".git/info/exclude", "by-exclude\n");
+    fs::create_dir_all(tree.home().join(".config/git")).unwrap();
+    fs::write(tree.home().join(".config/git/ignore"), "by-user\n").unwrap();
+    let record = tree.turn(1, |tree| {
+        for name in
+            ["by-gitignore", "by-exclude", "by-user", "x.log", "keep.log", "seen", "node/by-user"]
+        {
+            tree.write(name, name);
+        }
+    });
+    assert_eq!(shown(&record), ["added keep.log", "added node", "added seen"]);
+    tree.undo(1);
+    assert!(tree.path("node/by-user").exists() && !tree.path("seen").exists());
+}
+
+#[test]
+fn the_users_own_excludes_file_counts() {
+    let tree = Tree::plain();
+    fs::write(
+        tree.home().join(".gitconfig"),
+        "[user]\nname = x\n[core]\n\texcludesFile = ~/mine\n",
+    )
+    .unwrap();
+    fs::write(tree.home().join("mine"), "secret").unwrap();
+    let record = tree.turn(1, |tree| tree.write("secret", "s"));
+    assert!(record.changes.is_empty());
+}
+
+#[test]
+fn a_tracked_file_is_recorded_though_it_is_ignored() {
+    for version in ["2", "4"] {
+        let tree = Tree::repository();
+        tree.write("build/kept", "1");
+        tree.write("build/other", "1");
+        tree.write("a.log", "1");
+        tree.write(".gitignore", "build\n*.log\n");
+        tree.git(&["add", "-f", "build/kept", "a.log"]);
+        tree.git(&["update-index", "--index-version", version]);
+        let record = tree.turn(1, |tree| {
+            for name in ["build/kept", "build/other", "a.log", "b.log"] {
+                tree.write(name, "2");
+            }
+        });
+        assert_eq!(shown(&record), ["modified a.log", "modified build/kept"], "version {version}");
+    }
+}
+
+#[test]
+fn what_was_ignored_before_is_not_taken_for_new() {
+    let tree = Tree::repository();
+    tree.write(".gitignore", "data\n");
+    tree.write("data/precious", "p");
+    tree.write("kept", "k");
+    let record = tree.turn(1, |tree| {
+        tree.write(".gitignore", "");
+        tree.write("added", "a");
+    });
+    assert_eq!(shown(&record), ["modified .gitignore", "added added"]);
+    tree.undo(1);
+    assert_eq!(tree.read("data/precious"), "p");
+}
+
+#[test]
+fn bytes_are_recorded_raw_under_every_attribute() {
+    let tree = Tree::repository();
+    tree.git(&["config", "core.autocrlf", "true"]);
+    tree.git(&["config", "filter.shout.clean", "tr a-z A-Z"]);
+    tree.git(&["config", "filter.shout.smudge", "cat"]);
+    tree.write(
+        ".gitattributes",
+        "*.txt text eol=crlf\n*.shout filter=shout\n*.id ident\n*.utf working-tree-encoding=UTF-16\n",
+    );
+    let files: [(&str, &[u8]); 5] = [
+        ("a.txt", b"a\r\nb\n\r"),
+        ("b.shout", b"quiet"),
+        ("c.id", b"$Id$ $Id: x $"),
+        ("d.utf", b"\xff\xfea\0\n\0"),
+        ("e", b"\r\n\0\xff"),
+    ];
+    for (name, bytes) in files {
+        tree.write(name, bytes);
+    }
+    let before = tree.state();
+    tree.turn(1, |tree| {
+        for (name, _) in files {
+            tree.write(name, "x");
+        }
+    });
+    tree.undo(1);
+    assert_eq!(tree.state(), before);
+}
+
+#[test]
+fn nested_repositories_and_submodules_are_recorded_inside() {
+    let tree = Tree::repository();
+    fs::create_dir(tree.temp.path().join("project/nested")).unwrap();
+    tree.git_in("nested", &["init", "-q"]);
+    tree.write("nested/file", "1");
+    tree.write("nested/.gitignore", "own\n");
+    // The pattern of the outer repository does not count in the nested one.
+    tree.write(".gitignore", "*.tmp\n");
+    tree.git(&["init", "-q", "../origin"]);
+    let origin = tree.temp.path().join("origin");
+    fs::write(origin.join("s"), "1").unwrap();
+    for arguments in [&["add", "-A"][..], &["commit", "-q", "-m", "x"]] {
+        let status = Command::new("git")
+            .args(["-c", "user.name=u", "-c", "user.email=u@example.org"])
+            .args(arguments)
+            .current_dir(&origin)
+            .status();
+        assert!(status.unwrap().success());
+    }
+    tree.git(&["submodule", "add", "-q", origin.to_str().unwrap(), "sub"]);
+    assert!(tree.path("sub/.git").is_file());
+    let before = tree.state();
+    let record = tree.turn(1, |tree| {
+        tree.write("nested/file", "2");
+        tree.write("nested/a.tmp", "2");
+        tree.write("nested/own", "2");
+        tree.write("sub/s", "2");
+        tree.write("b.tmp", "2");
+    });
+    assert_eq!(shown(&record), ["added nested/a.tmp", "modified nested/file", "modified sub/s"]);
+    tree.undo(1);
+    fs::remove_file(tree.path("nested/own")).unwrap();
+    fs::remove_file(tree.path("b.tmp")).unwrap();
+    assert_eq!(tree.state(), before);
+}
+
+#[test]
+fn odd_names_are_recorded_and_restored() {
+    let tree = Tree::plain();
+    let odd: [&[u8]; 9] = [
+        b"a\nb",
+        b"\"q\"",
+        b"\xff\xfe",
+        b"Aa",
+        b"aa",
+        b" lead",
+        b":(top)x",
+        b"-n",
+        b"back\\slash\x01",
+    ];
+    for name in odd {
+        tree.write(std::ffi::OsStr::from_bytes(name), "1");
+    }
+    symlink("a\nb", tree.path("link")).unwrap();
+    let before = tree.state();
+    let record = tree.turn(1, |tree| {
+        for name in odd {
+            tree.write(std::ffi::OsStr::from_bytes(name), "22");
+        }
+    });
+    assert_eq!(record.changes.len(), odd.len());
+    tree.undo(1);
+    assert_eq!(tree.state(), before);
+}
+
+#[test]
+fn a_change_with_the_old_size_and_time_is_seen() {
+    let tree = Tree::plain();
+    tree.write("f", "aaaa");
+    let old = SystemTime::now() - Duration::from_secs(1000);
+    let set = |tree: &Tree| {
+        fs::File::options().write(true).open(tree.path("f")).unwrap().set_modified(old).unwrap();
+    };
+    set(&tree);
+    // In quick succession, so that all of it falls into one second, and into one tick of the clock.
+    for turn in 1..6 {
+        let text = format!("bbb{turn}");
+        let record = tree.turn(turn, |tree| {
+            tree.write("f", &text);
+            set(tree);
+        });
+        assert_eq!(shown(&record), ["modified f"], "turn {turn}");
+    }
+}
+
+#[test]
+fn pipes_sockets_and_devices_are_passed_over() {
+    let tree = Tree::plain();
+    let pipe = tree.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let record = tree.turn(1, |tree| {
+        let socket = std::os::unix::net::UnixListener::bind(tree.path("socket")).unwrap();
+        drop(socket);
+        tree.write("file", "f");
+    });
+    assert_eq!(shown(&record), ["added file"]);
+    tree.undo(1);
+    assert!(pipe.exists() && tree.path("socket").exists());
+}
+
+#[test]
+fn large_files_are_recorded_by_hash() {
+    let mut tree = Tree::plain();
+    tree.limits.file_bytes = 1000;
+    tree.write("big", vec![1; 2000]);
+    tree.write("grows", "small");
+    let record = tree.turn(1, |tree| {
+        tree.write("big", vec![2; 2000]);
+        tree.write("grows", vec![3; 3000]);
+        tree.write("small", "s");
+    });
+    assert_eq!(shown(&record), ["modified big", "modified grows", "added small"]);
+    assert_eq!(record.large(), ["big", "grows"]);
+    let plan = tree.changes().plan_undo(SESSION, None).unwrap();
+    let left: Vec<String> = plan.left_alone.iter().map(|left| left.path.to_string()).collect();
+    assert_eq!(left, ["big", "grows"]);
+    tree.changes().undo(&plan).unwrap();
+    assert!(!tree.path("small").exists());
+    assert_eq!(fs::read(tree.path("big")).unwrap(), vec![2; 2000]);
+    let same = tree.turn(2, |_| {});
+    assert!(same.changes.is_empty());
+}
+
+#[test]
+fn a_file_over_a_megabyte_is_stored_and_restored() {
+    let tree = Tree::plain();
+    let bytes: Vec<u8> =
+        (0..3_000_000_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
+    tree.write("big", &bytes);
+    tree.turn(1, |tree| tree.write("big", "small"));
+    tree.undo(1);
+    assert!(fs::read(tree.path("big")).unwrap() == bytes);
+}
+
+#[test]
+fn a_sub_directory_has_the_rules_of_its_repository() {
+    let tree = Tree::repository();
+    tree.write(".gitignore", "*.log\n/below/top\n");
+    tree.write("below/a", "1");
+    let changes = tree.changes();
+    let begun = changes.begin(&tree.path("below"), crate::tree::key(1)).unwrap();
+    tree.write("below/x.log", "x");
+    tree.write("below/top", "x");
+    tree.write("below/a", "2");
+    tree.write("outside", "x");
+    assert_eq!(shown(&begun.turn.finish().unwrap()), ["modified a"]);
+}
+
+#[test]
+fn a_worktree_and_a_repository_in_the_middle_of_a_merge_are_recorded() {
+    let tree = Tree::repository();
+    tree.git(&["checkout", "-q", "-b", "other"]);
+    tree.write("README", "theirs\n");
+    tree.git(&["commit", "-q", "-am", "theirs"]);
+    tree.git(&["checkout", "-q", "main"]);
+    tree.write("README", "ours\n");
+    tree.git(&["commit", "-q", "-am", "ours"]);
+    assert!(tree.git(&["merge", "other"]).contains("CONFLICT"));
+    tree.write("staged", "s");
+    tree.git(&["add", "staged"]);
+    let before = repository_of(&tree.path(".git"));
+    let record = tree.turn(1, |tree| tree.write("README", "resolved\n"));
+    assert_eq!(shown(&record), ["modified README"]);
+    tree.undo(1);
+    assert!(tree.read("README").contains("<<<<<<<"));
+    assert!(before == repository_of(&tree.path(".git")));
+    tree.git(&["merge", "--abort"]);
+    tree.git(&["worktree", "add", "-q", "../linked", "-b", "linked"]);
+    let linked = tree.temp.path().join("linked");
+    assert!(linked.join(".git").is_file());
+    fs::write(tree.path(".git/info/exclude"), "hidden\n").unwrap();
+    let begun = tree.changes().begin(&linked, crate::tree::key(2)).unwrap();
+    fs::write(linked.join("hidden"), "h").unwrap();
+    fs::write(linked.join("seen"), "s").unwrap();
+    assert_eq!(shown(&begun.turn.finish().unwrap()), ["added seen"]);
+}
+
+#[test]
+fn a_sparse_checkout_has_no_deleted_files() {
+    let tree = Tree::repository();
+    tree.write("in/a", "1");
+    tree.write("out/b", "1");
+    tree.git(&["add", "-A"]);
+    tree.git(&["commit", "-q", "-m", "two"]);
+    tree.git(&["sparse-checkout", "set", "in"]);
+    assert!(!tree.path("out").exists());
+    assert_eq!(shown(&tree.turn(1, |tree| tree.write("in/a", "2"))), ["modified in/a"]);
+}
+
+#[test]
+fn a_store_is_private_and_in_gits_format() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let tree = Tree::plain();
+    tree.turn(1, |tree| tree.write("a", "1"));
+    let root = tree.temp.path().join("data/changes");
+    assert_eq!(fs::metadata(&root).unwrap().permissions().mode() & 0o777, 0o700);
+    let stores: Vec<_> = fs::read_dir(root.join("stores")).unwrap().collect();
+    assert_eq!(stores.len(), 1);
+    let git = stores.into_iter().next().unwrap().unwrap().path().join("git");
+    let output =
+        Command::new("git").arg("--git-dir").arg(&git).args(["fsck", "--full"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(!Path::new(&git).join("objects/info/alternates").exists());
+}

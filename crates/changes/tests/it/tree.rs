@@ -1,0 +1,174 @@
+//! A directory with a store beside it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use convoke_changes::{Begun, Changes, Host, Limits, Record, TurnKey};
+use tempfile::TempDir;
+
+pub const SESSION: &str = "0197-session";
+
+/// A directory `project`, a home and a data directory.
+pub struct Tree {
+    pub temp: TempDir,
+    pub limits: Limits,
+}
+
+impl Tree {
+    /// Creates a plain directory.
+    pub fn plain() -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        for name in ["project", "home", "data"] {
+            fs::create_dir(temp.path().join(name)).unwrap();
+        }
+        Self { temp, limits: Limits::default() }
+    }
+
+    /// Creates a repository with one commit.
+    pub fn repository() -> Self {
+        let tree = Self::plain();
+        tree.git(&["init", "-q", "-b", "main"]);
+        tree.write("README", "read me\n");
+        tree.git(&["add", "-A"]);
+        tree.git(&["commit", "-q", "-m", "first"]);
+        tree
+    }
+
+    pub fn project(&self) -> PathBuf {
+        fs::canonicalize(self.temp.path().join("project")).unwrap()
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.temp.path().join("home")
+    }
+
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.project().join(name)
+    }
+
+    pub fn write(&self, name: impl AsRef<Path>, text: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub fn read(&self, name: impl AsRef<Path>) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    pub fn chmod(&self, name: impl AsRef<Path>, mode: u32) {
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// Runs git as the user does, in the project.
+    pub fn git(&self, arguments: &[&str]) -> String {
+        self.git_in("", arguments)
+    }
+
+    pub fn git_in(&self, name: &str, arguments: &[&str]) -> String {
+        let output = Command::new("git")
+            .args([
+                "-c",
+                "user.name=u",
+                "-c",
+                "user.email=u@example.org",
+                "-c",
+                "protocol.file.allow=always",
+            ])
+            .args(arguments)
+            .current_dir(self.path(name))
+            .env("HOME", self.home())
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env_remove("XDG_CONFIG_HOME")
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr)
+    }
+
+    pub fn host(&self) -> Host {
+        let home = self.home();
+        Host { path: std::env::var_os("PATH").unwrap(), config: home.join(".config"), home }
+    }
+
+    pub fn changes(&self) -> Changes {
+        Changes::new(&self.temp.path().join("data"), self.host()).with_limits(self.limits.clone())
+    }
+
+    pub fn begin(&self, turn: u64) -> Begun {
+        self.changes().begin(&self.project(), key(turn)).unwrap()
+    }
+
+    /// Records a turn that does something.
+    pub fn turn(&self, turn: u64, act: impl FnOnce(&Self)) -> Record {
+        let begun = self.begin(turn);
+        act(self);
+        begun.turn.finish().unwrap()
+    }
+
+    /// Takes a turn back.
+    pub fn undo(&self, turn: u64) -> Record {
+        let changes = self.changes();
+        let plan = changes.plan_undo(SESSION, Some(turn)).unwrap();
+        assert!(plan.conflicts.is_empty(), "{:?}", plan.conflicts);
+        changes.undo(&plan).unwrap()
+    }
+
+    /// Returns everything in the project but repositories: mode and bytes of each path.
+    pub fn state(&self) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+        state_of(&self.project(), |name| name != ".git")
+    }
+}
+
+pub fn key(turn: u64) -> TurnKey {
+    TurnKey { session: SESSION.to_owned(), turn, attempt: 1, member: "max".to_owned() }
+}
+
+/// Returns what a record has changed, as `STATUS PATH`.
+pub fn shown(record: &Record) -> Vec<String> {
+    let line =
+        |change: &convoke_changes::Change| format!("{} {}", change.status().as_str(), change.path);
+    record.shown().map(line).collect()
+}
+
+/// Returns the mode and bytes of every path below a directory.
+pub fn state_of(
+    root: &Path,
+    is_wanted: impl Fn(&str) -> bool + Copy,
+) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    let mut state = BTreeMap::new();
+    for entry in fs::read_dir(root).unwrap() {
+        let entry = entry.unwrap();
+        if !is_wanted(&entry.file_name().to_string_lossy()) {
+            continue;
+        }
+        let (path, metadata) = (entry.path(), entry.metadata().unwrap());
+        let content = if metadata.is_dir() {
+            state.extend(state_of(&path, is_wanted));
+            Vec::new()
+        } else if metadata.is_symlink() {
+            fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+        } else if metadata.is_file() {
+            fs::read(&path).unwrap()
+        } else {
+            Vec::new()
+        };
+        state.insert(path, (metadata.mode(), content));
+    }
+    state
+}
+
+/// Returns everything of a user's repository, with the times of modification.
+pub fn repository_of(root: &Path) -> BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)> {
+    let state = state_of(root, |_| true);
+    state
+        .into_iter()
+        .map(|(path, (mode, content))| {
+            let metadata = fs::symlink_metadata(&path).unwrap();
+            (path, (mode, metadata.mtime(), metadata.mtime_nsec(), content))
+        })
+        .collect()
+}

@@ -1,0 +1,242 @@
+//! What turns and people changed.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use convoke_changes::{Author, ChangesError};
+
+use crate::tree::{SESSION, Tree, key, shown};
+
+#[test]
+fn a_turn_is_recorded_shown_and_taken_back() {
+    let tree = Tree::repository();
+    tree.write("src/a.rs", "one\ntwo\nthree\n");
+    let before = tree.state();
+    let record = tree.turn(1, |tree| {
+        tree.write("src/a.rs", "one\n2\nthree\nfour\n");
+        tree.write("new/b", "b\n");
+        fs::remove_file(tree.path("README")).unwrap();
+    });
+    assert_eq!(shown(&record), ["deleted README", "added new/b", "modified src/a.rs"]);
+    let after = tree.state();
+    let diffs = tree.changes().diffs(&tree.project(), &record.changes).unwrap();
+    let counts: Vec<(u64, u64)> = diffs
+        .iter()
+        .map(|diff| diff.lines.map(|lines| (lines.added, lines.removed)).unwrap())
+        .collect();
+    assert_eq!(counts, [(0, 1), (1, 0), (2, 1)]);
+    assert!(
+        diffs[2].text.contains("@@ -1,3 +1,4 @@\n one\n-two\n+2\n three\n+four\n"),
+        "{}",
+        diffs[2].text
+    );
+    tree.undo(1);
+    assert_eq!(tree.state(), before);
+    tree.undo(1);
+    assert_eq!(tree.state(), after, "an undo can be taken back");
+}
+
+#[test]
+fn a_person_between_two_turns_is_told_apart() {
+    let tree = Tree::plain();
+    tree.write("a", "1");
+    assert!(tree.begin(1).person.is_none(), "what was there before the session is nobody's");
+    tree.turn(1, |tree| tree.write("a", "2"));
+    tree.write("b", "mine");
+    let begun = tree.begin(2);
+    let person = begun.person.unwrap();
+    assert_eq!((person.by, shown(&person)), (Author::Person, vec!["added b".to_owned()]));
+    tree.write("a", "3");
+    let record = begun.turn.finish().unwrap();
+    assert_eq!((record.by, shown(&record)), (Author::Agent, vec!["modified a".to_owned()]));
+}
+
+#[test]
+fn a_file_that_changed_since_is_named_and_nothing_is_taken_back() {
+    let tree = Tree::plain();
+    tree.write("a", "1");
+    tree.write("b", "1");
+    tree.turn(1, |tree| {
+        tree.write("a", "2");
+        tree.write("b", "2");
+    });
+    tree.turn(2, |tree| tree.write("b", "3"));
+    tree.write("c", "mine");
+    let state = tree.state();
+    let changes = tree.changes();
+    let plan = changes.plan_undo(SESSION, Some(1)).unwrap();
+    let conflicts: Vec<String> = plan
+        .conflicts
+        .iter()
+        .map(|conflict| format!("{}: {}", conflict.path, conflict.reason))
+        .collect();
+    assert_eq!(conflicts, ["b: changed by turn 2 (max)"]);
+    assert!(matches!(changes.undo(&plan), Err(ChangesError::Conflicts { .. })));
+    assert_eq!(tree.state(), state);
+}
+
+#[test]
+fn a_change_between_the_plan_and_the_undo_is_a_conflict() {
+    let tree = Tree::plain();
+    tree.turn(1, |tree| tree.write("a", "2"));
+    let changes = tree.changes();
+    let plan = changes.plan_undo(SESSION, None).unwrap();
+    tree.write("a", "mine");
+    assert!(matches!(changes.undo(&plan), Err(ChangesError::Conflicts { .. })));
+    assert_eq!(tree.read("a"), "mine");
+}
+
+#[test]
+fn an_ignored_file_in_the_way_is_kept() {
+    let tree = Tree::plain();
+    tree.write(".gitignore", "build\n");
+    tree.write("x", "a file");
+    tree.write("y", "a file");
+    tree.turn(1, |tree| {
+        fs::remove_file(tree.path("x")).unwrap();
+        fs::remove_file(tree.path("y")).unwrap();
+        tree.write("x/inside", "i");
+    });
+    tree.write("x/build", "precious");
+    tree.write("y/build", "precious");
+    let changes = tree.changes();
+    let plan = changes.plan_undo(SESSION, None).unwrap();
+    let conflicts: Vec<String> = plan
+        .conflicts
+        .iter()
+        .map(|conflict| format!("{}: {}", conflict.path, conflict.reason))
+        .collect();
+    assert_eq!(conflicts, ["x/build: it is in the way", "y: changed since"]);
+    assert!(changes.undo(&plan).is_err());
+    assert_eq!(
+        (tree.read("x/build"), tree.read("y/build")),
+        ("precious".into(), "precious".into())
+    );
+}
+
+#[test]
+fn files_links_and_directories_take_each_others_place() {
+    let tree = Tree::plain();
+    tree.write("file", "f");
+    tree.write("dir/x", "x");
+    symlink("nowhere", tree.path("link")).unwrap();
+    let before = tree.state();
+    let record = tree.turn(1, |tree| {
+        fs::remove_file(tree.path("file")).unwrap();
+        tree.write("file/inside", "i");
+        fs::remove_dir_all(tree.path("dir")).unwrap();
+        symlink("/etc", tree.path("dir")).unwrap();
+        fs::remove_file(tree.path("link")).unwrap();
+        tree.write("link", "now a file");
+    });
+    let expected = ["type dir", "deleted dir/x", "type file", "added file/inside", "type link"];
+    assert_eq!(shown(&record), expected);
+    let after = tree.state();
+    tree.undo(1);
+    assert_eq!(tree.state(), before);
+    tree.undo(1);
+    assert_eq!(tree.state(), after);
+}
+
+#[test]
+fn modes_and_empty_directories_come_back() {
+    let tree = Tree::plain();
+    tree.write("secret", "s");
+    tree.chmod("secret", 0o600);
+    tree.write("run", "r");
+    tree.chmod("run", 0o4711);
+    fs::create_dir_all(tree.path("empty/deep")).unwrap();
+    tree.chmod("empty/deep", 0o1770);
+    let before = tree.state();
+    let record = tree.turn(1, |tree| {
+        tree.chmod("secret", 0o644);
+        tree.write("run", "changed");
+        tree.chmod("run", 0o755);
+        fs::remove_dir_all(tree.path("empty")).unwrap();
+        fs::create_dir(tree.path("fresh")).unwrap();
+    });
+    let expected = ["deleted empty/deep", "added fresh", "modified run", "mode secret"];
+    assert_eq!(shown(&record), expected);
+    tree.undo(1);
+    assert_eq!(tree.state(), before);
+}
+
+#[test]
+fn a_directory_made_read_only_by_a_turn_can_be_restored() {
+    let tree = Tree::plain();
+    tree.write("dir/x", "1");
+    tree.chmod("dir", 0o750);
+    let before = tree.state();
+    tree.turn(1, |tree| {
+        tree.write("dir/x", "2");
+        tree.chmod("dir", 0o555);
+    });
+    let after = tree.state();
+    tree.undo(1);
+    assert_eq!(tree.state(), before);
+    tree.undo(1);
+    assert_eq!(tree.state(), after);
+}
+
+#[test]
+fn the_attempts_of_a_turn_are_taken_back_together() {
+    let tree = Tree::plain();
+    tree.write("a", "0");
+    let changes = tree.changes();
+    for attempt in 1..=3 {
+        let mut key = key(1);
+        key.attempt = attempt;
+        let begun = changes.begin(&tree.project(), key).unwrap();
+        tree.write("a", format!("{attempt}"));
+        tree.write(format!("file{attempt}"), "x");
+        begun.turn.finish().unwrap();
+    }
+    tree.undo(1);
+    assert_eq!(tree.state().len(), 1);
+    assert_eq!(tree.read("a"), "0");
+}
+
+#[test]
+fn records_of_removed_sessions_are_removed_with_their_contents() {
+    let tree = Tree::plain();
+    tree.turn(1, |tree| tree.write("a", "a content that is nowhere else"));
+    tree.turn(2, |tree| fs::remove_file(tree.path("a")).unwrap());
+    let data = tree.temp.path().join("data/changes");
+    let objects = |tree: &Tree| {
+        let found = crate::tree::state_of(&tree.temp.path().join("data"), |_| true);
+        found
+            .into_iter()
+            .filter(|(path, _)| path.to_string_lossy().contains("/objects/"))
+            .filter(|(path, _)| path.is_file())
+            .count()
+    };
+    assert_eq!(objects(&tree), 1);
+    let changes = tree.changes();
+    let mut other = key(1);
+    other.session = "other".to_owned();
+    changes.begin(&tree.project(), other).unwrap().turn.finish().unwrap();
+    changes.remove(SESSION).unwrap();
+    assert_eq!(objects(&tree), 0);
+    assert!(changes.records(SESSION).unwrap().is_empty());
+    changes.remove("other").unwrap();
+    assert_eq!(fs::read_dir(data.join("stores")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_first_copy_goes_on_while_the_turn_runs() {
+    let mut tree = Tree::plain();
+    tree.limits.wait = std::time::Duration::ZERO;
+    for number in 0..600 {
+        tree.write(format!("f{number}"), format!("{number}"));
+    }
+    let changes = tree.changes();
+    let begun = changes.begin(&tree.project(), key(1)).unwrap();
+    assert!(!begun.is_complete);
+    tree.write("f5", "changed at once");
+    let record = begun.turn.finish().unwrap();
+    assert_eq!(shown(&record), ["modified f5"]);
+    // Whether the copy was faster than the turn is a matter of luck; undo knows.
+    let plan = changes.plan_undo(SESSION, None).unwrap();
+    assert_eq!(plan.changes.len() + plan.left_alone.len(), 1);
+    assert_eq!(record.incomplete().len(), plan.left_alone.len());
+}

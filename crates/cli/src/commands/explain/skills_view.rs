@@ -1,0 +1,162 @@
+//! The skills side by side: a row for each file, a column for each agent, and the budget of each list.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use convoke_explain::{AgentReport, Report, SkillRule, SkillSource};
+use unicode_width::UnicodeWidthStr;
+
+use super::view::{COLUMN, SIZE_COLUMN, View, bytes, padded, push_line, shortened, wrapped};
+use crate::figures::number;
+use crate::terminal::Tone;
+
+/// More rows than this are no longer a glance.
+const MAX_ROWS: usize = 16;
+
+/// A skill, and what each agent does with it.
+#[derive(Debug)]
+struct Row {
+    path: PathBuf,
+    bytes: Option<u64>,
+    cells: Vec<Cell>,
+}
+
+/// What one agent does with one skill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cell {
+    /// It is listed, with so many bytes of its description.
+    Listed { loaded: u64, is_whole: bool },
+    /// A rule keeps it out, as the user may well intend.
+    KeptOut,
+    /// It is lost, which nobody intends.
+    Lost,
+    /// The agent does not look there.
+    NotRead,
+}
+
+impl Cell {
+    fn is_loss(self) -> bool {
+        matches!(self, Self::Lost | Self::Listed { is_whole: false, .. })
+    }
+}
+
+/// Arranges the skills of people, in the order in which the agents list them.
+fn rows(report: &Report) -> Vec<Row> {
+    let count = report.agents.len();
+    let mut rows: Vec<Row> = Vec::new();
+    let mut known: HashMap<PathBuf, usize> = HashMap::new();
+    let mut row = |rows: &mut Vec<Row>, key: &Path, path: &Path| {
+        *known.entry(key.to_owned()).or_insert_with(|| {
+            let (path, cells) = (path.to_owned(), vec![Cell::NotRead; count]);
+            rows.push(Row { path, bytes: None, cells });
+            rows.len() - 1
+        })
+    };
+    for (column, agent) in report.agents.iter().enumerate() {
+        let own = agent.skills.iter().filter(|it| it.source != SkillSource::Builtin);
+        for skill in own {
+            let (Some(path), Some(real)) = (&skill.path, &skill.real_path) else { continue };
+            let index = row(&mut rows, real, path);
+            rows[index].bytes.get_or_insert(skill.description_bytes);
+            let (loaded, is_whole) = (skill.description_bytes_loaded, skill.whole);
+            rows[index].cells[column] = Cell::Listed { loaded, is_whole };
+        }
+    }
+    for (column, agent) in report.agents.iter().enumerate() {
+        for skill in &agent.skills_omitted {
+            let index = row(&mut rows, &skill.path, &skill.path);
+            rows[index].cells[column] = match skill.rule {
+                SkillRule::Unsearched => Cell::NotRead,
+                SkillRule::SwitchedOff(_)
+                | SkillRule::Hidden(_)
+                | SkillRule::Conditional(_)
+                | SkillRule::Duplicate(_) => Cell::KeptOut,
+                _ => Cell::Lost,
+            };
+        }
+    }
+    rows
+}
+
+impl View<'_> {
+    /// The skills, unless there are none but the programs' own.
+    pub(super) fn skills(&self, out: &mut String) {
+        let mut rows = rows(self.report);
+        if rows.is_empty() {
+            return;
+        }
+        let total = rows.len();
+        if total > MAX_ROWS {
+            // Of many, those that lose something come first.
+            rows.sort_by_key(|row| !row.cells.iter().any(|cell| cell.is_loss()));
+            rows.truncate(MAX_ROWS);
+        }
+        out.push('\n');
+        let agents = &self.report.agents;
+        let room = self.width - 2 - SIZE_COLUMN - COLUMN * agents.len();
+        let label = |row: &Row| self.place_relative(row.path.parent().unwrap_or(&row.path));
+        let widest = rows.iter().map(|row| label(row).width()).max().unwrap_or_default();
+        let label_width = widest.clamp(20.min(room), room);
+        let mut heading = padded("Skills", 2 + label_width + SIZE_COLUMN);
+        for agent in agents {
+            let _ = write!(heading, "{:>COLUMN$}", super::view::short_title(agent));
+        }
+        push_line(out, &self.paint.text(Tone::Strong, heading.trim_end()));
+        for row in &rows {
+            let label = padded(&shortened(&label(row), label_width), label_width);
+            let size = row.bytes.map(bytes).unwrap_or_default();
+            let size = self.paint.text(Tone::Faint, format!("{size:>SIZE_COLUMN$}"));
+            let mut line = format!("  {label}{size}");
+            for cell in &row.cells {
+                let (tone, text) = match cell {
+                    Cell::Listed { is_whole: true, .. } => (Tone::Good, "✓".to_owned()),
+                    Cell::Listed { loaded, .. } => {
+                        (Tone::Warning, format!("✂ {}", number(*loaded)))
+                    }
+                    Cell::KeptOut => (Tone::Warning, "–".to_owned()),
+                    Cell::Lost => (Tone::Bad, "✗".to_owned()),
+                    Cell::NotRead => (Tone::Faint, "·".to_owned()),
+                };
+                let gap = COLUMN.saturating_sub(text.width());
+                let _ = write!(line, "{}{}", " ".repeat(gap), self.paint.text(tone, text));
+            }
+            push_line(out, &line);
+        }
+        if total > rows.len() {
+            let more = format!("  … and {} more; --json lists them all", total - rows.len());
+            push_line(out, &self.paint.text(Tone::Faint, more));
+        }
+        let legend = "✓ listed · ✂ bytes of the description that arrive · ✗ lost · – kept out";
+        for line in wrapped(legend, self.width - 2) {
+            push_line(out, &format!("  {}", self.paint.text(Tone::Faint, line)));
+        }
+        for agent in agents {
+            push_line(out, &self.skill_budget(agent));
+        }
+    }
+
+    /// How long an agent's list is, with a bar against its limit.
+    fn skill_budget(&self, agent: &AgentReport) -> String {
+        let own = agent.skills.iter().filter(|it| it.source == SkillSource::Builtin).count();
+        let skills = match agent.skills.len() {
+            1 => "1 skill".to_owned(),
+            count => format!("{count} skills"),
+        };
+        let title = format!("{} {}", agent.edition.title(), agent.edition.version());
+        let title = self.paint.text(Tone::Strong, padded(&title, 19));
+        let is_narrow = self.width < 80;
+        let budget = agent.skills_budget.map(|budget| match budget.limit {
+            Some(limit) => {
+                let percent = (budget.used * 100).checked_div(limit).unwrap_or(100).min(100);
+                let unit = budget.unit.name();
+                let words = format!("{} of {} {unit}", number(budget.used), number(limit));
+                let bar = if is_narrow { String::new() } else { self.bar(percent, 5) + " " };
+                format!("  {bar}{}", self.paint.text(Tone::Faint, words))
+            }
+            None => format!("  {}", self.paint.text(Tone::Faint, "no limit")),
+        });
+        let own = if is_narrow { String::new() } else { format!(", {own} built in") };
+        format!("  {title}{skills:>11}{own}{}", budget.unwrap_or_default())
+    }
+}

@@ -1,0 +1,59 @@
+//! The request of an installed program, measured.
+
+use std::time::Duration;
+
+use convoke_agent::Vendor;
+use convoke_agent::process::guardian::Guardian;
+use convoke_files::absolute;
+use convoke_inspect::capture::{CaptureError, MeasureOptions, Purpose, measure};
+use convoke_thread::user_input::UserInput;
+
+use super::{Arguments, input, output, usage};
+use crate::host_environment;
+use crate::outcome::{Outcome, UsageError};
+
+/// Runs the program and shows its request.
+pub(super) fn run(agent: Vendor, arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let mut host_environment = host_environment::of_process()?;
+    if let Some(directory) = &arguments.cd {
+        let directory = absolute(&host_environment.cwd, directory);
+        if !directory.is_dir() {
+            return Err(UsageError(format!("--cd: {} is no directory", directory.display())).into());
+        }
+        host_environment.cwd = directory;
+    }
+    if arguments.codex_home.is_some() && agent != Vendor::Codex {
+        return Err(UsageError(format!("--codex-home: it means nothing to {agent}")).into());
+    }
+    let directory = arguments.codex_home.as_deref();
+    let directory = directory.map(|given| absolute(&host_environment.cwd, given));
+    let prompt = match input::turn(&[], arguments.prompt()?)?.pop() {
+        Some(UserInput::Text(text)) => text,
+        _ => String::new(),
+    };
+    let options = MeasureOptions {
+        vendor: agent,
+        directory,
+        arguments: arguments.program_arguments(agent)?,
+        prompt,
+        purpose: Purpose::Show,
+        patience: Duration::from_secs(arguments.timeout),
+        guardian: Guardian::this_program()?,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let measured = runtime.block_on(measure(options, &host_environment)).map_err(explain)?;
+    output::write_measured(&measured, arguments)?;
+    Ok(arguments.deny.outcome(measured.diagnostics.iter().map(|diagnostic| diagnostic.code)))
+}
+
+/// What keeps a program from being started is bad usage or configuration.
+fn explain(error: CaptureError) -> anyhow::Error {
+    match error {
+        CaptureError::NotInstalled(_)
+        | CaptureError::Untrusted { .. }
+        | CaptureError::NotText(_)
+        | CaptureError::Copy(_)
+        | CaptureError::Endpoint(_) => usage(error).into(),
+        error => error.into(),
+    }
+}

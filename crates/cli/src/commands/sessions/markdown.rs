@@ -1,0 +1,115 @@
+//! A conversation as Markdown, to be pasted or mailed.
+
+use std::io::Write;
+
+use convoke_core::marker::strip_all_markers;
+use convoke_session::clock::utc;
+use convoke_session::{NumberedMessage, SessionId, SqliteStore, Store as _};
+use convoke_team::Team;
+
+use super::conversation::MessagePages;
+use crate::figures::dollars;
+use crate::terminal::printable;
+
+/// Writes the messages of a session under a heading each, page by page. Their text is Markdown as it was
+/// written, without routing markers.
+pub(super) async fn write(
+    store: &SqliteStore,
+    id: SessionId,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let store = &store.snapshot().await?;
+    let session = store.session(id).await?;
+    let name = session.began.name.as_deref().unwrap_or("Conversation");
+    writeln!(out, "# {}\n", escape(name))?;
+    if let Some(task) = &session.state.task {
+        writeln!(out, "Task: {}\n", escape(task))?;
+    }
+    let rehearsal = if session.began.rehearsal.is_some() { ", a rehearsal" } else { "" };
+    writeln!(out, "- Session `{id}`{rehearsal}, {}", utc(session.began.created_at))?;
+    for cost in store.costs(id).await? {
+        if let Some(amount) = cost.cost_usd {
+            writeln!(out, "- {}: {}", escape(cost.member.as_str()), dollars(amount))?;
+        }
+    }
+    let policy = Team::parse(&session.began.team).map(|team| team.context.text).unwrap_or_default();
+    let mut messages = MessagePages::of(store, id);
+    loop {
+        let page = messages.next().await?;
+        if page.is_empty() {
+            return Ok(());
+        }
+        for NumberedMessage { number, message, .. } in page {
+            let to = message.addressees();
+            let to = if to.is_empty() { String::new() } else { format!(" → {}", to.join(", ")) };
+            let who = format!("{}{to}", message.said.speaker.name());
+            writeln!(out, "\n## {} ({number})\n", escape(&who))?;
+            writeln!(out, "{}", close_fence(&strip_all_markers(&message.said.content, policy)))?;
+        }
+    }
+}
+
+/// Returns a text of one line in which no character means anything to Markdown.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in printable(&text.replace(['\n', '\r'], " ")).chars() {
+        if c.is_ascii_punctuation() && !matches!(c, ',' | '.' | ':' | '-' | '(' | ')' | '\'' | '/')
+        {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
+/// Returns a text whose last code fence is closed, so that it cannot swallow the message after it.
+fn close_fence(text: &str) -> String {
+    let mut open: Option<(char, usize)> = None;
+    for line in text.lines() {
+        let line = line.trim_start_matches(' ');
+        let Some(mark) = line.chars().next().filter(|mark| matches!(mark, '`' | '~')) else {
+            continue;
+        };
+        let length = line.chars().take_while(|c| *c == mark).count();
+        let rest = &line[length..];
+        match open {
+            None if length >= 3 && !(mark == '`' && rest.contains('`')) => {
+                open = Some((mark, length));
+            }
+            Some((opened, least))
+                if opened == mark && length >= least && rest.trim().is_empty() =>
+            {
+                open = None;
+            }
+            _ => {}
+        }
+    }
+    let text = text.trim_end_matches('\n');
+    match open {
+        Some((mark, length)) => format!("{text}\n{}", mark.to_string().repeat(length)),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_fence_is_closed() {
+        for (text, closed) in [
+            ("plain\n", "plain"),
+            ("```rust\nlet a;\n```\n", "```rust\nlet a;\n```"),
+            ("````\n```\n", "````\n```\n````"),
+            ("~~~\n```", "~~~\n```\n~~~"),
+            ("``` not a fence `", "``` not a fence `"),
+        ] {
+            assert_eq!(close_fence(text), closed);
+        }
+    }
+
+    #[test]
+    fn names_cannot_add_structure() {
+        assert_eq!(escape("a\n# b *c*"), "a \\# b \\*c\\*");
+    }
+}

@@ -1,0 +1,42 @@
+//! `convoke sessions rename`.
+
+use std::io::Write as _;
+
+use clap::Args;
+use convoke_session::{SqliteStore, Store as _};
+use serde_json::json;
+
+use super::{Which, short, write_json};
+use crate::outcome::{Outcome, UsageError};
+use crate::terminal::stdout;
+
+/// The most characters of a name.
+const LONGEST: usize = 200;
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    which: Which,
+    /// The new name
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::Result<Outcome> {
+    let name = arguments.name.trim();
+    if name.is_empty() || name.contains(char::is_control) || name.chars().count() > LONGEST {
+        let problem = format!("a name is one line of 1 to {LONGEST} characters");
+        return Err(UsageError(problem).into());
+    }
+    let session = arguments.which.find(store).await?;
+    store.rename(session, name).await?;
+    if arguments.json {
+        write_json(&json!({"session": session, "name": name}))?;
+    } else {
+        writeln!(stdout(), "session {} is called {name} now", short(session))?;
+    }
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,126 @@
+//! What a skill says about itself.
+
+use std::borrow::Cow;
+
+use convoke_files::yaml;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::project_doc::Rules;
+
+const MAX_NAME: usize = 64;
+
+/// The most characters of a description: Codex 0.98 refuses a longer one, 0.166 cuts it in the list.
+pub const MAX_DESCRIPTION: usize = 1024;
+
+/// The name and the description of a skill, white space collapsed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct About {
+    /// The name; Codex 0.166 takes the directory's where there is none.
+    pub name: Option<String>,
+    /// What it is good for.
+    pub description: String,
+    /// The description as the file states it.
+    pub stated: String,
+}
+
+#[derive(Deserialize)]
+struct Written {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    description: String,
+    metadata: Option<Metadata>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Metadata {
+    short_description: Option<String>,
+}
+
+/// Reads the part between the first two `---` lines.
+///
+/// # Errors
+///
+/// Returns the reason for which Codex does not list the skill.
+pub fn read(text: &str, rules: Rules) -> Result<About, String> {
+    let front = between_rules(text).ok_or("it has no part between --- lines")?;
+    yaml::check(&front).map_err(|why| format!("the part between --- lines is not read: {why}"))?;
+    let parsed = yaml_serde::from_str::<Written>(&front);
+    let parsed = match (parsed, rules) {
+        // A value of the wrong type is valid YAML and is not repaired.
+        (Err(wrong), Rules::V0_166) if yaml_serde::from_str::<IgnoredAny>(&front).is_err() => {
+            yaml_serde::from_str(&repaired(&front)).map_err(|_| wrong.to_string())
+        }
+        (parsed, _) => parsed.map_err(|wrong| wrong.to_string()),
+    };
+    let written: Written =
+        parsed.map_err(|wrong| format!("the part between --- lines is not valid YAML: {wrong}"))?;
+    let short = written.metadata.and_then(|it| it.short_description);
+    let short = collapsed(&short.unwrap_or_default());
+    within("metadata.short-description", &short, MAX_DESCRIPTION)?;
+    let name = collapsed(&written.name);
+    within("name", &name, MAX_NAME)?;
+    let description = collapsed(&written.description);
+    if rules == Rules::V0_98 {
+        within("description", &description, MAX_DESCRIPTION)?;
+    }
+    // To Codex 0.98 an unset value is the text that stands there.
+    let is_unset = matches!(&*description, "~" | "null") && rules == Rules::V0_166;
+    if description.is_empty() || is_unset {
+        return Err("it has no `description`".to_owned());
+    }
+    if name.is_empty() && rules == Rules::V0_98 {
+        return Err("it has no `name`".to_owned());
+    }
+    let name = (!name.is_empty()).then_some(name);
+    Ok(About { name, description, stated: written.description })
+}
+
+fn between_rules(text: &str) -> Option<String> {
+    let mut lines = text.lines();
+    lines.next().filter(|line| line.trim() == "---")?;
+    let mut yaml = Vec::new();
+    for line in lines {
+        if line.trim() == "---" {
+            return (!yaml.is_empty()).then(|| yaml.join("\n"));
+        }
+        yaml.push(line);
+    }
+    None
+}
+
+/// Quotes the plain values that YAML takes for something else: those with a colon inside, and those that
+/// begin with a bracket, a brace, an at sign or a backtick.
+fn repaired(front: &str) -> String {
+    let lines: Vec<_> = front.lines().map(repaired_line).collect();
+    lines.join("\n")
+}
+
+fn repaired_line(line: &str) -> Cow<'_, str> {
+    let Some((key, value)) = line.split_once(": ") else {
+        return Cow::Borrowed(line);
+    };
+    let is_key = |it: char| it.is_alphanumeric() || matches!(it, '_' | '-');
+    let value = value.split(" #").next().unwrap_or_default().trim();
+    let needs_quotes = value.starts_with(['[', '{', '@', '`'])
+        || value.contains(": ") && !value.starts_with(['"', '\'', '|', '>']);
+    if key.trim().is_empty() || !key.trim().chars().all(is_key) || !needs_quotes {
+        return Cow::Borrowed(line);
+    }
+    Cow::Owned(format!("{key}: '{}'", value.replace('\'', "''")))
+}
+
+fn collapsed(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn within(name: &str, text: &str, max: usize) -> Result<(), String> {
+    match text.chars().count() {
+        length if length > max => {
+            Err(format!("its `{name}` has {length} characters and may have {max}"))
+        }
+        _ => Ok(()),
+    }
+}

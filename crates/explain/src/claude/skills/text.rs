@@ -1,0 +1,207 @@
+//! The description of a skill, as Claude Code reads and sends it.
+
+use convoke_core::whitespace::trim;
+use unicode_width::UnicodeWidthStr;
+
+use crate::claude::front_matter::{FrontMatter, Yaml, split};
+use crate::claude::scope::{Budget, Scope};
+use crate::edition::Edition;
+use crate::skills::Stated;
+
+/// The longest first line of a text that is shown whole, in characters.
+const MAX_FIRST_LINE: usize = 100;
+
+/// What front matter says about a skill.
+#[derive(Debug)]
+pub(super) struct About {
+    /// `name`.
+    pub name: Option<String>,
+    pub description: Description,
+    /// The key that keeps it out of the list.
+    pub hidden_by: Option<&'static str>,
+    /// The `paths:` with which it is listed only after a read.
+    pub paths: Option<String>,
+}
+
+/// The description of a skill.
+#[derive(Debug)]
+pub(super) struct Description {
+    /// As the file states it.
+    pub stated: String,
+    /// As Claude Code reads it, `when_to_use` included.
+    pub shown: String,
+    /// Whether the first line of the text stands in for it.
+    pub is_from_body: bool,
+}
+
+impl About {
+    /// Reads the head of a file; `empty` describes one without any text.
+    pub(super) fn read(text: &str, edition: Edition, empty: &str) -> Self {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let split = split(text);
+        let front = split.front.map_or(FrontMatter::Other, FrontMatter::read);
+        let value = |key: &str| front.field(key).and_then(plain);
+        let described = value("description").filter(|it| !it.is_empty());
+        let is_from_body = described.is_none();
+        let stated = match &described {
+            Some(description) => description.clone(),
+            None => Stated::leniently(text).0,
+        };
+        let mut shown = described.unwrap_or_else(|| first_line(split.body, empty));
+        if let Some(when) = value("when_to_use").filter(|it| !it.is_empty()) {
+            shown = format!("{shown} - {when}");
+        }
+        let is_true = |value: String| match edition {
+            Edition::Claude197 => value == "true",
+            _ => matches!(&*value.to_lowercase(), "true" | "yes" | "on" | "1"),
+        };
+        let is_hidden = value("disable-model-invocation").is_some_and(is_true);
+        let paths = match Scope::of(&front, &mut Budget::default()) {
+            Scope::Always => None,
+            Scope::Matching(paths) => Some(paths.written.join(", ")),
+        };
+        let name = match front.field("name") {
+            Some(Yaml::List(items)) => items.first().and_then(plain),
+            Some(value) => plain(value),
+            None => None,
+        };
+        Self {
+            name,
+            description: Description { stated, shown, is_from_body },
+            hidden_by: is_hidden.then_some("disable-model-invocation"),
+            paths,
+        }
+    }
+}
+
+fn plain(value: &Yaml) -> Option<String> {
+    match value {
+        Yaml::Text(text) | Yaml::Scalar(text) => Some(trim(text).to_owned()),
+        Yaml::List(_) | Yaml::Map(_) | Yaml::Null => None,
+    }
+}
+
+/// The first line of a text, without the mark of a heading.
+fn first_line(body: &str, empty: &str) -> String {
+    let Some(line) = body.lines().map(trim).find(|line| !line.is_empty()) else {
+        return empty.to_owned();
+    };
+    let heading = line.trim_start_matches('#');
+    let is_heading = heading.len() < line.len() && heading.starts_with([' ', '\t']);
+    let line = if is_heading { trim(heading) } else { line };
+    if line.chars().count() <= MAX_FIRST_LINE {
+        return line.to_owned();
+    }
+    let kept: String = line.chars().take(MAX_FIRST_LINE - "...".len()).collect();
+    format!("{kept}...")
+}
+
+/// A description as it is sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Sent {
+    /// What is kept of the description, without the mark of a cut.
+    pub kept: String,
+    /// The columns that it takes, the mark included.
+    pub columns: u64,
+}
+
+/// Cuts a description to so many UTF-16 units, and counts its columns.
+pub(super) fn sent(shown: &str, edition: Edition, max: usize) -> Sent {
+    let is_old = edition == Edition::Claude197;
+    let clean = |it: char| if it.is_control() && !is_old { ' ' } else { it };
+    let text: String = shown.chars().map(clean).collect();
+    let text = trim(&text);
+    let units = text.encode_utf16().count();
+    if units <= max {
+        return Sent { kept: text.to_owned(), columns: columns(text, is_old) };
+    }
+    let mut left = max.saturating_sub(1);
+    let mut end = 0;
+    for character in text.chars() {
+        let Some(rest) = left.checked_sub(character.len_utf16()) else { break };
+        left = rest;
+        end += character.len_utf8();
+    }
+    // Half of a character outside of the basic plane is sent as a replacement character.
+    let halved = u64::from(left > 0);
+    let kept = text[..end].to_owned();
+    Sent { columns: columns(&kept, is_old) + halved + 1, kept }
+}
+
+/// The columns of a text; angle brackets are sent as entities, except by the oldest edition.
+fn columns(text: &str, is_old: bool) -> u64 {
+    let brackets = text.bytes().filter(|it| matches!(it, b'<' | b'>')).count();
+    let entities = if is_old { 0 } else { brackets * ("&lt;".len() - 1) };
+    let visible: String = text.chars().filter(|it| !it.is_control()).collect();
+    (visible.width() + entities) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        let about = About::read(text, Edition::Claude325, "Skill");
+        sent(&about.description.shown, Edition::Claude325, 1536).kept
+    }
+
+    #[test]
+    fn the_description_or_the_first_line_is_shown() {
+        let long = "w".repeat(101);
+        let cut = format!("{}...", "w".repeat(97));
+        let cases = [
+            ("---\ndescription: a\n---\nb", "a"),
+            ("\u{feff}---\ndescription: a\n---\nb", "a"),
+            ("---\ndescription: a: b #c\n---\nb", "a: b #c"),
+            ("---\ndescription: |\n  a\n    b\n  c\n---\nb", "a   b c"),
+            ("---\ndescription: 1e3\n---\nb", "1000"),
+            ("---\ndescription: false\n---\nb", "false"),
+            ("---\ndescription: ~\n---\nb", "b"),
+            ("---\ndescription: [a]\n---\nb", "b"),
+            ("---\ndescription: a\n\tb: c\n---\nd", "d"),
+            ("---\ndescription: \" \"\n---\nb", "b"),
+            ("---\ndescription: a\nwhen_to_use: b\n---\n", "a - b"),
+            ("---\nwhen_to_use: b\n---\nfirst", "first - b"),
+            ("---\nname: a\n---\n\n##  Heading  two \nb", "Heading  two"),
+            ("---\nname: a\n---\n#tag\n", "#tag"),
+            ("---\ndescription: never closed\n", "---"),
+            ("\n---\ndescription: late\n---\n", "---"),
+            ("", "Skill"),
+            (&long, &cut),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(shown(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_description_is_cut_in_utf16_units() {
+        let sent = |text: &str, max| {
+            let sent = sent(text, Edition::Claude325, max);
+            (sent.kept, sent.columns)
+        };
+        assert_eq!(sent("abcd", 4), ("abcd".to_owned(), 4));
+        assert_eq!(sent("abcde", 4), ("abc".to_owned(), 4));
+        assert_eq!(sent("技能技能", 3), ("技能".to_owned(), 5));
+        assert_eq!(sent("ab😀cd", 4), ("ab".to_owned(), 4));
+        assert_eq!(sent("<b>", 4), ("<b>".to_owned(), 9));
+    }
+
+    #[test]
+    fn keys_keep_a_skill_out_of_the_list() {
+        let read = |front: &str, edition| {
+            About::read(&format!("---\ndescription: d\n{front}\n---\n"), edition, "Skill")
+        };
+        for value in ["true", "\"true\"", "yes"] {
+            let front = format!("disable-model-invocation: {value}");
+            assert!(read(&front, Edition::Claude325).hidden_by.is_some(), "{value}");
+            let old = read(&front, Edition::Claude197);
+            assert_eq!(old.hidden_by.is_some(), value != "yes", "{value}");
+        }
+        assert!(read("user-invocable: false", Edition::Claude325).hidden_by.is_none());
+        let paths = |front: &str| read(front, Edition::Claude325).paths;
+        assert_eq!(paths("paths: src/**"), Some("src/**".to_owned()));
+        assert_eq!(paths("paths: \"**\""), None);
+        assert_eq!(paths("paths:"), None);
+    }
+}

@@ -1,0 +1,168 @@
+use convoke_files::MemoryTree;
+
+use super::{Stated, loaded_bytes};
+use crate::{AgentReport, Edition, Session, SkillRule, explain};
+
+#[test]
+fn a_description_is_found_however_it_is_written() {
+    let cases = [
+        ("---\ndescription: a b\n---\n", "a b"),
+        ("\n\u{feff}---\ndescription: a\n---\n", "a"),
+        ("---\ndescription: never closed\nbody\n", "never closed"),
+        ("---\ndescription: a\n\tb: c\n---\nbody", "a"),
+        ("---\ndescription:\n  - a\n  - b\n---\n", "a"),
+        ("---\ndescription: 12\n---\n", "12"),
+        ("---\nname: a\n---\ndescription: b\n", ""),
+        ("description: a", ""),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(Stated::leniently(text).0, expected, "{text:?}");
+    }
+}
+
+#[test]
+fn what_arrives_of_a_description_is_counted_from_its_start() {
+    let cases = [
+        ("abc def", "abc def", 7),
+        ("abc def", "abc ", 4),
+        ("abc def", "abc def - more", 7),
+        ("a\n  b", "a b", 5),
+        ("a\n  b c", "a b", 5),
+        ("abc", "xbc", 0),
+        ("abc", "", 0),
+        ("", "from the body", 0),
+    ];
+    for (stated, arrived, expected) in cases {
+        assert_eq!(loaded_bytes(stated, arrived), expected, "{stated:?} {arrived:?}");
+    }
+}
+
+fn tree() -> MemoryTree {
+    let mut tree = MemoryTree::default();
+    tree.create_directory("/r/.git");
+    tree.create_directory("/h");
+    tree
+}
+
+fn skill(tree: &mut MemoryTree, folder: &str, description: &str) {
+    let name = folder.rsplit('/').next().unwrap();
+    let text = format!("---\nname: {name}\ndescription: {description}\n---\nbody\n");
+    tree.write(format!("{folder}/SKILL.md"), text);
+}
+
+fn reported(tree: &MemoryTree, edition: Edition, arguments: &[&str]) -> AgentReport {
+    let mut session = Session::new("/r", "/h");
+    session.variables.insert("GEMINI_CLI_TRUST_WORKSPACE".into(), "true".into());
+    session.arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
+    explain(tree, &session, &[edition]).agents.remove(0)
+}
+
+fn codes(report: &AgentReport) -> Vec<&str> {
+    report.diagnostics.iter().map(|it| it.code.name()).collect()
+}
+
+#[test]
+fn cut_and_dropped_descriptions_are_reported_with_their_figures() {
+    let mut tree = tree();
+    for number in 10..70 {
+        skill(&mut tree, &format!("/r/.agents/skills/s{number}"), &"d".repeat(1000));
+    }
+    tree.link("/r/.claude/skills", "../.agents/skills");
+    let codex = reported(&tree, Edition::Codex0166, &[]);
+    let cut = &codex.diagnostics[0];
+    assert_eq!(cut.code.name(), "skill.description-cut");
+    assert!(cut.message.ends_with("the list takes 5440 of 5440 tokens"), "{}", cut.message);
+    let lost = |it: &crate::Skill| it.description_bytes - it.description_bytes_loaded;
+    assert_eq!(cut.bytes, Some(codex.skills.iter().map(lost).sum()));
+    let claude = reported(&tree, Edition::Claude325, &[]);
+    assert_eq!(codes(&claude), ["skill.description-cut"]);
+    assert!(
+        claude.diagnostics[0].message.contains("do not arrive: s3"),
+        "{:?}",
+        claude.diagnostics
+    );
+    assert_eq!(codes(&reported(&tree, Edition::Gemini, &[])), [""; 0]);
+    let old = reported(&tree, Edition::Codex098, &[]);
+    assert!(old.skills.iter().all(|it| it.whole) && old.skills_budget.unwrap().limit.is_none());
+
+    let tiny = ["-c", "skills.max_context_tokens=100"];
+    let codex = reported(&tree, Edition::Codex0166, &tiny);
+    assert!(codes(&codex).contains(&"skill.dropped"), "{:?}", codes(&codex));
+    assert_eq!(codex.skills.len() + codex.skills_omitted.len(), 64);
+}
+
+#[test]
+fn a_skill_behind_another_of_its_name_is_reported() {
+    let mut tree = tree();
+    skill(&mut tree, "/h/.claude/skills/same", "the user's");
+    skill(&mut tree, "/r/.claude/skills/same", "the project's");
+    skill(&mut tree, "/h/.gemini/skills/same", "the user's");
+    skill(&mut tree, "/r/.gemini/skills/same", "the project's");
+    let shadowed = |edition| {
+        let report = reported(&tree, edition, &[]);
+        let mut shadowed = report.skills_omitted.into_iter();
+        let found = shadowed.find(|it| matches!(it.rule, SkillRule::Shadowed(_))).unwrap();
+        found.path.display().to_string()
+    };
+    assert_eq!(shadowed(Edition::Claude325), "/r/.claude/skills/same/SKILL.md");
+    assert_eq!(shadowed(Edition::Gemini), "/h/.gemini/skills/same/SKILL.md");
+    assert!(codes(&reported(&tree, Edition::Claude325, &[])).contains(&"skill.shadowed"));
+}
+
+#[test]
+fn skills_in_other_agents_places_are_reported_once_for_each_place() {
+    let mut tree = tree();
+    skill(&mut tree, "/r/.claude/skills/a", "d");
+    skill(&mut tree, "/r/.claude/skills/b", "d");
+    let codex = reported(&tree, Edition::Codex0166, &[]);
+    assert_eq!(codes(&codex), ["skill.unsearched"]);
+    assert_eq!(codex.diagnostics[0].count, Some(2));
+    assert_eq!(codex.skills_omitted.len(), 2);
+}
+
+#[test]
+fn a_list_that_is_switched_off_is_empty_and_says_why() {
+    let mut tree = tree();
+    skill(&mut tree, "/r/.agents/skills/a", "d");
+    skill(&mut tree, "/r/.claude/skills/a", "d");
+    tree.write("/h/.gemini/settings.json", r#"{"skills": {"enabled": false}}"#);
+    let cases: [(Edition, &[&str]); 3] = [
+        (Edition::Codex0166, &["-c", "skills.include_instructions=false"]),
+        (Edition::Claude325, &["--disable-slash-commands"]),
+        (Edition::Gemini, &[]),
+    ];
+    for (edition, arguments) in cases {
+        let report = reported(&tree, edition, arguments);
+        assert!(report.skills.is_empty(), "{edition}");
+        assert!(codes(&report).contains(&"skills.switched-off"), "{edition}");
+        let off = report.skills_omitted.iter();
+        let off = off.filter(|it| matches!(it.rule, SkillRule::SwitchedOff(_)));
+        assert_eq!(off.count(), 1, "{edition}");
+    }
+}
+
+#[test]
+fn the_json_form_has_the_agreed_names() {
+    let mut tree = tree();
+    skill(&mut tree, "/r/.agents/skills/a", "d");
+    skill(&mut tree, "/r/.claude/skills/b", "d");
+    let report = reported(&tree, Edition::Codex0166, &["-c", "skills.bundled.enabled=false"]);
+    let value = serde_json::to_value(report).unwrap();
+    let expected = serde_json::json!([{
+        "name": "a",
+        "path": "/r/.agents/skills/a/SKILL.md",
+        "descriptionBytes": 1,
+        "descriptionBytesLoaded": 1,
+        "whole": true,
+        "source": "project",
+    }]);
+    assert_eq!(value["skills"], expected);
+    let omitted = serde_json::json!([{
+        "name": "b",
+        "path": "/r/.claude/skills/b/SKILL.md",
+        "rule": "not looked for in this place",
+    }]);
+    assert_eq!(value["skillsOmitted"], omitted);
+    let budget = serde_json::json!({"limit": 5440, "unit": "tokens", "used": 8});
+    assert_eq!(value["skillsBudget"], budget);
+}

@@ -1,0 +1,272 @@
+//! The request that an installed CLI would send from a directory, measured: the CLI runs offline, with its
+//! user's configuration in a private home, until it has sent the request.
+
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use convoke_agent::Vendor;
+use convoke_agent::endpoint::measured::{Commands, Conditions};
+use convoke_agent::process::guardian::Guardian;
+use convoke_core::Diagnostic;
+use convoke_files::{Disk, FileKind, Files};
+use convoke_rehearsal::Script;
+use convoke_wire::{Part, RequestParts};
+use memchr::memmem;
+use serde_json::Value;
+
+use super::account::Account;
+use super::home::UserHome;
+use super::{Capture, CaptureError, CaptureOptions, Start, capture};
+use crate::diagnostics;
+use crate::explained::explained;
+use crate::host_environment::HostEnvironment;
+use crate::installed::Installed;
+
+/// Which request to measure.
+#[derive(Debug, Clone)]
+pub struct MeasureOptions {
+    /// The CLI; the first of its name on the `PATH` is run.
+    pub vendor: Vendor,
+    /// Its own directory, in place of the one that it would use.
+    pub directory: Option<PathBuf>,
+    /// Further arguments.
+    pub arguments: Vec<OsString>,
+    /// What the user says.
+    pub prompt: String,
+    /// What the request is for.
+    pub purpose: Purpose,
+    /// The time that it may take.
+    pub patience: Duration,
+    /// What holds the program.
+    pub guardian: Guardian,
+}
+
+/// What a measured request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To be shown: it is the one that the vendor's own server would get.
+    Show,
+    /// To see which files reach the model: no command of a configuration is run, and nothing is waited for
+    /// that only the vendor's own server could say.
+    FindFiles,
+}
+
+/// A measured request.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// The program.
+    pub program: Installed,
+    /// The body, with the user's own paths where the private home stood for them.
+    pub body: Vec<u8>,
+    /// The parts that the model reads.
+    pub parts: Vec<Part>,
+    /// Where every byte came from.
+    pub account: Account,
+    /// What a user should know.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Measures the request that a CLI would send from a directory.
+pub async fn measure(
+    options: MeasureOptions,
+    host_environment: &HostEnvironment,
+) -> Result<Measured, CaptureError> {
+    let vendor = options.vendor;
+    let installed = host_environment.programs(vendor.facts().command).into_iter().next();
+    let program = installed.ok_or(CaptureError::NotInstalled(vendor))?;
+    let mut user = UserHome::of(vendor, host_environment);
+    if let Some(directory) = options.directory {
+        user.directory = directory;
+    }
+    let trust = Trust::of(vendor, &user, host_environment)?;
+    let conditions = match options.purpose {
+        Purpose::Show => Conditions { commands: trust.commands(), as_vendors: true },
+        Purpose::FindFiles => Conditions { commands: Commands::Withheld, as_vendors: false },
+    };
+    let mut notes = Vec::new();
+    if options.purpose == Purpose::Show && trust == Trust::Missing {
+        notes.extend(commands_withheld(&host_environment.cwd));
+    }
+    let program = std::iter::once(program.into_os_string());
+    let order = CaptureOptions {
+        command: program.chain(options.arguments).collect(),
+        vendor: Some(vendor),
+        stdin: options.prompt,
+        environment: Vec::new(),
+        configuration_from: Some(user.home.clone()),
+        directory: Some(user.directory.clone()),
+        script: Script::default(),
+        patience: options.patience,
+        start: Start::Measured(conditions),
+        guardian: options.guardian,
+    };
+    let mut captured = capture(order, host_environment).await?;
+    captured.as_users(vendor, &user, host_environment);
+    captured.measured(notes)
+}
+
+/// Whether the user has let the program run what a project's own settings name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// Yes, or the program asks by itself.
+    Given,
+    /// No, and the program would run it all the same.
+    Missing,
+}
+
+impl Trust {
+    /// Finds out. What cannot be kept from a program is refused.
+    fn of(
+        vendor: Vendor,
+        user: &UserHome,
+        host_environment: &HostEnvironment,
+    ) -> Result<Self, CaptureError> {
+        let cwd = &host_environment.cwd;
+        Ok(match vendor {
+            Vendor::Codex => Self::Given,
+            Vendor::Claude if user.trusts_as_claude(cwd) => Self::Given,
+            Vendor::Claude => Self::Missing,
+            Vendor::Gemini => {
+                let report = explained(vendor, None, host_environment);
+                let mut found = report.iter().flat_map(|report| &report.diagnostics);
+                let is_untrusted =
+                    found.any(|it| it.code == convoke_explain::diagnostics::FOLDER_UNTRUSTED);
+                // Trust is supplied, and with it come the commands of the project's own settings.
+                let followed = [".gemini/settings.json", ".gemini/commands", ".gemini/policies"];
+                let mut followed = followed.into_iter().map(|name| cwd.join(name));
+                match followed.find(|path| is_untrusted && path.exists()) {
+                    Some(path) => return Err(CaptureError::Untrusted { agent: vendor, path }),
+                    None => Self::Given,
+                }
+            }
+        })
+    }
+}
+
+impl Trust {
+    fn commands(self) -> Commands {
+        match self {
+            Self::Given => Commands::Run,
+            Self::Missing => Commands::Withheld,
+        }
+    }
+}
+
+impl UserHome {
+    /// Returns whether the user has accepted Claude Code's question about a directory, or one above it.
+    fn trusts_as_claude(&self, cwd: &Path) -> bool {
+        let files = [self.directory.join(".claude.json"), self.home.join(".claude.json")];
+        let mut files =
+            files.iter().filter_map(|file| Disk.read(file, FileKind::Configuration).ok());
+        let state = files.find_map(|text| serde_json::from_slice::<Value>(&text).ok());
+        let state = state.unwrap_or_default();
+        cwd.ancestors().any(|path| {
+            let project = &state["projects"][&*path.to_string_lossy()];
+            project["hasTrustDialogAccepted"] == true
+        })
+    }
+}
+
+/// Says that a project's commands were not run, if it has any.
+fn commands_withheld(cwd: &Path) -> Option<Diagnostic> {
+    let servers = Some(cwd.join(".mcp.json")).filter(|path| path.is_file());
+    let has_hooks = |path: &PathBuf| {
+        let text = Disk.read(path, FileKind::Configuration).unwrap_or_default();
+        let settings = serde_json::from_slice::<Value>(&text).unwrap_or_default();
+        settings.get("hooks").is_some()
+    };
+    let settings = ["settings.json", "settings.local.json"].map(|it| cwd.join(".claude").join(it));
+    let path = servers.or_else(|| settings.into_iter().find(has_hooks))?;
+    let message = format!(
+        "the commands that {} names were not run: claude's user has not trusted this directory",
+        path.display()
+    );
+    let note = Diagnostic::new(diagnostics::CAPTURE_COMMANDS_WITHHELD, message);
+    Some(note.at_path(path.display().to_string()))
+}
+
+impl Capture {
+    /// Puts the user's own paths where the private home stands for them.
+    fn as_users(&mut self, vendor: Vendor, user: &UserHome, host_environment: &HostEnvironment) {
+        let tmp = host_environment.variable("TMPDIR").unwrap_or(OsStr::new("/tmp"));
+        let mut places = vec![(self.home.join("tmp"), PathBuf::from(tmp))];
+        places.extend(user.places(vendor, &self.home));
+        for request in &mut self.requests {
+            request.body = with_paths(&request.body, &places).into_owned().into();
+        }
+        let given = super::ownership::Given {
+            arguments: &self.command[1..],
+            stdin: self.stdin(),
+            cwd: &self.cwd,
+            configuration_from: Some(user),
+        };
+        let yours = super::ownership::candidates(&given, vendor, &self.requests, &self.home);
+        self.yours = yours;
+    }
+
+    fn stdin(&self) -> &str {
+        let mut yours = self.yours.iter();
+        yours.find(|it| it.origin == super::Origin::Stdin).map_or("", |it| &it.text)
+    }
+
+    fn measured(self, mut diagnostics: Vec<Diagnostic>) -> Result<Measured, CaptureError> {
+        let account = self.account()?;
+        let request = self.requests.iter().find(|request| request.number == account.request);
+        let body = request.map(|request| request.body.to_vec()).unwrap_or_default();
+        let parts = RequestParts::of(account.wire, &body).map(|parts| parts.parts);
+        let parts =
+            parts.map_err(|source| CaptureError::NotJson { number: account.request, source })?;
+        let own = self.diagnostics();
+        // Which other hosts it wanted is not the question here.
+        diagnostics.extend(own.into_iter().filter(|it| it.code != diagnostics::CAPTURE_ELSEWHERE));
+        Ok(Measured { program: self.program, body, parts, account, diagnostics })
+    }
+}
+
+/// Replaces paths in a JSON text.
+fn with_paths<'b>(body: &'b [u8], places: &[(PathBuf, PathBuf)]) -> Cow<'b, [u8]> {
+    let mut text = Cow::Borrowed(body);
+    for (private, users) in places {
+        let (private, users) = (in_json(private), in_json(users));
+        let found: Vec<usize> = memmem::find_iter(&text, &private).collect();
+        if found.is_empty() {
+            continue;
+        }
+        let mut replaced = Vec::with_capacity(text.len());
+        let mut from = 0;
+        for at in found {
+            replaced.extend_from_slice(&text[from..at]);
+            replaced.extend_from_slice(users.as_bytes());
+            from = at + private.len();
+        }
+        replaced.extend_from_slice(&text[from..]);
+        text = Cow::Owned(replaced);
+    }
+    text
+}
+
+/// Returns a path as it stands inside of a JSON string.
+fn in_json(path: &Path) -> String {
+    let quoted = Value::from(path.to_string_lossy()).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_paths_become_the_users_own() {
+        let places = [
+            (PathBuf::from("/tmp/convoke-a/.codex"), PathBuf::from("/srv/codex \"x\"")),
+            (PathBuf::from("/tmp/convoke-a"), PathBuf::from("/home/kim")),
+        ];
+        let body = br#"{"a":"in /tmp/convoke-a/.codex/skills and /tmp/convoke-a/.agents"}"#;
+        let text = with_paths(body, &places);
+        let value: Value = serde_json::from_slice(&text).unwrap();
+        assert_eq!(value["a"], "in /srv/codex \"x\"/skills and /home/kim/.agents");
+        assert!(matches!(with_paths(b"{}", &places), Cow::Borrowed(_)));
+    }
+}

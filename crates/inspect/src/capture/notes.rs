@@ -1,0 +1,43 @@
+//! What was done to make a program run, and what of its user's configuration it did not have.
+
+use std::path::Path;
+
+use convoke_agent::Vendor;
+use convoke_core::Diagnostic;
+use convoke_explain::AgentReport;
+
+use crate::diagnostics;
+use crate::host_environment::HostEnvironment;
+
+/// A part of the user's configuration that was not copied.
+pub(super) fn left_out(path: &Path) -> Diagnostic {
+    let message =
+        format!("{} was not copied: what it adds to a request is missing", path.display());
+    Diagnostic::new(diagnostics::CAPTURE_LEFT_OUT, message).at_path(path.display().to_string())
+}
+
+/// Trust that the program had and that its user has not given it here.
+pub(super) fn trust_supplied(
+    vendor: Vendor,
+    explained: Option<&AgentReport>,
+    host_environment: &HostEnvironment,
+) -> Option<Diagnostic> {
+    let cwd = host_environment.cwd.display();
+    let message = match vendor {
+        Vendor::Gemini => {
+            let mut found = explained.into_iter().flat_map(|report| &report.diagnostics);
+            found.find(|it| it.code == convoke_explain::diagnostics::FOLDER_UNTRUSTED)?;
+            format!(
+                "{cwd} is not trusted by gemini, which would make no request here; trust was supplied"
+            )
+        }
+        Vendor::Codex if !host_environment.cwd.ancestors().any(|it| it.join(".git").exists()) => {
+            format!(
+                "{cwd} is in no repository, where `codex exec` makes no request; \
+                 --skip-git-repo-check was supplied"
+            )
+        }
+        Vendor::Claude | Vendor::Codex => return None,
+    };
+    Some(Diagnostic::new(diagnostics::CAPTURE_TRUST_SUPPLIED, message))
+}

@@ -1,0 +1,105 @@
+//! The queue between a conversation and a slow reader.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use convoke_agent::event::{Event, EventKind, Part};
+use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
+use convoke_redact::Redactor;
+use convoke_session::conformance::new_session;
+use convoke_session::event_queue::{EVENT_LIMIT, EventQueue, EventReceiver, merge_text};
+use convoke_session::{
+    Coordinator, MemberAgent, PersonMessage, SessionEvent, SessionEventKind, SqliteStore,
+    StopReason, TeamAgents, TurnId,
+};
+use convoke_team::Team;
+
+const PIECES: usize = 20_000;
+
+/// An agent that writes its text in pieces, as fast as they are taken.
+struct Flood;
+
+impl Agent for Flood {
+    fn start(&self, _: TurnInput) -> AgentTurn {
+        let (turn, side) = AgentTurn::open(Redactor::for_env(&[]));
+        tokio::spawn(async move {
+            for number in 0..PIECES {
+                let text = format!("{number} ").into();
+                side.send(Event::own(EventKind::Text { text, part: Part::Delta })).await;
+            }
+            let mut result = TurnResult::new(Verdict::Done);
+            result.reply = all_pieces();
+            side.finish(result).await;
+        });
+        turn
+    }
+}
+
+fn all_pieces() -> String {
+    (0..PIECES).map(|number| format!("{number} ")).collect()
+}
+
+/// Reads all events, much more slowly than they come; returns the text and the most events that waited.
+async fn read_slowly(mut events: EventReceiver<SessionEvent>) -> (String, usize) {
+    let (mut text, mut most) = (String::new(), 0);
+    loop {
+        most = most.max(events.queued());
+        for _ in 0..8 {
+            tokio::task::yield_now().await;
+        }
+        let Some(event) = events.recv().await else { return (text, most) };
+        if let SessionEventKind::Agent { event, .. } = event.kind
+            && let EventKind::Text { text: piece, part: Part::Delta } = event.kind
+        {
+            text.push_str(&piece);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_slow_reader_gets_everything_from_a_queue_of_bounded_length() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(directory.path()).await.unwrap();
+    let team = Team::parse("[[member]]\nname = \"max\"\nagent = \"plain\"\n").unwrap();
+    let flood = MemberAgent::new(Arc::new(Flood), directory.path());
+    let team_agents = TeamAgents::new(team, HashMap::from([("max".into(), flood)]));
+    let (queue, events) = EventQueue::new();
+    let mut coordinator =
+        Coordinator::create(store, new_session(), team_agents, Box::new(queue)).await.unwrap();
+    coordinator.accept(PersonMessage::new("user", "go [NEXT: max]")).await.unwrap();
+    let run = async move {
+        let stop = coordinator.run().await.unwrap();
+        drop(coordinator);
+        stop
+    };
+    let (stop, (text, most)) = tokio::join!(run, read_slowly(events));
+    assert_eq!(stop, StopReason::Idle { person: "user".into() });
+    assert_eq!(text, all_pieces());
+    assert!(most >= EVENT_LIMIT, "the reader was too fast to show anything: {most} waited");
+    // At the end of the turn the reports that wait for the coordinator are added without waiting.
+    assert!(most <= EVENT_LIMIT + 512, "{most} events waited");
+}
+
+#[test]
+fn pieces_of_a_text_are_merged_up_to_a_limit_and_nothing_else_is() {
+    let (queue, mut events) = EventQueue::merging(merge_text);
+    let piece = |turn: u64, text: &str, part| SessionEventKind::Agent {
+        turn: TurnId(turn),
+        member: "max".into(),
+        event: Event::own(EventKind::Text { text: text.to_owned().into(), part }),
+    };
+    for number in 0..PIECES {
+        queue.push(piece(1, &format!("{number} "), Part::Delta));
+    }
+    assert_eq!(events.queued(), all_pieces().len().div_ceil(16 << 10));
+    queue.push(piece(1, "whole", Part::Whole));
+    queue.push(piece(2, "another turn", Part::Delta));
+    let mut texts = Vec::new();
+    while let Some(SessionEventKind::Agent { event, .. }) = events.try_recv() {
+        if let EventKind::Text { text, .. } = event.kind {
+            texts.push(text.into_owned());
+        }
+    }
+    assert_eq!(texts.split_off(texts.len() - 2), ["whole", "another turn"]);
+    assert_eq!(texts.concat(), all_pieces());
+}
