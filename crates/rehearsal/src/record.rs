@@ -67,6 +67,8 @@ pub enum Answered {
     Default,
     /// The smallest value of the schema that an aside gave.
     Schema,
+    /// An answer of the real endpoint, in a capture of a real run.
+    Endpoint,
     /// What the server always answers to this.
     Fixed {
         /// The status.

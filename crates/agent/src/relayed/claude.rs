@@ -32,6 +32,7 @@ pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRel
     let endpoint = |base_url: String, variable, is_first_party| ModelEndpoint {
         base_url,
         may_be_bound: false,
+        key_is_unselected: false,
         pointer: Pointer::ClaudeSettings { variable, is_first_party },
     };
     if is_on("CLAUDE_CODE_USE_VERTEX") {

@@ -40,6 +40,7 @@ pub(super) fn endpoint(
                 Some(base_url) if is_plain => Ok(ModelEndpoint {
                     base_url,
                     may_be_bound: false,
+                    key_is_unselected: false,
                     pointer: Pointer::CodexSettings {
                         names: vec![setting],
                         without_sockets: Some(format!(
@@ -57,7 +58,12 @@ pub(super) fn endpoint(
         .or_else(|| Some(config.get("openai_base_url")?.as_str()?.to_owned()))
         .or_else(|| started.text("OPENAI_BASE_URL"));
     if let Some(base_url) = own {
-        return Ok(ModelEndpoint { base_url, may_be_bound: false, pointer });
+        return Ok(ModelEndpoint {
+            base_url,
+            may_be_bound: false,
+            key_is_unselected: false,
+            pointer,
+        });
     }
     let has_key = started.variable("CODEX_API_KEY").is_some();
     let signed_in = if has_key { Some(CodexSignIn::Key) } else { sign_in() };
@@ -65,7 +71,12 @@ pub(super) fn endpoint(
         CodexSignIn::Key => (API, false),
         CodexSignIn::ChatGpt => (CHATGPT, true),
     };
-    Ok(ModelEndpoint { base_url: base_url.to_owned(), may_be_bound, pointer })
+    Ok(ModelEndpoint {
+        base_url: base_url.to_owned(),
+        may_be_bound,
+        key_is_unselected: false,
+        pointer,
+    })
 }
 
 pub(super) fn point(

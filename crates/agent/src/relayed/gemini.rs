@@ -40,7 +40,12 @@ pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRel
         None if variable == VERTEX.0 => vertex(started, usual),
         None => usual.to_owned(),
     };
-    Ok(ModelEndpoint { base_url, may_be_bound: false, pointer: Pointer::Variable(variable) })
+    Ok(ModelEndpoint {
+        base_url,
+        may_be_bound: false,
+        key_is_unselected: selected.is_none() && variable == KEY.0,
+        pointer: Pointer::Variable(variable),
+    })
 }
 
 /// A location of Vertex has a host of its own; a key has none.

@@ -35,6 +35,8 @@ pub struct ModelEndpoint {
     /// Whether the owner of a ChatGPT workspace may have bound it to a region, which a relay would ignore:
     /// to be asked first.
     pub may_be_bound: bool,
+    /// Whether Gemini CLI has a key that its settings do not select, which it refuses beside a base URL.
+    pub key_is_unselected: bool,
     pointer: Pointer,
 }
 

@@ -26,6 +26,7 @@ pub(crate) mod account;
 mod child;
 mod diff;
 mod home;
+mod live;
 mod measured;
 mod notes;
 pub(crate) mod ownership;
@@ -35,6 +36,7 @@ pub use account::{Account, Share};
 pub use child::Ended;
 pub use diff::{Change, Difference, Side, compare};
 pub use home::{HomeError, UserHome};
+pub use live::capture_live;
 pub use measured::{MeasureOptions, Measured, Purpose, measure};
 pub use ownership::{Origin, Yours};
 pub use saved::{SavedError, load, save};
@@ -298,6 +300,9 @@ pub enum CaptureError {
     /// The CLI could not be pointed to the server.
     #[error(transparent)]
     Endpoint(EndpointError),
+    /// What it sends to its real endpoint cannot be recorded.
+    #[error("its requests cannot be recorded: {0}")]
+    Relay(String),
     /// The server could not start.
     #[error(transparent)]
     Server(#[from] StartError),

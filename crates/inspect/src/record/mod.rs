@@ -6,6 +6,7 @@
 
 pub mod cache;
 mod ledger;
+pub(crate) mod relayed_program;
 mod relaying;
 mod residency;
 mod turn_record;

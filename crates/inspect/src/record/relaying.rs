@@ -7,18 +7,17 @@ use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::Definition;
 use convoke_agent::event::EventKind;
 use convoke_agent::process::PrivateDir;
-use convoke_agent::relayed::{self, CodexSignIn, ModelEndpoint, Pointed, Started};
 use convoke_agent::turn::TurnSide;
 use convoke_agent::verdict::{Failure, Reason};
 use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
-use convoke_relay::{Relay, RelayOptions, Upstream};
+use convoke_relay::Relay;
 use convoke_wire::Exchange;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Recording;
 use super::ledger::HandedOver;
-use super::residency;
+use super::relayed_program::{Program, Relayed};
 use super::turn_record::TurnRecord;
-use crate::asking::ask;
 
 /// An agent whose requests are recorded on their way to the endpoint that it would use.
 #[derive(Clone)]
@@ -97,61 +96,26 @@ impl RelayingAgent {
         &mut self,
         turn_input: &TurnInput,
         private: &PrivateDir,
-    ) -> Result<(Relay, tokio::sync::mpsc::UnboundedReceiver<Exchange>), Failure> {
-        let agent = self.clone();
-        let input = (turn_input.cwd.clone(), turn_input.trust);
-        let found = tokio::task::spawn_blocking(move || agent.endpoint(&input.0, input.1)).await;
-        let endpoint = found.map_err(failure)?.map_err(failure)?;
-        let upstream = Upstream::parse(&endpoint.base_url)
-            .map_err(|error| failure(format!("{error} ({})", endpoint.base_url)))?;
-        let env = self.environment();
-        let options = RelayOptions {
-            env: env.clone(),
-            own_user_agents: endpoint.own_user_agents(),
-            ..RelayOptions::new(upstream)
-        };
-        let (relay, exchanges) = Relay::start(options).await.map_err(failure)?;
-        let started = Started {
+    ) -> Result<(Relay, UnboundedReceiver<Exchange>), Failure> {
+        let program = Program {
+            path: self.program.clone(),
             vendor: self.recording.vendor,
-            arguments: &self.definition.args,
-            env: &env,
-            cwd: &turn_input.cwd,
+            arguments: self.definition.args.clone(),
+            env: self.environment(),
+            cwd: turn_input.cwd.clone(),
             trust: turn_input.trust,
         };
-        let pointed = endpoint.point(&started, &relay.base_url(), private.path());
-        let Pointed { arguments, env } = pointed.map_err(failure)?;
-        self.definition.args = arguments;
-        // Its sandbox leaves the way to the relay open.
-        self.definition.sandbox.ports.push(relay.port());
-        for (name, value) in env {
+        let relayed = program.relayed(private.path()).await.map_err(failure)?;
+        let Relayed { relay, exchanges, pointed, .. } = relayed;
+        self.definition.args = pointed.arguments;
+        for (name, value) in pointed.env {
             let (Ok(name), Ok(value)) = (name.into_string(), value.into_string()) else { continue };
             self.definition.env.insert(name, value);
         }
+        // Its sandbox leaves the way to the relay open, and the settings that name it.
+        self.definition.sandbox.ports.push(relay.port());
+        self.definition.sandbox.readable.push(private.path().to_owned());
         Ok((relay, exchanges))
-    }
-
-    fn endpoint(
-        &self,
-        cwd: &std::path::Path,
-        trust: convoke_agent::turn_input::Trust,
-    ) -> Result<ModelEndpoint, String> {
-        let env = self.environment();
-        let started = Started {
-            vendor: self.recording.vendor,
-            arguments: &self.definition.args,
-            env: &env,
-            cwd,
-            trust,
-        };
-        let sign_in = || {
-            let answer = ask(&self.program, &["login", "status"], env.iter().cloned(), cwd)?;
-            CodexSignIn::parse(&answer.said)
-        };
-        let endpoint = relayed::endpoint(&started, sign_in).map_err(|error| error.to_string())?;
-        if endpoint.may_be_bound {
-            residency::ask(&self.program, &env, cwd)?;
-        }
-        Ok(endpoint)
     }
 
     fn environment(&self) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {

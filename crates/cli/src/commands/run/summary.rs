@@ -8,12 +8,12 @@ use convoke_core::ledger::estimate_tokens;
 use convoke_session::event::StopReason;
 
 use super::reached::Arrivals;
-use super::tally::{CountedTokens, MemberTally, Tally};
+use super::tally::{CountedTokens, MemberTally, Requests, Tally};
 use super::view::View;
 use crate::commands::sessions::short;
 use crate::conversation::project::Origin;
 use crate::conversation::{AgentBackend, Conversation};
-use crate::figures::{number, seconds};
+use crate::figures::{number, percent, seconds};
 use crate::program;
 use crate::terminal::printable;
 
@@ -184,25 +184,34 @@ fn ending(stop: &StopReason) -> (String, bool) {
 /// Says what each member was sent and what came back: tokens as its agent counted them, or else about.
 fn table(members: &[MemberTally]) -> Vec<String> {
     let is_counted = members.iter().any(|member| member.counted_tokens.is_some());
-    let heads: &[&str] = if is_counted {
-        &["member", "turns", "bytes sent", "tokens in", "from cache", "tokens out"]
+    let is_recorded = members.iter().any(|member| member.requests.is_some());
+    let mut heads = vec!["member", "turns", "bytes sent"];
+    heads.extend(is_recorded.then_some("unchanged"));
+    heads.extend_from_slice(if is_counted {
+        &["tokens in", "from cache", "tokens out"]
     } else {
-        &["member", "turns", "bytes sent", "tokens, about"]
-    };
+        &["tokens, about"]
+    });
     let mut rows = vec![heads.iter().map(|head| (*head).to_owned()).collect()];
-    let row = |name: &str, turns: u64, bytes: u64, tokens: Tokens| {
+    let row = |name: &str, turns: u64, bytes: u64, requests: Option<Requests>, tokens: Tokens| {
         let mut row = vec![name.to_owned(), number(turns), number(bytes)];
+        if is_recorded {
+            let share = requests.map(|it| percent(it.unchanged_bytes, it.bytes));
+            row.push(share.unwrap_or_default());
+        }
         row.extend(if is_counted { tokens.counted() } else { vec![number(tokens.input)] });
         row
     };
     for member in members {
         let MemberTally { member: name, turns, .. } = member;
-        rows.push(row(name.as_str(), *turns, member.bytes(), Tokens::of(member)));
+        let tokens = Tokens::of(member);
+        rows.push(row(name.as_str(), *turns, member.bytes(), member.requests, tokens));
     }
     if members.len() > 1 {
         let sum = |of: fn(&MemberTally) -> u64| members.iter().map(of).sum::<u64>();
         let tokens = members.iter().map(Tokens::of).reduce(Tokens::plus).unwrap_or_default();
-        rows.push(row("all", sum(|it| it.turns), sum(MemberTally::bytes), tokens));
+        let requests = members.iter().filter_map(|member| member.requests).reduce(Requests::plus);
+        rows.push(row("all", sum(|it| it.turns), sum(MemberTally::bytes), requests, tokens));
     }
     aligned(&rows)
 }
@@ -265,7 +274,6 @@ fn aligned(rows: &[Vec<String>]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tally::Requests;
     use super::*;
     use convoke_session::MemberName;
 
@@ -341,10 +349,10 @@ all         6      12,000    ~11,000      ~8,400        ~140"
         assert_eq!(
             table(&[member("mo", Some(requests)), member("ada", None)]).join("\n"),
             "\
-member  turns  bytes sent  tokens, about
-mo          2      20,000          5,000
-ada         2         800            200
-all         4      20,800          5,200"
+member  turns  bytes sent  unchanged  tokens, about
+mo          2      20,000     35.0 %          5,000
+ada         2         800                       200
+all         4      20,800     35.0 %          5,200"
         );
     }
 }
