@@ -17,7 +17,7 @@ use convoke_agent::process::guardian::Guardian;
 use convoke_core::ledger::{Source, Target};
 use convoke_inspect::HostEnvironment;
 use convoke_inspect::capture::{
-    Capture, CaptureOptions, Ended, MeasureOptions, Measured, Purpose, Start, capture, compare,
+    Capture, CaptureOptions, ChildEnd, MeasureOptions, Measured, Purpose, Start, capture, compare,
     load, measure, save,
 };
 use convoke_rehearsal::{Answer, Script};
@@ -140,7 +140,7 @@ fn order(program: &Path, arguments: &[&str], stdin: &str, script: Script) -> Cap
 /// Returns what the program wrote, which must have ended well.
 fn output(capture: &Capture) -> &str {
     match &capture.ended {
-        Ended::Done { output } => output,
+        ChildEnd::Done { output } => output,
         ended => panic!("{ended:?}"),
     }
 }

@@ -3,7 +3,7 @@
 //! The key is in neither: it goes into a header, and is taken out of everything else before it is sent, so
 //! that what is stored is what was sent.
 
-use convoke_agent::event::Purpose;
+use convoke_agent::event::RequestPurpose;
 use convoke_agent::id::{AttemptRef, ThreadId};
 use convoke_agent::thread::{
     RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts, ThreadStore,
@@ -56,8 +56,8 @@ impl<'r> Recorder<'r> {
         let before = self.last.take();
         let body = &request.body;
         let purpose = match request.purpose {
-            prompt::Purpose::Answer => Purpose::Answer,
-            prompt::Purpose::Compaction => Purpose::Compaction,
+            prompt::RequestPurpose::Answer => RequestPurpose::Answer,
+            prompt::RequestPurpose::Compaction => RequestPurpose::Compaction,
         };
         let meta = RequestMeta {
             unchanged_bytes: before.as_ref().map_or(0, |it| common_start(&it.texts.body, body)),

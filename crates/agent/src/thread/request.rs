@@ -4,7 +4,7 @@ use convoke_core::ledger::Ledger;
 use convoke_wire::Wire;
 use serde::{Deserialize, Serialize};
 
-use crate::event::Purpose;
+use crate::event::RequestPurpose;
 use crate::id::{AttemptRef, Millis, ThreadId, now};
 use crate::usage::Usage;
 
@@ -70,7 +70,7 @@ pub struct RequestMeta {
     /// The path below the endpoint's base URL.
     pub path: String,
     /// The purpose.
-    pub purpose: Purpose,
+    pub purpose: RequestPurpose,
     /// The bytes of the body.
     pub bytes: u64,
     /// How many of them, from the beginning, equal those of the request before.
@@ -93,7 +93,7 @@ pub struct RequestMeta {
 
 impl RequestMeta {
     /// Creates the facts of a request that is sent now.
-    pub fn new(path: impl Into<String>, purpose: Purpose, bytes: u64) -> Self {
+    pub fn new(path: impl Into<String>, purpose: RequestPurpose, bytes: u64) -> Self {
         Self {
             at: now(),
             path: path.into(),

@@ -90,7 +90,7 @@ pub async fn measure(
         notes.extend(commands_withheld(&host_environment.cwd));
     }
     let program = std::iter::once(program.into_os_string());
-    let order = CaptureOptions {
+    let options = CaptureOptions {
         command: program.chain(options.arguments).collect(),
         vendor: Some(vendor),
         stdin: options.prompt,
@@ -102,7 +102,7 @@ pub async fn measure(
         start: Start::Measured(conditions),
         guardian: options.guardian,
     };
-    let mut captured = capture(order, host_environment).await?;
+    let mut captured = capture(options, host_environment).await?;
     captured.as_users(vendor, &user, host_environment);
     captured.measured(notes)
 }

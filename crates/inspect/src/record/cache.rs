@@ -148,7 +148,7 @@ fn source_at(record: &RequestRecord<()>, texts: &RequestTexts, at: u64) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use convoke_agent::event::Purpose;
+    use convoke_agent::event::RequestPurpose;
     use convoke_agent::id::ThreadId;
     use convoke_agent::thread::RequestOutcome;
     use convoke_core::ledger::{Entry, Ledger, Rule, Target};
@@ -173,7 +173,7 @@ mod tests {
             thread: ThreadId::generate(),
             number: 2,
             attempt: None,
-            meta: RequestMeta::new("/responses", Purpose::Answer, texts.body.len() as u64),
+            meta: RequestMeta::new("/responses", RequestPurpose::Answer, texts.body.len() as u64),
             outcome: RequestOutcome { usage, ..RequestOutcome::default() },
             texts: (),
         };

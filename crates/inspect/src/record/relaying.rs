@@ -8,7 +8,7 @@ use convoke_agent::config::Definition;
 use convoke_agent::event::EventKind;
 use convoke_agent::process::PrivateDir;
 use convoke_agent::turn::TurnSide;
-use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
 use convoke_relay::Relay;
 use convoke_wire::Exchange;
@@ -46,7 +46,7 @@ impl Agent for RelayingAgent {
 
 /// A turn that cannot be relayed does not start: nothing is sent unrecorded.
 fn failure(reason: impl std::fmt::Display) -> Failure {
-    Failure::new(Reason::Start, format!("its requests cannot be recorded: {reason}"))
+    Failure::new(FailureReason::Start, format!("its requests cannot be recorded: {reason}"))
 }
 
 impl RelayingAgent {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_agent::TurnInput;
-use convoke_agent::event::{Event, EventKind, OwnerShare, Purpose, Received};
+use convoke_agent::event::{Event, EventKind, OwnerShare, Received, RequestPurpose};
 use convoke_agent::id::AttemptRef;
 use convoke_agent::thread::{
     RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts, ThreadStoreError,
@@ -261,7 +261,7 @@ fn prepare(
     let (ledger, shares) = handed_over
         .account(call, &body, &recording.home)
         .unwrap_or_else(|_| (unparsed(&body), Vec::new()));
-    let purpose = if call.aside { Purpose::Aside } else { Purpose::Answer };
+    let purpose = if call.aside { RequestPurpose::Aside } else { RequestPurpose::Answer };
     let comparison = before
         .filter(|before| before.meta.purpose == purpose && before.meta.wire == Some(wire))
         .and_then(|before| {

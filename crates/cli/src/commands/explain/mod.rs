@@ -75,9 +75,7 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
     let is_terminal = stdout().is_terminal();
     let mut out = BufWriter::new(stdout());
     if arguments.json {
-        // Written as bytes, so that a reader that goes away is recognised by the error.
-        let json = serde_json::to_vec_pretty(&report).context("cannot write the report")?;
-        out.write_all(&json)?;
+        serde_json::to_writer_pretty(&mut out, &report).context("cannot write the report")?;
         writeln!(out)?;
     } else {
         let view = View {

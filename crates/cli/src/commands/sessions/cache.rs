@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::io::Write as _;
 
-use convoke_agent::event::Purpose;
+use convoke_agent::event::RequestPurpose;
 use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
 use convoke_core::ledger::Source;
 use convoke_inspect::record::cache::{CacheStep, CacheVerdict, compare};
@@ -64,8 +64,10 @@ async fn rows(store: &SqliteStore, session: SessionId) -> anyhow::Result<Vec<Row
             let texts = store.request_texts(&record.thread, record.number).await?;
             let purpose: &'static str = match record.meta.purpose {
                 // A compaction is compared with the conversation that it sums up.
-                Purpose::Answer | Purpose::Compaction => Purpose::Answer.as_str(),
-                Purpose::Aside => Purpose::Aside.as_str(),
+                RequestPurpose::Answer | RequestPurpose::Compaction => {
+                    RequestPurpose::Answer.as_str()
+                }
+                RequestPurpose::Aside => RequestPurpose::Aside.as_str(),
             };
             let step = compare(before.get(purpose), &record, &texts);
             before.insert(purpose, texts);
