@@ -11,6 +11,7 @@ mod one_shot;
 mod plain;
 mod program;
 mod stand_in;
+mod trial;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -27,6 +28,7 @@ pub use self::codex::key_variable as codex_key_variable;
 pub(crate) use self::codex::provider as codex_provider;
 pub(crate) use self::gemini::without_comments;
 pub use self::stand_in::{Script, StandIn, Step};
+pub use self::trial::{Trial, trial};
 use convoke_redact::Redactor;
 
 use crate::config::{AgentKind, Definition, is_option};

@@ -288,6 +288,9 @@ pub enum CaptureError {
         /// The file.
         path: PathBuf,
     },
+    /// A file changed while the program ran.
+    #[error("a file that it reads was changed while it ran; run it again")]
+    Changed,
     /// It is not known how to point this program to the server.
     #[error("{} is none of claude, codex and gemini; if it is one under another name, say so with --as", .0.display())]
     Unknown(PathBuf),
