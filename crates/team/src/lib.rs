@@ -25,7 +25,7 @@ pub use member::{AgentSettings, Member, MemberKind};
 pub use trust::{
     Baseline, Choice, FileLocation, Gated, Grant, MemberChoices, Trust, TrustedSetting, gate,
 };
-pub use words::{ApiDeveloperRole, ApiTools, ApiWire, ChangesInContext, Permissions};
+pub use words::{ApiDeveloperRole, ApiTools, ApiWire, ChangesInContext, Permissions, Record};
 
 use convoke_core::ContextOptions;
 
