@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::escape::Escaping;
-use crate::input::{DEFAULT_MAX_BYTES, Fencing, PromptContextMessage};
+use crate::input::{DEFAULT_MAX_BYTES, Fencing, PromptContextMessage, Trimming};
 use crate::marker::TextPolicy;
 use crate::message::ConversationMessage;
 use crate::name::NameKey;
@@ -34,6 +34,9 @@ pub struct ContextOptions {
     /// The characters of content that are escaped; records of earlier versions have none.
     #[serde(default)]
     pub escaping: Escaping,
+    /// The white space that is removed around the message to answer; records of earlier versions have none.
+    #[serde(default)]
+    pub trimming: Trimming,
 }
 
 impl Default for ContextOptions {
@@ -45,6 +48,7 @@ impl Default for ContextOptions {
             visibility: Visibility::default(),
             fencing: Fencing::default(),
             escaping: Escaping::default(),
+            trimming: Trimming::default(),
         }
     }
 }

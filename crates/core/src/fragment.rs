@@ -9,10 +9,10 @@ use memchr::memchr_iter;
 
 use crate::assembler::{Format, LineStyle};
 use crate::escape::Escaping;
-use crate::input::{AssemblerInput, Fencing, PromptContextMessage};
+use crate::input::{AssemblerInput, Fencing, PromptContextMessage, Trimming};
 use crate::ledger::Source;
 use crate::line_break::{count_line_breaks, line_starts};
-use crate::whitespace::{trim, trim_start};
+use crate::whitespace::{trim, trim_end, trim_start};
 
 /// A part of a prompt under one header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,20 @@ impl<'a> Fragment<'a> {
 
     /// Trims, escapes and fences a text; `None` if it is blank.
     fn of(text: Option<&'a str>, input: &AssemblerInput<'_>, source: Source<'a>) -> Option<Self> {
-        let text = trim(text?);
+        Self::trimmed(trim(text?), input, source)
+    }
+
+    /// Creates the message to answer, trimmed as the input asks.
+    fn of_message(input: &'a AssemblerInput<'_>, source: Source<'a>) -> Option<Self> {
+        let text = &*input.current_message;
+        let text = match input.trimming {
+            Trimming::BothEnds => trim(text),
+            Trimming::End => trim_end(text),
+        };
+        Self::trimmed(text, input, source)
+    }
+
+    fn trimmed(text: &'a str, input: &AssemblerInput<'_>, source: Source<'a>) -> Option<Self> {
         if text.is_empty() {
             return None;
         }
@@ -120,7 +133,7 @@ impl<'a> Fragments<'a> {
                 fencing: input.fencing,
                 escaping: input.escaping,
             },
-            message: Fragment::of(Some(&input.current_message), input, message_source),
+            message: Fragment::of_message(input, message_source),
             escapes: escapes(input),
         }
     }

@@ -24,6 +24,17 @@ pub enum Fencing {
     Indented,
 }
 
+/// The white space, with byte order marks, that is removed around the message to answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Trimming {
+    /// At both ends, as the specification has it.
+    #[default]
+    BothEnds,
+    /// At its end: the first line keeps its indentation.
+    End,
+}
+
 /// A context message as an assembler sees it: markers are gone, addressees are one text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PromptContextMessage<'a> {
@@ -104,6 +115,9 @@ pub struct AssemblerInput<'a> {
     /// The characters of content that are escaped.
     #[serde(skip)]
     pub escaping: Escaping,
+    /// The white space that is removed around the message.
+    #[serde(skip)]
+    pub trimming: Trimming,
 }
 
 impl Default for AssemblerInput<'_> {
@@ -121,6 +135,7 @@ impl Default for AssemblerInput<'_> {
             max_bytes: DEFAULT_MAX_BYTES,
             fencing: Fencing::default(),
             escaping: Escaping::default(),
+            trimming: Trimming::default(),
         }
     }
 }
@@ -142,6 +157,7 @@ impl<'a> AssemblerInput<'a> {
             max_bytes: options.max_bytes,
             fencing: options.fencing,
             escaping: options.escaping,
+            trimming: options.trimming,
             ..Self::default()
         }
     }
@@ -183,6 +199,7 @@ impl AssemblerInput<'static> {
             max_bytes: read_max_bytes(object)?,
             fencing: read_fencing(object)?,
             escaping: Escaping::default(),
+            trimming: Trimming::default(),
         })
     }
 }

@@ -20,7 +20,7 @@ use crate::session::NumberedMessage;
 use crate::store::{Reader, Store, StoreError, Window};
 
 /// The version of the records that are written.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The input of a prompt. Messages are referenced by number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,6 +186,8 @@ impl PromptRecord {
 
 #[cfg(test)]
 mod tests {
+    use convoke_core::Trimming;
+
     use super::*;
 
     fn record(version: u32) -> serde_json::Value {
@@ -199,13 +201,17 @@ mod tests {
     }
 
     #[test]
-    fn records_of_earlier_versions_escape_nothing() {
+    fn records_of_earlier_versions_escape_nothing_and_trim_both_ends() {
         let mut earlier = record(1);
-        earlier["options"].as_object_mut().unwrap().remove("escaping");
+        let options = earlier["options"].as_object_mut().unwrap();
+        options.remove("escaping");
+        options.remove("trimming");
         let earlier = PromptRecord::from_record(&earlier.to_string()).unwrap();
         assert_eq!(earlier.options.escaping, Escaping::AsWritten);
+        assert_eq!(earlier.options.trimming, Trimming::BothEnds);
         let current = PromptRecord::from_record(&record(VERSION).to_string()).unwrap();
         assert_eq!(current.options.escaping, Escaping::AtSigns);
+        assert_eq!(current.options.trimming, Trimming::End);
     }
 
     #[test]

@@ -140,6 +140,25 @@ fn a_task_comes_from_the_team_file_or_standard_input() {
 }
 
 #[test]
+fn what_a_person_writes_is_sent_as_it_was_written() {
+    let project = project();
+    let written = "\u{feff}    fn main() {\n        let a = 1;\n    }";
+    project.run(&["run", "--rehearse", &format!("{written}\n[NEXT: max]")]);
+    let arguments = ["sessions", "show", "last", "--turn", "1", "--prompt"];
+    let sent = project.output(&arguments, b"").stdout;
+    let sent = String::from_utf8(sent).unwrap();
+    assert!(sent.ends_with(&format!("[MESSAGE]\n{written}")), "{sent:?}");
+    let piped = format!("{written}\n[NEXT: max]\n");
+    project.run_with_input(&["chat", "--rehearse"], b"   indented [NEXT: max]\n");
+    let sent = project.output(&arguments, b"").stdout;
+    assert!(sent.ends_with(b"[MESSAGE]\n   indented"), "{}", String::from_utf8_lossy(&sent));
+    project.run_with_input(&["run", "--rehearse", "-"], piped.as_bytes());
+    let sent = project.output(&arguments, b"").stdout;
+    let sent = String::from_utf8(sent).unwrap();
+    assert!(sent.ends_with(&format!("[MESSAGE]\n{written}")), "{sent:?}");
+}
+
+#[test]
 fn an_agent_that_fails_gives_the_word_back_and_can_be_tried_again() {
     let project = programs("echo half; exit 3", "true");
     let failed = project.run(&["run", "Go"]);
