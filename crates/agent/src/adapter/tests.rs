@@ -70,7 +70,7 @@ fn nothing_that_is_given_is_taken_for_an_option() {
         let mut turn_input = TurnInput::new(PROMPT, dir.path());
         turn_input.model = Some("--dangerously-skip-permissions".to_owned());
         let (reason, message) = refusal(&turn_input).unwrap();
-        assert!(reason == FailureReason::Usage && message.contains("for an option"), "{message}");
+        assert!(reason == FailureReason::Usage && message.contains("as an option"), "{message}");
         turn_input.model = None;
         turn_input.resume = Some(ResumeHandle {
             session: "-c".to_owned(),
