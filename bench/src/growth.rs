@@ -20,6 +20,8 @@ const MIB: usize = 1 << 20;
 /// Small inputs are read so often that a run reads this many bytes; the best of some runs counts.
 const BYTES_A_RUN: usize = MIB;
 const RUNS: usize = 9;
+/// What takes this many nanoseconds is not repeated within a run.
+const SHORT: f64 = 1e6;
 /// How much more twice the input may cost.
 const MOST: f64 = 2.5;
 
@@ -99,7 +101,9 @@ fn row(titles: [&str; 2], smallest: usize, limit: usize, cost: impl Fn(usize) ->
 
 fn cost(reader: &Reader, size: usize) -> f64 {
     let input = (reader.make)(size);
-    let batch = (BYTES_A_RUN / size).max(1);
+    // A slow reader needs no repetition.
+    let once = least(1, || (reader.read)(&input));
+    let batch = if once < SHORT { (BYTES_A_RUN / size).max(1) } else { 1 };
     least(RUNS, || (0..batch).for_each(|_| (reader.read)(&input))) / table::float(batch)
 }
 
