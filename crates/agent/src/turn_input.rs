@@ -8,6 +8,7 @@ pub use convoke_team::{Permissions, Trust};
 use serde::{Deserialize, Serialize};
 
 use crate::id::AttemptRef;
+use crate::permission::Approvals;
 use crate::usage::Usage;
 
 /// What one turn is given.
@@ -32,6 +33,8 @@ pub struct TurnInput {
     pub trust: Trust,
     /// What the turn may use.
     pub limits: Limits,
+    /// What answers the agent's questions without a person.
+    pub approvals: Approvals,
     /// Who keeps what the agent remembers of the turn.
     pub keeper: ThreadWriter,
     /// The attempt of a session that this is; `None` outside of a session.
@@ -52,6 +55,7 @@ impl TurnInput {
             trust: Trust::Untrusted,
             limits: Limits::default(),
             attempt: None,
+            approvals: Approvals::default(),
             keeper: ThreadWriter::Agent,
         }
     }
@@ -94,6 +98,8 @@ pub struct Limits {
     pub silence: Duration,
     /// For shells that the agent left running in the background when it answered; then they are ended.
     pub background: Duration,
+    /// For a person's answer to a question of the agent; no answer is a no.
+    pub ask: Duration,
     /// After a cancel, before the agent is interrupted and then killed.
     pub grace: Duration,
     /// The bytes of one line of output.
@@ -115,6 +121,7 @@ impl Default for Limits {
             turn: Duration::from_mins(30),
             silence: Duration::from_mins(30),
             background: Duration::from_mins(10),
+            ask: Duration::from_mins(10),
             grace: Duration::from_secs(3),
             line_bytes: 32 << 20,
             output_bytes: 512 << 20,

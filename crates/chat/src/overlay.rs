@@ -1,6 +1,7 @@
 //! Overlays: a page over the conversation, that can be scrolled and closed.
 
 use crate::command::COMMANDS;
+use crate::model::questions::OpenQuestion;
 use crate::sent_prompt::SentPrompt;
 use crate::text::{printable, wrap};
 use crate::user_action::PromptView;
@@ -21,16 +22,19 @@ pub(crate) enum Page {
     Help,
     /// What a member was sent.
     SentPrompt(Box<SentPrompt>, PromptView),
+    /// What an agent asks before it acts.
+    Question(Box<OpenQuestion>),
 }
 
 /// The keys, as the help shows them.
-const KEYS: [(&str, &str); 10] = [
+const KEYS: [(&str, &str); 11] = [
     ("Enter", "send the message, or do what the command says"),
     ("Alt-Enter", "begin a new line in the message"),
     ("Tab", "complete a command, or a name after @ or [NEXT:"),
     ("Up, Down", "choose what to complete, or what was entered before"),
     ("PgUp, PgDn", "scroll the conversation"),
     ("F2, Ctrl-L", "the ledger of the last prompt; Tab there shows the prompt"),
+    ("F3", "the question of an agent that waits for an answer"),
     ("F1", "this page"),
     ("Esc", "close a page or a list, go back to the newest message"),
     ("Ctrl-C", "cancel the turn; twice: save and leave"),
@@ -49,6 +53,7 @@ impl Overlay {
     pub(crate) fn title(&self) -> String {
         match &self.page {
             Page::Help => "help".to_owned(),
+            Page::Question(open) => format!("{} asks", open.member),
             Page::SentPrompt(sheet, what) => {
                 let (member, turn, attempt) = (&sheet.member, sheet.turn, sheet.attempt);
                 let what = match what {
@@ -66,6 +71,7 @@ impl Overlay {
     pub(crate) fn keys(&self) -> &'static str {
         match self.page {
             Page::Help => "Esc closes · ↑↓ PgUp PgDn scroll",
+            Page::Question(_) => "1 once · 2 for this session · 3 never · Esc later (F3)",
             Page::SentPrompt(_, PromptView::Ledger) => {
                 "Esc closes · Tab shows the prompt · ↑↓ PgUp PgDn scroll"
             }
@@ -97,6 +103,7 @@ impl Overlay {
     pub(crate) fn resize(&mut self, width: usize) {
         let text = match &self.page {
             Page::Help => help(),
+            Page::Question(open) => open.text(),
             Page::SentPrompt(sheet, PromptView::Ledger) => sheet.table.clone(),
             Page::SentPrompt(sheet, PromptView::Prompt) => sheet.texts(),
         };

@@ -115,6 +115,8 @@ impl Work {
             | EventKind::Request { .. }
             | EventKind::ToolFinished { .. }
             | EventKind::Todo { .. }
+            | EventKind::PermissionAsked { .. }
+            | EventKind::PermissionAnswered { .. }
             | EventKind::Warning(_)
             | EventKind::Unknown { .. }
             | EventKind::Finished { .. } => {}

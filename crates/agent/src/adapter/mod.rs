@@ -5,6 +5,7 @@
 
 mod claude;
 mod codex;
+mod diff;
 mod gemini;
 mod git;
 mod one_shot;
@@ -28,7 +29,7 @@ pub(crate) use self::gemini::without_comments;
 pub use self::stand_in::{Script, StandIn, Step};
 use convoke_redact::Redactor;
 
-use crate::config::{Definition, Kind, is_option};
+use crate::config::{Definition, Kind, Protocol, is_option};
 use crate::diagnostics;
 use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, Launch, PrivateDir};
@@ -160,9 +161,22 @@ impl Context<'_> {
         own.or_else(|| self.turn_input.resume.as_ref()?.model.as_deref())
     }
 
+    /// Returns the permissions of the turn. A program that cannot ask may only read.
     fn permissions(&self) -> Permissions {
         let asked = self.turn_input.permissions;
-        self.definition.permissions.map_or(asked, |widest| asked.min(widest))
+        let permissions = self.definition.permissions.map_or(asked, |widest| asked.min(widest));
+        match permissions {
+            Permissions::Ask if !self.can_ask() => Permissions::ReadOnly,
+            other => other,
+        }
+    }
+
+    fn can_ask(&self) -> bool {
+        match self.definition.kind {
+            Kind::Claude | Kind::Gemini => true,
+            Kind::Codex => self.definition.protocol == Protocol::AppServer,
+            Kind::Plain | Kind::Api | Kind::StandIn => false,
+        }
     }
 
     /// Returns the arguments that the user configured.
@@ -311,6 +325,7 @@ impl CliAgent {
             &self.host.guardian,
             call.dialogue.as_mut(),
             &turn_input.limits,
+            &turn_input.approvals,
             side,
         )
         .await

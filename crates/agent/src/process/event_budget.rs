@@ -62,6 +62,8 @@ impl EventBudget {
             EventKind::Started { .. }
             | EventKind::Request { .. }
             | EventKind::Usage(_)
+            | EventKind::PermissionAsked { .. }
+            | EventKind::PermissionAnswered { .. }
             | EventKind::Warning(_)
             | EventKind::Finished { .. } => {}
         }

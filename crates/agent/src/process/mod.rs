@@ -57,6 +57,11 @@ pub trait Dialogue: Send {
     /// Returns what asks the agent to stop, when it can be asked.
     fn interrupt(&mut self) -> Option<Input>;
 
+    /// Returns what answers a question of the agent.
+    fn answer(&mut self, _question: &str, _answer: Decision) -> Input {
+        Input::nothing()
+    }
+
     /// Returns how far the turn has come.
     fn phase(&self) -> TurnPhase;
 
@@ -70,6 +75,17 @@ pub trait Dialogue: Send {
 
     /// Returns the id of the agent's session, once the agent has named it.
     fn session(&self) -> Option<&str>;
+}
+
+/// What an agent is told about its question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// It may do it.
+    Allowed,
+    /// It may not, and goes on without.
+    Refused,
+    /// The turn ends, and the question with it.
+    Withdrawn,
 }
 
 /// What is written to a child's standard input.

@@ -243,6 +243,7 @@ pub async fn open(
     let resolver = AgentResolver {
         project: &project,
         catalog: &user.catalog,
+        rules: user.permissions.of(&project.directory),
         players,
         done,
         session: began.id,
@@ -297,6 +298,7 @@ pub fn model_member(
     let resolver = AgentResolver {
         project: &project,
         catalog: &user.catalog,
+        rules: user.permissions.of(&project.directory),
         players: AgentBackend::Agents,
         done: std::collections::HashMap::new(),
         session: session.began.id,

@@ -10,6 +10,7 @@ use convoke_agent::Agent;
 use convoke_agent::adapter::{Host, Script, StandIn, agent};
 use convoke_agent::config::{Catalog, Kind};
 use convoke_agent::id::ThreadId;
+use convoke_agent::permission::Approvals;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_core::Diagnostic;
@@ -17,6 +18,7 @@ use convoke_inspect::HostEnvironment;
 use convoke_model::{ModelAgent, Settings};
 use convoke_redact::Redactor;
 use convoke_session::prompt::InstructionFile;
+use convoke_team::PermissionRules;
 use convoke_session::{MemberAgent, MemberName, SessionId, SqliteStore, TeamAgents};
 
 use super::home::Home;
@@ -42,6 +44,8 @@ pub(super) struct ResolvedTeam {
 pub(super) struct AgentResolver<'a> {
     pub(super) project: &'a Project,
     pub(super) catalog: &'a Catalog,
+    /// The rules of the project's directory for agents that ask.
+    pub(super) rules: PermissionRules,
     pub(super) players: AgentBackend,
     /// The number of turns that each member has done: a script continues after them.
     pub(super) done: HashMap<MemberName, usize>,
@@ -130,6 +134,7 @@ impl AgentResolver<'_> {
         member_agent.model.clone_from(&settings.model);
         member_agent.trust = self.project.trust();
         member_agent.permissions = resolved.permissions;
+        member_agent.approvals = Approvals::new(self.rules.clone());
         if let Some(cwd) = &settings.cwd {
             member_agent.cwd = self.project.directory.join(cwd);
         }
