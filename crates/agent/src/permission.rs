@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use convoke_team::{PermissionRules, RuleAnswer};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 /// What an agent wants to do.
@@ -20,7 +21,8 @@ pub struct PermissionQuestion {
     pub tool: String,
     /// The command, or what would be done, in one line or a few.
     pub summary: String,
-    /// The input of the tool, as JSON text.
+    /// The input of the tool, as JSON text; its JSON form is what the text says.
+    #[serde(serialize_with = "as_json")]
     pub input: String,
     /// The change to a file.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,6 +30,12 @@ pub struct PermissionQuestion {
     /// Whether the summary is a command for a shell.
     #[serde(skip)]
     pub is_command: bool,
+}
+
+/// Writes JSON text as what it says. A text that was cut is no JSON, and stays a text.
+fn as_json<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    let value = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
+    value.serialize(serializer)
 }
 
 /// The bytes of each text of a question that are shown.

@@ -5,7 +5,7 @@
 //! system text goes into a file. Standard input stays open to the end of the turn, because a request to
 //! stop travels on it.
 
-mod question;
+pub(super) mod question;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -5,7 +5,7 @@
 //! passed on as it is by both; neither looks for commands or files in it.
 
 mod provider;
-mod question;
+pub(super) mod question;
 
 pub use self::provider::key_variable;
 

@@ -409,4 +409,6 @@ async fn complete(
 }
 
 #[cfg(test)]
+mod recorded_questions;
+#[cfg(test)]
 mod tests;

@@ -85,3 +85,67 @@ impl Chat {
         is_read.then(|| Effect::Answer(open.question.id.clone(), answer))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use convoke_session::{SessionEventKind, TurnId};
+
+    use super::*;
+    use crate::model::Input;
+    use crate::model::testing::chat;
+
+    fn asked(id: &str) -> SessionEventKind {
+        SessionEventKind::PermissionAsked {
+            turn: TurnId(1),
+            member: "ada".into(),
+            question: PermissionQuestion {
+                id: id.to_owned(),
+                tool: "Bash".to_owned(),
+                summary: "cargo test".to_owned(),
+                input: "{}".to_owned(),
+                diff: Some("-one\n+two\n".to_owned()),
+                is_command: true,
+            },
+            answers: PermissionAnswer::ALL.to_vec(),
+            expires_at: 0,
+        }
+    }
+
+    fn answered(id: &str, by: AnsweredBy) -> SessionEventKind {
+        let (id, answer) = (id.to_owned(), PermissionAnswer::Once);
+        SessionEventKind::PermissionAnswered { turn: TurnId(1), member: "ada".into(), id, answer, by }
+    }
+
+    #[test]
+    fn a_card_is_answered_by_its_own_keys_once_it_can_have_been_read() {
+        let mut chat = chat();
+        chat.update(Input::Event(asked("1.q")));
+        let card = chat.questions[0].text();
+        assert!(card.contains("cargo test") && card.contains("+two"), "{card}");
+        assert_eq!(chat.press(KeyCode::Char('1')), None, "it was typed before the card was read");
+        chat.update(Input::Tick(Duration::from_secs(1)));
+        assert_eq!(chat.press(KeyCode::Char('y')), None);
+        let answer = chat.press(KeyCode::Char('1'));
+        assert_eq!(answer, Some(Effect::Answer("1.q".to_owned(), PermissionAnswer::Once)));
+        chat.update(Input::Event(answered("1.q", AnsweredBy::Person)));
+        assert!(chat.overlay.is_none() && chat.questions.is_empty());
+    }
+
+    #[test]
+    fn the_next_question_follows_and_a_closed_card_can_be_opened_again() {
+        let mut chat = chat();
+        chat.update(Input::Event(asked("1.q")));
+        chat.update(Input::Event(asked("1.r")));
+        chat.press(KeyCode::Esc);
+        assert!(chat.overlay.is_none());
+        chat.press(KeyCode::F(3));
+        assert!(chat.overlay.is_some());
+        chat.update(Input::Event(answered("1.q", AnsweredBy::Timeout)));
+        chat.update(Input::Tick(Duration::from_secs(9)));
+        assert!(chat.overlay.is_some(), "the second question is shown");
+        assert_eq!(
+            chat.press(KeyCode::Char('3')),
+            Some(Effect::Answer("1.r".to_owned(), PermissionAnswer::Never))
+        );
+    }
+}

@@ -16,7 +16,7 @@ use crate::stream::Sink;
 
 /// The questions that are open, with what the program wants to be told when it may go on.
 #[derive(Debug, Default)]
-pub(super) struct Questions(HashMap<String, Value>);
+pub(in crate::adapter) struct Questions(HashMap<String, Value>);
 
 #[derive(Deserialize)]
 struct Line {
@@ -37,7 +37,7 @@ struct Request {
 
 impl Questions {
     /// Passes on a question, or that one was taken back. Returns whether the line was either.
-    pub(super) fn read(&mut self, line: &[u8], sink: &mut Sink<'_>) -> bool {
+    pub(in crate::adapter) fn read(&mut self, line: &[u8], sink: &mut Sink<'_>) -> bool {
         if !line.starts_with(br#"{"type":"control_"#) {
             return false;
         }
@@ -66,7 +66,7 @@ impl Questions {
 
     /// Returns the line that answers a question. One that ends with the turn is taken back by the
     /// program itself.
-    pub(super) fn answer(&mut self, id: &str, decision: Decision) -> Vec<u8> {
+    pub(in crate::adapter) fn answer(&mut self, id: &str, decision: Decision) -> Vec<u8> {
         let Some(input) = self.0.remove(id) else {
             return Vec::new();
         };

@@ -15,7 +15,7 @@ const CHANGES_KEPT: usize = 64;
 
 /// The questions that are open, and the changes that later ones are about.
 #[derive(Debug, Default)]
-pub(super) struct Questions {
+pub(in crate::adapter) struct Questions {
     /// The form of the answer, by the id of the request as JSON.
     open: HashMap<String, Form>,
     /// The changes of a patch, by the id of its item: the question itself does not hold them.
@@ -48,7 +48,7 @@ struct Line {
 
 impl Questions {
     /// Takes note of the changes of a patch, and of questions that were taken back.
-    pub(super) fn notice(&mut self, line: &[u8], sink: &mut Sink<'_>) {
+    pub(in crate::adapter) fn notice(&mut self, line: &[u8], sink: &mut Sink<'_>) {
         let holds = |words: &[u8]| memchr::memmem::find(line, words).is_some();
         if holds(b"\"serverRequest/resolved\"") {
             let line: Line = serde_json::from_slice(line).unwrap_or_default();
@@ -68,7 +68,7 @@ impl Questions {
     }
 
     /// Passes on a question. Returns whether a person can answer it.
-    pub(super) fn ask(&mut self, id: &str, line: &[u8], sink: &mut Sink<'_>) -> bool {
+    pub(in crate::adapter) fn ask(&mut self, id: &str, line: &[u8], sink: &mut Sink<'_>) -> bool {
         let Line { method, params } = serde_json::from_slice(line).unwrap_or_default();
         let (form, question) = match method.as_str() {
             "item/commandExecution/requestApproval" => (Form::Decision, command(id, &params)),
@@ -86,7 +86,7 @@ impl Questions {
     }
 
     /// Returns the line that answers a question.
-    pub(super) fn answer(&mut self, id: &str, decision: Decision) -> Vec<u8> {
+    pub(in crate::adapter) fn answer(&mut self, id: &str, decision: Decision) -> Vec<u8> {
         let result = match (self.open.remove(id), decision) {
             (None, _) => return Vec::new(),
             (Some(Form::Decision), Decision::Allowed) => json!({ "decision": "accept" }),
@@ -117,7 +117,7 @@ impl Questions {
 }
 
 /// Returns the line that refuses what nobody can be asked about.
-pub(super) fn refusal(id: &str, method: &str) -> Vec<u8> {
+pub(in crate::adapter) fn refusal(id: &str, method: &str) -> Vec<u8> {
     let result = match method {
         // Granting nothing is the only refusal that it understands.
         "item/permissions/requestApproval" => json!({ "permissions": {}, "scope": "turn" }),
