@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use convoke_agent::adapter::{Host, agent};
-use convoke_agent::config::{Definition, Kind};
+use convoke_agent::config::{Definition, AgentKind};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::{SandboxAdditions, SandboxSettings};
 use convoke_agent::turn_input::{Permissions, TurnInput};
@@ -49,7 +49,7 @@ async fn start(home: &Path, work: &Path, open: bool) -> Option<Duration> {
     let definition = Definition {
         command: Some("/bin/true".to_owned()),
         sandbox: SandboxAdditions { readable, ..SandboxAdditions::default() },
-        ..Definition::built_in(Kind::Plain)
+        ..Definition::built_in(AgentKind::Plain)
     };
     let host = Host {
         guardian: Guardian::this_program().ok()?,

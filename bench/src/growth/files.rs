@@ -179,7 +179,14 @@ const fn config(input: &'static str, make: fn(usize) -> String) -> Reader {
         let mut tree = MemoryTree::default();
         tree.write("/h/.codex/config.toml", text);
         let home = Path::new("/h");
-        drop(Layers::load(&tree, &home.join(".codex"), Some(home), Path::new("/r"), &[]));
+        drop(Layers::load(
+            &tree,
+            Path::new("/etc/codex"),
+            &home.join(".codex"),
+            Some(home),
+            Path::new("/r"),
+            &[],
+        ));
     };
     Reader {
         name: "config.toml of Codex",

@@ -55,8 +55,8 @@ fn main() -> ExitCode {
 /// A reader that went away (`convoke … | head`) is no failure of ours.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        cause
-            .downcast_ref::<std::io::Error>()
-            .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+        let io = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        let json = || cause.downcast_ref::<serde_json::Error>()?.io_error_kind();
+        io.or_else(json) == Some(std::io::ErrorKind::BrokenPipe)
     })
 }

@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 
 use crate::edition::Edition;
 use crate::place::ByPath;
-use crate::skills::{OmittedSkill, Skill, SkillRule, SkillsBudget};
+use crate::skills::{OmittedSkill, Skill, SkillRule, SkillSource, SkillsBudget};
 use convoke_core::diagnostics;
 
 /// What every agent loads in one directory.
@@ -495,7 +495,7 @@ impl AgentReport {
         }
         let Rule::NoRequest(why) = rule else { return };
         for skill in std::mem::take(&mut self.skills) {
-            if let Some(path) = skill.path {
+            if let Some(path) = skill.path.filter(|_| skill.source != SkillSource::Builtin) {
                 let rule = SkillRule::NoRequest(why);
                 self.skills_omitted.push(OmittedSkill { name: Some(skill.name), path, rule });
             }

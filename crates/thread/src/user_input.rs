@@ -25,6 +25,46 @@ pub enum UserInput {
     LocalImage(PathBuf),
 }
 
+/// A prompt in an encoding that Codex does not read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PromptEncoding {
+    /// Neither UTF-8 nor marked as UTF-16.
+    #[error("is not UTF-8 at byte {0}")]
+    NotUtf8(usize),
+    /// Marked as UTF-16, and not valid.
+    #[error("is marked as UTF-16 and is not valid")]
+    NotUtf16,
+    /// Marked as UTF-32.
+    #[error("is UTF-32: use UTF-8")]
+    Utf32,
+}
+
+/// Decodes a prompt that was piped in: UTF-8, or UTF-16 with a byte order mark, which is removed.
+///
+/// # Errors
+///
+/// Returns the encoding that is not read.
+pub fn decode_prompt(bytes: &[u8]) -> Result<String, PromptEncoding> {
+    let utf16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
+        let (pairs, rest) = bytes.as_chunks::<2>();
+        let units: Vec<u16> = pairs.iter().copied().map(unit).collect();
+        let text = String::from_utf16(&units).ok().filter(|_| rest.is_empty());
+        text.ok_or(PromptEncoding::NotUtf16)
+    };
+    match bytes {
+        [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => Err(PromptEncoding::Utf32),
+        [0xff, 0xfe, rest @ ..] => utf16(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => utf16(rest, u16::from_be_bytes),
+        [0xef, 0xbb, 0xbf, text @ ..] | text => match std::str::from_utf8(text) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(wrong) => {
+                let mark = bytes.len() - text.len();
+                Err(PromptEncoding::NotUtf8(wrong.valid_up_to() + mark))
+            }
+        },
+    }
+}
+
 /// Makes the message of a turn, its parts in the order in which they were given.
 ///
 /// Relative paths are meant from `base`. An image that cannot be used becomes a text that says so.
@@ -109,4 +149,26 @@ pub fn texts(inputs: &[UserInput]) -> Vec<&str> {
         UserInput::Image(_) | UserInput::LocalImage(_) => None,
     });
     texts.collect()
+}
+
+#[cfg(test)]
+mod decoding {
+    use super::{PromptEncoding, decode_prompt};
+
+    #[test]
+    fn a_byte_order_mark_decides_the_encoding() {
+        let cases: [(&[u8], Result<&str, PromptEncoding>); 8] = [
+            (b"a\r\n", Ok("a\r\n")),
+            (b"\xef\xbb\xbfa", Ok("a")),
+            (b"\xff\xfea\0\x16\x4e", Ok("a\u{4e16}")),
+            (b"\xfe\xff\0a", Ok("a")),
+            (b"\xff\xfea", Err(PromptEncoding::NotUtf16)),
+            (b"\xff\xfe\0\0a\0\0\0", Err(PromptEncoding::Utf32)),
+            (b"a\xff", Err(PromptEncoding::NotUtf8(1))),
+            (b"\xef\xbb\xbfa\xff", Err(PromptEncoding::NotUtf8(4))),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(decode_prompt(bytes), expected.map(str::to_owned), "{bytes:?}");
+        }
+    }
 }

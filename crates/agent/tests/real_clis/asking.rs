@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use convoke_agent::config::Kind;
+use convoke_agent::config::AgentKind;
 use convoke_agent::event::EventKind;
 use convoke_agent::permission::{AnsweredBy, Approvals, PermissionAnswer, PermissionQuestion};
 use convoke_agent::turn_input::Permissions;
@@ -75,8 +75,8 @@ async fn shows_the_change_before_it_is_made(cli: Cli) {
     {
         let script = |file: &str| {
             let (tool, input) = match cli.kind() {
-                Kind::Claude => ("Write", json!({"file_path": file, "content": "new text\n"})),
-                Kind::Gemini => ("write_file", json!({"file_path": file, "content": "new text\n"})),
+                AgentKind::Claude => ("Write", json!({"file_path": file, "content": "new text\n"})),
+                AgentKind::Gemini => ("write_file", json!({"file_path": file, "content": "new text\n"})),
                 _ => (
                     "apply_patch",
                     json!("*** Begin Patch\n*** Update File: text.txt\n@@\n-old text\n+new text\n*** End Patch\n"),
@@ -84,7 +84,7 @@ async fn shows_the_change_before_it_is_made(cli: Cli) {
             };
             // Claude reads a file before it writes it.
             let read = json!({ "file_path": file });
-            let first = (cli.kind() == Kind::Claude).then(|| Answer::call("Read", read));
+            let first = (cli.kind() == AgentKind::Claude).then(|| Answer::call("Read", read));
             Script::new(first.into_iter().chain([Answer::call(tool, input), Answer::say("Done.")]))
         };
         let work = tempfile::tempdir().unwrap();

@@ -34,6 +34,7 @@ mod terminal;
 mod threads;
 mod trust;
 mod vectors;
+mod verify;
 
 use context::TestContext;
 

@@ -1,4 +1,5 @@
-//! The layers of a configuration: the user's file, those of a trusted project, the arguments.
+//! The layers of a configuration: the machine's file, the user's, those of a trusted project, the arguments, and
+//! what the machine's administrator insists on.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,39 +34,58 @@ pub struct Layers {
     pub skill_switches: Switches,
     /// The folders of command rules.
     pub rule_folders: Vec<PathBuf>,
+    /// The administrator's limits on other values, `requirements.toml`.
+    pub requirements: Table,
     /// Where values were set, the weakest first.
     sources: Vec<(String, Table)>,
 }
 
 impl Layers {
-    /// Reads the layers that count in a directory; `settings` are the `-c` arguments, in order.
+    /// Reads the layers that count in a directory; `settings` are the `-c` arguments, in order, and `machine` is
+    /// the directory of the machine's own files, `/etc/codex`.
     pub fn load(
         files: &dyn Files,
+        machine: &Path,
         codex_home: &Path,
         home: Option<&Path>,
         cwd: &Path,
         settings: &[(String, Value)],
     ) -> Result<Self, ConfigError> {
+        let [system_file, managed_file, requirements] =
+            ["config.toml", "managed_config.toml", "requirements.toml"].map(|it| machine.join(it));
+        let system = read_layer(files, &system_file, home)?;
+        let managed = read_layer(files, &managed_file, home)?;
+        let requirements = read_layer(files, &requirements, home)?;
         let user_file = codex_home.join("config.toml");
         let user = read_layer(files, &user_file, home)?;
         let mut sources = vec![(user_file.display().to_string(), user.clone())];
+        if !system.is_empty() {
+            sources.insert(0, (system_file.display().to_string(), system.clone()));
+        }
         let mut arguments = Table::new();
         for (key, value) in settings {
             set(&mut arguments, key, value.clone());
         }
         resolve_paths(&mut arguments, cwd, home);
         let mut skill_switches = Switches::default();
+        skill_switches.take(&system, machine, home);
         skill_switches.take(&user, codex_home, home);
         skill_switches.take(&arguments, cwd, home);
 
-        let mut merged = user.clone();
-        let mut without_project = user;
+        let mut merged = system;
+        merge(&mut merged, user);
+        let mut without_project = merged.clone();
         merge(&mut without_project, arguments.clone());
+        merge(&mut without_project, managed.clone());
         let of_user = DocumentSettings::read(&without_project)
             .map_err(|error| error.at(user_file.display().to_string()))?;
         let root_markers = of_user.root_markers.unwrap_or_else(default_markers);
         let root = project_root(files, cwd, &root_markers);
+        // Git tells the root of a repository without links.
         let git = project_root(files, cwd, &default_markers());
+        let is_repository = files.kind(&git.join(DEFAULT_ROOT_MARKER)).is_ok();
+        let real = is_repository.then(|| files.canonicalize(&git).ok()).flatten();
+        let git = real.unwrap_or(git);
         let main = main_repository(files, &git);
         let roots = [Some(root.clone()), Some(git), main].into_iter().flatten();
         let trust = Trusts::new(&without_project, roots);
@@ -84,9 +104,18 @@ impl Layers {
         }
         sources.push(("-c".to_owned(), arguments.clone()));
         merge(&mut merged, arguments);
+        sources.push((managed_file.display().to_string(), managed.clone()));
+        merge(&mut merged, managed);
         let trust = trust.of(cwd);
-        let mut layers =
-            Self { merged, trust, root_markers: Vec::new(), skill_switches, rule_folders, sources };
+        let mut layers = Self {
+            merged,
+            trust,
+            root_markers: Vec::new(),
+            skill_switches,
+            rule_folders,
+            requirements,
+            sources,
+        };
         let documents = DocumentSettings::read(&layers.merged);
         let documents = documents.map_err(|error| layers.placed(error))?;
         layers.root_markers = documents.root_markers.unwrap_or_else(default_markers);

@@ -1,6 +1,6 @@
 //! Codex's `config.toml`: its layers, its profiles, and the values with which Codex does not start.
 //!
-//! [`Layers::load`] merges the user's file, those of a trusted project and `-c` arguments; [`Setting`]
+//! [`Layers::load`] merges the files of the machine, the user and a trusted project with `-c` arguments; [`Setting`]
 //! looks values up in the result; [`check_start`] says whether Codex starts with it.
 
 mod documents;

@@ -7,6 +7,31 @@ use toml::{Table, Value};
 
 use super::ConfigError;
 
+/// The keys that count in a profile; Codex passes others over.
+const PROFILE_KEYS: [&str; 21] = [
+    "analytics",
+    "approval_policy",
+    "chatgpt_base_url",
+    "experimental_compact_prompt_file",
+    "experimental_instructions_file",
+    "experimental_use_freeform_apply_patch",
+    "experimental_use_unified_exec_tool",
+    "features",
+    "include_apply_patch_tool",
+    "model",
+    "model_instructions_file",
+    "model_provider",
+    "model_reasoning_effort",
+    "model_reasoning_summary",
+    "model_verbosity",
+    "oss_provider",
+    "personality",
+    "sandbox_mode",
+    "tools",
+    "tools_view_image",
+    "web_search",
+];
+
 /// A merged configuration and the profile that is chosen in it.
 #[derive(Debug)]
 pub struct Setting<'a> {
@@ -41,7 +66,8 @@ impl<'a> Setting<'a> {
     }
 
     fn get(&self, key: &str) -> Option<&'a Value> {
-        let in_profile = self.profile.and_then(|profile| profile.get(key));
+        let counts = PROFILE_KEYS.contains(&key);
+        let in_profile = self.profile.filter(|_| counts).and_then(|profile| profile.get(key));
         in_profile.or_else(|| self.root?.get(key))
     }
 

@@ -138,6 +138,22 @@ fn every_place_is_searched_to_six_folders_below() {
 }
 
 #[test]
+fn codex_home_inside_the_project_is_the_users() {
+    let mut tree = tree();
+    skill(&mut tree, "/r/.codex/skills/x", "x");
+    let search = Search {
+        rules: Rules::V0_98,
+        cwd: Path::new("/r"),
+        codex_home: Path::new("/r/.codex"),
+        home: None,
+        machine: Path::new("/etc/codex"),
+        root_markers: &[".git".to_owned()],
+        has_system: true,
+    };
+    assert_eq!(find(&tree, &search).skills[0].scope, Scope::User);
+}
+
+#[test]
 fn a_linked_folder_is_listed_once_and_a_linked_file_is_not() {
     let mut tree = tree();
     skill(&mut tree, "/shared/s", "s");

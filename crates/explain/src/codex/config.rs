@@ -56,21 +56,36 @@ impl Config {
         report: &mut AgentReport,
     ) -> Self {
         let before = report.diagnostics.len();
-        let file = codex_home.join("config.toml");
+        let machine = session.etc.join("codex");
+        let [system_file, managed_file, file] = [
+            machine.join("config.toml"),
+            machine.join("managed_config.toml"),
+            codex_home.join("config.toml"),
+        ];
+        let system = layer(files, session, &system_file, report);
+        let managed = layer(files, session, &managed_file, report);
+        config::toml(files, &machine.join("requirements.toml"), report);
         let user = layer(files, session, &file, report);
         let mut given = arguments(session);
         resolve_paths(&mut given, cwd, Some(&session.home));
-        let mut of_user = user.clone();
+        let mut of_user = system.clone();
+        merge(&mut of_user, user.clone());
         merge(&mut of_user, given.clone());
+        merge(&mut of_user, managed.clone());
         let roots = Roots::find(&of_user, files, cwd);
         let root = roots.project.as_deref().unwrap_or(cwd);
         let trusts = Trusts::new(&of_user, roots.trusted_with.iter().cloned());
 
         let mut switches = Switches::default();
+        switches.take(&system, &machine, Some(&session.home));
         switches.take(&user, codex_home, Some(&session.home));
         switches.take(&given, cwd, Some(&session.home));
-        let mut merged = user.clone();
+        let mut merged = system.clone();
+        merge(&mut merged, user.clone());
         let mut sources = vec![(file, user)];
+        if !system.is_empty() {
+            sources.insert(0, (system_file, system));
+        }
         for directory in place::chain(cwd) {
             let folder = directory.join(".codex");
             let is_inside = directory.starts_with(root);
@@ -86,6 +101,8 @@ impl Config {
         }
         merge(&mut merged, given.clone());
         sources.push((PathBuf::from("-c"), given));
+        merge(&mut merged, managed.clone());
+        sources.push((managed_file, managed));
 
         // Codex 0.98 looks at what the user says alone first, to learn whom it may trust.
         let first = (rules == Rules::V0_98).then_some(&of_user);

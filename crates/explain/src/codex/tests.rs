@@ -274,3 +274,35 @@ fn the_home_of_codex_can_be_moved_and_may_lie_in_the_project() {
         assert_eq!(place.loaded(edition), [CHAIN[0], CHAIN[0], CHAIN[1]]);
     }
 }
+
+#[test]
+fn the_machines_configuration_lies_below_the_users_and_the_managed_one_above_all() {
+    let sizes = |files: &[(&str, &str)], arguments: &[&str]| {
+        let mut place = place(files.iter().find(|(path, _)| path.is_empty()).map_or("", |it| it.1));
+        for (path, text) in files.iter().filter(|(path, _)| !path.is_empty()) {
+            place.tree.write(format!("/machine/codex/{path}"), *text);
+        }
+        place.session.etc = "/machine".into();
+        place.session.arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
+        BOTH.map(|edition| {
+            let report = explain(&place.tree, &place.session, edition);
+            report.loaded.iter().map(|file| file.bytes_loaded).collect::<Vec<_>>()
+        })
+    };
+    let max = |bytes: u8| format!("project_doc_max_bytes = {bytes}\n");
+    let [two, three, four] = [2, 3, 4].map(max);
+    assert_eq!(sizes(&[("config.toml", &*two)], &[]), [[2], [2]]);
+    assert_eq!(sizes(&[("config.toml", &*two), ("", &*three)], &[]), [[3], [3]]);
+    let managed = [("config.toml", &*two), ("", &*three), ("managed_config.toml", &*four)];
+    assert_eq!(sizes(&managed, &["-c", "project_doc_max_bytes=1"]), [[4], [4]]);
+    assert_eq!(sizes(&[("managed_config.toml", "no TOML")], &[]), [[0; 0]; 2]);
+    assert_eq!(sizes(&[("requirements.toml", "no TOML")], &[]), [[0; 0]; 2]);
+}
+
+#[test]
+fn the_machine_can_distrust_a_project() {
+    let mut place = place("");
+    let entry = "[projects.\"/w/repo\"]\ntrust_level = \"untrusted\"\n";
+    place.tree.write("/etc/codex/managed_config.toml", entry);
+    assert!(place.loaded(Edition::Codex0166).is_empty());
+}

@@ -5,6 +5,7 @@
 
 mod features;
 mod provider;
+mod requirements;
 
 use std::path::{Path, PathBuf};
 
@@ -27,6 +28,10 @@ use convoke_files::{Files, absolute};
 use crate::diagnostics;
 pub use convoke_codex::config::{ConfigError, InvalidOverride, parse_override};
 pub use provider::{DeveloperRole, Provider, Wire};
+use requirements::Requirements;
+
+/// The directory of the machine's own configuration.
+const MACHINE: &str = "/etc/codex";
 
 /// The model when none is named.
 pub const DEFAULT_MODEL: &str = "gpt-5.2-codex";
@@ -139,11 +144,12 @@ impl Config {
         shape: Shape,
         overrides: &Overrides,
     ) -> Result<Self, ConfigError> {
-        // Joined and not resolved: the model is told the directory as it was given.
+        // Cleaned by its spelling, links and all: the model is told the directory as it was given.
         let given = overrides.cwd.as_ref();
-        let cwd = given.map_or_else(|| machine.cwd.clone(), |it| machine.cwd.join(it));
+        let cwd = given.map_or_else(|| machine.cwd.clone(), |it| absolute(&machine.cwd, it));
         let layers = Layers::load(
             files,
+            Path::new(MACHINE),
             &machine.codex_home,
             machine.home.as_deref(),
             &cwd,
@@ -165,6 +171,7 @@ impl Config {
         let documents = DocumentSettings::read(&layers.merged)?;
         let unknown_features = features::check(setting.tables())?;
         let trust = layers.trust;
+        let required = Requirements::read(&layers.requirements)?;
 
         let has_personality = setting.feature("personality").unwrap_or(true);
         let personality = match (overrides.personality, setting.text("personality")?) {
@@ -192,8 +199,8 @@ impl Config {
         Ok(Self {
             model: model.to_owned(),
             provider: Provider::find(&setting, provider_name.unwrap_or("openai"), machine, shape)?,
-            approval_policy: approval_policy(&setting, overrides, trust)?,
-            sandbox_policy: sandbox_policy(&setting, overrides, trust, &cwd)?,
+            approval_policy: required.approval(approval_policy(&setting, overrides, trust)?),
+            sandbox_policy: sandbox_policy(&setting, overrides, &required, trust, &cwd)?,
             developer_instructions: match &overrides.developer_instructions {
                 Some(given) => Some(configured(given)),
                 None => setting.text("developer_instructions")?.map(configured),
@@ -248,6 +255,7 @@ fn approval_policy(
 fn sandbox_policy(
     setting: &Setting<'_>,
     overrides: &Overrides,
+    required: &Requirements,
     trust: Trust,
     cwd: &Path,
 ) -> Result<SandboxPolicy, ConfigError> {
@@ -257,16 +265,21 @@ fn sandbox_policy(
         (None, None) if trust == Trust::Unknown => SandboxMode::ReadOnly,
         (None, None) => SandboxMode::WorkspaceWrite,
     };
-    Ok(match mode {
+    Ok(match required.sandbox(mode) {
         SandboxMode::DangerFullAccess => SandboxPolicy::DangerFullAccess,
         SandboxMode::ReadOnly => SandboxPolicy::ReadOnly,
         SandboxMode::WorkspaceWrite => {
             let workspace = setting.within("sandbox_workspace_write")?;
             let truth = |key: &str| Ok::<_, ConfigError>(workspace.truth(key)?.unwrap_or(false));
             let roots = workspace.texts("writable_roots")?.unwrap_or_default().into_iter();
-            let add_dirs = overrides.add_dirs.iter().map(|dir| absolute(cwd, dir));
+            let mut writable_roots: Vec<PathBuf> = roots.map(PathBuf::from).collect();
+            for added in overrides.add_dirs.iter().map(|dir| absolute(cwd, dir)) {
+                if !writable_roots.contains(&added) {
+                    writable_roots.push(added);
+                }
+            }
             SandboxPolicy::WorkspaceWrite(WorkspaceWrite {
-                writable_roots: roots.map(PathBuf::from).chain(add_dirs).collect(),
+                writable_roots,
                 network_access: truth("network_access")?,
                 exclude_tmpdir_env_var: truth("exclude_tmpdir_env_var")?,
                 exclude_slash_tmp: truth("exclude_slash_tmp")?,

@@ -245,3 +245,69 @@ fn a_providers_values_have_their_types() {
     let failed = load_with(text, &Overrides::default()).unwrap_err();
     assert!(failed.to_string().ends_with("`model_providers.x.base_url` is 5: use a text"));
 }
+
+#[test]
+fn a_profile_changes_only_the_keys_that_count_in_one() {
+    let text = "profile = \"p\"\ndeveloper_instructions = \"top\"\n[profiles.p]\nmodel = \"m\"\n\
+                developer_instructions = \"profile\"\ntool_output_token_limit = 3\n";
+    let config = load(text);
+    assert_eq!(config.model, "m");
+    assert_eq!(config.developer_instructions.unwrap().text(), "top");
+    assert_eq!(config.model_overrides.tool_output_token_limit, None);
+}
+
+#[test]
+fn the_directory_is_cleaned_by_its_spelling() {
+    for (given, expected) in [(".", "/r/sub"), ("./x/../y/", "/r/sub/y"), ("/r/./sub/", "/r/sub")] {
+        let overrides = Overrides { cwd: Some(given.into()), ..Overrides::default() };
+        let cwd = load_with("", &overrides).unwrap().cwd;
+        assert_eq!(cwd.to_str(), Some(expected), "{given}");
+    }
+}
+
+#[test]
+fn an_added_directory_counts_once() {
+    let overrides = Overrides {
+        sandbox_mode: Some(SandboxMode::WorkspaceWrite),
+        add_dirs: ["/a", "/b", "/a", "../sub/c"].map(Into::into).to_vec(),
+        ..Overrides::default()
+    };
+    let text = "[sandbox_workspace_write]\nwritable_roots = [\"/b\"]\n";
+    let SandboxPolicy::WorkspaceWrite(details) =
+        load_with(text, &overrides).unwrap().sandbox_policy
+    else {
+        panic!("workspace-write was asked for");
+    };
+    assert_eq!(details.writable_roots, ["/b", "/a", "/r/sub/c"].map(std::path::PathBuf::from));
+}
+
+#[test]
+fn a_repository_is_trusted_through_a_link_to_it() {
+    let mut tree = tree("[projects.\"/r\"]\ntrust_level = \"trusted\"\n");
+    tree.link("/link", "/r");
+    let overrides = Overrides { cwd: Some("/link".into()), ..Overrides::default() };
+    let config = Config::load(&tree, &machine(), Shape::Codex0_98, &overrides).unwrap();
+    assert_eq!(config.trust, Trust::Trusted);
+}
+
+#[test]
+fn the_machines_files_count() {
+    let mut tree = tree("model = \"users\"\n");
+    tree.write("/etc/codex/config.toml", "model = \"machines\"\nmodel_verbosity = \"low\"\n");
+    tree.write("/etc/codex/managed_config.toml", "approval_policy = \"never\"\n");
+    let load = |tree: &MemoryTree, overrides: &Overrides| {
+        Config::load(tree, &machine(), Shape::Codex0_98, overrides).unwrap()
+    };
+    let config = load(&tree, &settings(&["approval_policy=\"on-failure\""]));
+    assert_eq!((&*config.model, config.verbosity.as_deref()), ("users", Some("low")));
+    assert_eq!(config.approval_policy, ApprovalPolicy::Never);
+
+    let required = "allowed_approval_policies = [\"untrusted\", \"on-request\"]\n\
+                    allowed_sandbox_modes = [\"read-only\"]\n";
+    tree.write("/etc/codex/requirements.toml", required);
+    let wanted =
+        Overrides { sandbox_mode: Some(SandboxMode::DangerFullAccess), ..Overrides::default() };
+    let config = load(&tree, &wanted);
+    assert_eq!(config.approval_policy, ApprovalPolicy::UnlessTrusted);
+    assert_eq!(config.sandbox_policy, SandboxPolicy::ReadOnly);
+}

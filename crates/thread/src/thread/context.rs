@@ -13,6 +13,7 @@ use crate::instructions::DeveloperInstructions;
 use crate::permissions::Permissions;
 use crate::personality;
 use convoke_core::diagnostics;
+use convoke_files::absolute;
 
 impl Thread<'_> {
     /// Builds the initial context in its fixed order.
@@ -83,12 +84,15 @@ impl Thread<'_> {
 
     fn permissions(&self, context: &TurnContext, diagnostics: &mut Vec<Diagnostic>) -> Entry {
         let settings = &context.settings;
+        let machine = self.setup.machine;
+        let tmpdir = machine.tmpdir.as_deref().filter(|it| !it.as_os_str().is_empty());
+        let tmpdir = tmpdir.map(|it| absolute(&machine.cwd, it));
         let permissions = Permissions {
             sandbox: &settings.sandbox_policy,
             approval: settings.approval_policy,
             prefixes: self.config.request_rule.then_some(&self.prefixes),
             cwd: &settings.cwd,
-            tmpdir: self.setup.machine.tmpdir.as_deref(),
+            tmpdir: tmpdir.as_deref(),
         };
         let texts = &self.setup.pack.permissions;
         let text = permissions.render(texts, self.setup.files, diagnostics);

@@ -1,6 +1,6 @@
 //! Plays captures of the real program and compares every request with what it sent.
 //!
-//! `CONVOKE_SCENARIOS` names the folder of scenarios (default `$CONVOKE_SHARED/scenarios`); packs come
+//! `CONVOKE_SCENARIOS` names the folder of scenarios (default `$CONVOKE_SHARED/scenarios` and `$CONVOKE_SHARED/new/scenarios`); packs come
 //! from `$CONVOKE_SHARED/packs`, or else from `packs` beside that folder. Every capture is also mutated in several ways, and the comparison must notice each.
 
 #![allow(clippy::print_stdout, clippy::exit, missing_docs)]

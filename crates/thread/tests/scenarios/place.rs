@@ -5,7 +5,8 @@ use std::path::PathBuf;
 /// Returns the folders of the scenarios, in order, and the folder of the packs; nothing if there are no
 /// captures here.
 pub(crate) fn scenarios() -> Option<(Vec<PathBuf>, PathBuf)> {
-    let folders = convoke_conformance::recorded("CONVOKE_SCENARIOS", &["scenarios"]);
+    let folders =
+        convoke_conformance::recorded("CONVOKE_SCENARIOS", &["scenarios", "new/scenarios"]);
     let first = folders.first()?;
     let packs = match convoke_conformance::shared() {
         Some(shared) => shared.join("packs"),

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use convoke_files::{Disk, FileKind, Files};
 use convoke_thread::config::{Config, Machine, Overrides};
 use convoke_thread::environment::{login_shell, shell_name};
@@ -12,7 +14,7 @@ use convoke_thread::pack::Pack;
 use convoke_thread::prompt::Request;
 use convoke_thread::record::{Event, Record};
 use convoke_thread::thread::{Setup, Step, Thread, TurnOverrides};
-use convoke_thread::user_input::UserInput;
+use convoke_thread::user_input::{UserInput, decode_prompt};
 use serde_json::Value;
 
 use crate::argv::{Exec, Resume};
@@ -74,7 +76,7 @@ struct Player<'s> {
 }
 
 /// The parts of a player that a turn changes, apart from the files that threads borrow.
-struct Stage<'p, 's> {
+struct ScenarioThread<'p, 's> {
     scenario: &'s Scenario,
     tree: &'p Tree,
     sources: &'p Sources,
@@ -130,9 +132,18 @@ impl Player<'_> {
             return Ok(());
         }
         let images = exec.images.iter().cloned().map(UserInput::LocalImage);
-        let stdin = || run["stdin"].as_str().or(self.scenario.text("stdin"));
+        let stdin = || {
+            let text = run["stdin"].as_str().or(self.scenario.text("stdin"));
+            let mut encoded = ["stdin_b64", "stdinBase64"].iter();
+            let encoded = encoded.find_map(|key| run[*key].as_str());
+            let bytes = match encoded {
+                Some(encoded) => STANDARD.decode(encoded).map_err(|wrong| wrong.to_string())?,
+                None => text.unwrap_or_default().as_bytes().to_vec(),
+            };
+            decode_prompt(&bytes).map_err(|wrong| wrong.to_string())
+        };
         let prompt = match exec.prompt.as_deref() {
-            None | Some("-") => stdin().unwrap_or("").to_owned(),
+            None | Some("-") => stdin()?,
             Some(prompt) => prompt.to_owned(),
         };
         let mut inputs: Vec<_> = images.collect();
@@ -148,7 +159,7 @@ impl Player<'_> {
         let id = format!("thread-{}", self.records.len() + 1);
         let setup =
             Setup { files: &self.tree, pack: &self.pack, machine, listed_models: &self.models };
-        let mut stage = Stage {
+        let mut scenario = ScenarioThread {
             scenario: self.scenario,
             tree: &self.tree,
             sources: &self.sources,
@@ -178,7 +189,7 @@ impl Player<'_> {
                 (thread, record)
             }
         };
-        stage.turn(&mut thread, &requests, inputs, &overrides, None)?;
+        scenario.turn(&mut thread, &requests, inputs, &overrides, None)?;
         record.events.extend(thread.take_events());
         drop(thread);
         self.records.push(record);
@@ -193,7 +204,7 @@ impl Player<'_> {
     fn app(&mut self, run: &Value, machine: &Machine) -> Result<(), String> {
         let setup =
             Setup { files: &self.tree, pack: &self.pack, machine, listed_models: &self.models };
-        let mut stage = Stage {
+        let mut scenario = ScenarioThread {
             scenario: self.scenario,
             tree: &self.tree,
             sources: &self.sources,
@@ -208,7 +219,7 @@ impl Player<'_> {
         for (step, made) in steps.zip(list(&run["steps"])) {
             let requests = numbers(&made["requests"]);
             let at = |difference: String| format!("step {}: {difference}", step["op"]);
-            client.step(step, &requests, &mut stage).map_err(at)?;
+            client.step(step, &requests, &mut scenario).map_err(at)?;
         }
         Ok(())
     }
@@ -228,7 +239,7 @@ impl Client<'_, '_> {
         &mut self,
         step: &Value,
         requests: &[usize],
-        stage: &mut Stage<'_, '_>,
+        scenario: &mut ScenarioThread<'_, '_>,
     ) -> Result<(), String> {
         let params = &step["params"];
         match step["op"].as_str().unwrap_or("") {
@@ -268,12 +279,12 @@ impl Client<'_, '_> {
                 let interrupt = step["interrupt_after_requests"].as_u64();
                 let interrupt = interrupt.map(|it| usize::try_from(it).unwrap_or(usize::MAX));
                 let (thread, _) = self.current.as_mut().ok_or("there is no thread")?;
-                stage.turn(thread, requests, inputs, &overrides, interrupt)?;
+                scenario.turn(thread, requests, inputs, &overrides, interrupt)?;
             }
             "compact" => {
                 let (thread, _) = self.current.as_mut().ok_or("there is no thread")?;
                 let first = thread.begin_compaction().map_err(|it| told(&it))?;
-                stage.drive(thread, first, requests, None)?;
+                scenario.drive(thread, first, requests, None)?;
             }
             "rollback" => {
                 let turns = [&step["n"], &params["numTurns"], &params["n"]];
@@ -287,7 +298,7 @@ impl Client<'_, '_> {
                 let fields = step.as_object().into_iter().flatten();
                 let commands = fields.filter(|(key, _)| *key != "op");
                 let commands = commands.filter_map(|(_, it)| it.as_str().map(str::to_owned));
-                stage.tree.run(&commands.collect::<Vec<_>>())?;
+                scenario.tree.run(&commands.collect::<Vec<_>>())?;
             }
             _ if requests.is_empty() => {}
             other => return Err(format!("`{other}` made requests and is not known")),
@@ -330,7 +341,7 @@ impl Client<'_, '_> {
     }
 }
 
-impl Stage<'_, '_> {
+impl ScenarioThread<'_, '_> {
     fn turn(
         &mut self,
         thread: &mut Thread<'_>,

@@ -4,13 +4,14 @@ use std::io::{IsTerminal, stdin};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum, value_parser};
-use convoke_agent::config::{Api, ApiDeveloperRole, ApiTools, ApiWire, Catalog, Kind};
+use convoke_agent::config::{AgentKind, Api, ApiDeveloperRole, ApiTools, ApiWire, Catalog};
 use convoke_agent::id::ThreadId;
 use convoke_core::Diagnostic;
 use convoke_core::name::nearest;
 use convoke_files::FileKind;
 use convoke_files::limit::read_stream;
 use convoke_model::withhold_key;
+use convoke_thread::user_input::decode_prompt;
 
 use crate::conversation::home::Home;
 use crate::diagnostics::Deny;
@@ -169,8 +170,9 @@ impl Arguments {
     }
 
     fn configured(&self, catalog: &Catalog) -> Result<(Api, Option<String>), UsageError> {
-        let names = || catalog.iter().filter(|(_, it)| it.kind == Kind::Api).map(|(name, _)| name);
-        if let Some(agent) = catalog.get(&self.agent).filter(|agent| agent.kind == Kind::Api) {
+        let names =
+            || catalog.iter().filter(|(_, it)| it.kind == AgentKind::Api).map(|(name, _)| name);
+        if let Some(agent) = catalog.get(&self.agent).filter(|agent| agent.kind == AgentKind::Api) {
             return Ok((agent.api.clone(), agent.model.clone()));
         }
         let hint = match nearest(&self.agent, names()) {
@@ -214,8 +216,5 @@ fn from_standard_input(asked_for: bool) -> Result<String, UsageError> {
     }
     let bytes = read_stream(input, Path::new("-"), FileKind::Input)
         .map_err(|error| UsageError(format!("cannot read standard input: {error}")))?;
-    String::from_utf8(bytes).map_err(|error| {
-        let byte = error.utf8_error().valid_up_to();
-        UsageError(format!("standard input is not UTF-8 at byte {byte}"))
-    })
+    decode_prompt(&bytes).map_err(|wrong| UsageError(format!("standard input {wrong}")))
 }

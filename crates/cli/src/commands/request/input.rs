@@ -8,7 +8,7 @@ use convoke_files::FileKind;
 use convoke_files::limit::{read_named, read_stream};
 use convoke_thread::model::{ModelFacts, read_listed};
 use convoke_thread::record::{self, Record};
-use convoke_thread::user_input::UserInput;
+use convoke_thread::user_input::{UserInput, decode_prompt};
 use serde_json::Value;
 
 use crate::diagnostics::own;
@@ -32,10 +32,8 @@ fn from_standard_input(asked_for: bool) -> Result<String, UsageError> {
     }
     let bytes = read_stream(input, Path::new("-"), FileKind::Input)
         .map_err(|error| UsageError(format!("cannot read the prompt: {error}")))?;
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let byte = error.utf8_error().valid_up_to();
-        UsageError(format!("the prompt on standard input is not UTF-8 at byte {byte}"))
-    })?;
+    let text = decode_prompt(&bytes)
+        .map_err(|wrong| UsageError(format!("the prompt on standard input {wrong}")))?;
     if text.trim().is_empty() {
         return Err(UsageError(format!("the prompt on standard input is empty; {give}")));
     }

@@ -8,7 +8,7 @@ use convoke_core::ledger::estimate_tokens;
 use convoke_session::event::StopReason;
 
 use super::reached::Arrivals;
-use super::tally::{CountedTokens, MemberTally, Tally};
+use super::totals::{CountedTokens, MemberTally, Totals};
 use super::view::View;
 use crate::commands::sessions::short;
 use crate::conversation::project::Origin;
@@ -29,7 +29,7 @@ pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation)
         paint.strong(name),
         paint.faint(&format!("{goes_on} {session}"))
     ))?;
-    let players = match conversation.players {
+    let backend = match conversation.backend {
         AgentBackend::Agents => None,
         AgentBackend::StandIns if conversation.project.origin == Origin::Sample => {
             Some("A rehearsal of the built-in sample: a script answers. No account, no network.")
@@ -41,8 +41,8 @@ pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation)
             "A rehearsal: the installed programs run in private homes, and a model server on this machine answers.",
         ),
     };
-    if let Some(players) = players {
-        view.line(&paint.faint(players))?;
+    if let Some(note) = backend {
+        view.line(&paint.faint(note))?;
     }
     if conversation.stays_rehearsal {
         let how =
@@ -77,24 +77,24 @@ pub(super) struct End<'a> {
 /// Says how it ended, what was sent to whom, and what can be done next.
 pub(super) fn closing<W: Write>(
     view: &mut View<W>,
-    tally: &Tally,
+    totals: &Totals,
     conversation: &Conversation,
     end: &End<'_>,
 ) -> io::Result<()> {
     let paint = view.paint();
     let End { stop, arrivals, elapsed, is_undone } = *end;
     let (ended, is_good) = match stop {
-        StopReason::Idle { person } if tally.turns() == 0 && tally.messages > 0 => {
+        StopReason::Idle { person } if totals.turns() == 0 && totals.messages > 0 => {
             (format!("No member was addressed; waiting for {person}."), false)
         }
         stop => ending(stop),
     };
     let ended = if is_good { paint.good(&ended) } else { paint.warning(&ended) };
     view.line(&format!("\n{ended} {}", paint.faint(&format!("({})", seconds(elapsed)))))?;
-    if !tally.members.is_empty() {
+    if !totals.members.is_empty() {
         view.line("")?;
-        let mut members = tally.members.clone();
-        if conversation.players == AgentBackend::StandIns {
+        let mut members = totals.members.clone();
+        if conversation.backend == AgentBackend::StandIns {
             // A stand-in has no model whose tokens it could count.
             for member in &mut members {
                 member.counted_tokens = None;
@@ -103,7 +103,7 @@ pub(super) fn closing<W: Write>(
         for line in table(&members) {
             view.line(&line)?;
         }
-        let requests = tally.members.iter();
+        let requests = totals.members.iter();
         for (member, requests) in requests.filter_map(|it| Some((&it.member, it.requests?))) {
             view.line(&paint.faint(&format!("{member}: {requests}")))?;
         }
@@ -114,10 +114,10 @@ pub(super) fn closing<W: Write>(
             "\n{arrived} of {calls} prompts reached the model byte for byte as they were sent"
         ))?;
     }
-    if !tally.diagnostics.is_empty() {
+    if !totals.diagnostics.is_empty() {
         view.line("")?;
     }
-    for (code, given) in &tally.diagnostics {
+    for (code, given) in &totals.diagnostics {
         let times = if given.count > 1 { format!(" ×{}", given.count) } else { String::new() };
         view.line(&format!("{}{times}: {}", paint.warning(code.name()), printable(&given.first)))?;
         view.line(&format!("  {}", paint.faint(code.fix())))?;
@@ -142,7 +142,7 @@ pub(super) fn closing<W: Write>(
         view.line(&format!("{} {}", paint.faint(&format!("{what:<28}")), paint.strong(&command)))
     };
     let (models, programs): (Vec<_>, Vec<_>) =
-        tally.members.iter().partition(|member| member.requests.is_some());
+        totals.members.iter().partition(|member| member.requests.is_some());
     if !models.is_empty() {
         advice("what each model was sent", format!("{program} sessions show {id} --request"))?;
     }
@@ -265,7 +265,7 @@ fn aligned(rows: &[Vec<String>]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tally::Requests;
+    use super::super::totals::Requests;
     use super::*;
     use convoke_session::MemberName;
 
