@@ -4,6 +4,7 @@
 //! conversation can answer one.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -51,7 +52,7 @@ impl PermissionQuestion {
                 *is_command = false;
                 let left_out = text.len() - text.floor_char_boundary(SHOWN);
                 text.truncate(text.floor_char_boundary(SHOWN));
-                text.push_str(&format!("\n[… {left_out} bytes cut]"));
+                let _ = write!(text, "\n[… {left_out} bytes cut]");
             }
         }
     }
@@ -113,7 +114,7 @@ pub struct Approvals {
     /// Nobody is there to be asked.
     unattended: Arc<AtomicBool>,
     /// The answers for the session, by tool and what it would do.
-    remembered: Arc<Mutex<BTreeMap<(String, String, String), PermissionAnswer>>>,
+    remembered: Arc<Mutex<BTreeMap<QuestionKey, PermissionAnswer>>>,
 }
 
 impl Approvals {
@@ -156,8 +157,10 @@ impl Approvals {
     }
 }
 
-/// The same tool with the same input is the same question.
-fn key(question: &PermissionQuestion) -> (String, String, String) {
+/// A tool, what it would do, and its input: with the same of all, a question is the same.
+type QuestionKey = (String, String, String);
+
+fn key(question: &PermissionQuestion) -> QuestionKey {
     let PermissionQuestion { tool, summary, input, is_command, .. } = question;
     // Agents describe the same command in other words.
     let input = if *is_command { String::new() } else { input.clone() };

@@ -65,7 +65,7 @@ pub async fn trial(
     let reading = tokio::spawn(turn.result());
     let guardian = &agent.host.guardian;
     let ended =
-        process::supervise(&launch, guardian, &mut witness, &turn_input.limits, &side).await;
+        process::supervise(&launch, guardian, &mut witness, &turn_input.limits, &turn_input.approvals, &side).await;
     let result = ended.map_err(|error| start_failure(error.to_string()))?;
     side.finish(TurnResult::new(result.verdict.clone())).await;
     // It only fails if the runtime ends.

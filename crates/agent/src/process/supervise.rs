@@ -451,13 +451,11 @@ impl Watch<'_> {
             self.close_question(&id);
         }
         for question in std::mem::take(&mut self.asked) {
-            match self.approvals.decide(&question) {
-                Some((answer, by)) => self.answer(&question, answer, by),
-                None => {
-                    let expires = in_time(self.limits.ask);
-                    let asked = Instant::now();
-                    self.questions.push(OpenQuestion { question, asked, expires });
-                }
+            if let Some((answer, by)) = self.approvals.decide(&question) {
+                self.answer(&question, answer, by);
+            } else {
+                let (asked, expires) = (Instant::now(), in_time(self.limits.ask));
+                self.questions.push(OpenQuestion { question, asked, expires });
             }
         }
     }

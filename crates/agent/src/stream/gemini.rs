@@ -277,7 +277,7 @@ fn explain(ending: &Ending<'_>) -> Failure {
         }
         Exit::Code(41) => failure.reason = FailureReason::Auth,
         Exit::Code(42) if failure.reason == FailureReason::Incomplete => {
-            failure.reason = FailureReason::Usage
+            failure.reason = FailureReason::Usage;
         }
         Exit::Code(44) => failure.reason = FailureReason::Start,
         Exit::Code(52) => failure.reason = FailureReason::Usage,
