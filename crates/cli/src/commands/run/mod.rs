@@ -134,7 +134,9 @@ pub(in crate::commands) async fn conclude(
     let is_undone = show.totals.turns() == 0 && undone(conversation).await?.is_some();
     show.closing(conversation, &End { stop: &stop, arrivals, elapsed, is_undone })?;
     let denied = show.denied(deny);
+    let is_for_nobody = show.totals.is_for_nobody();
     Ok(match (denied, stop) {
+        (Outcome::Done, StopReason::Idle { .. }) if is_for_nobody => Outcome::Failed,
         (Outcome::Done, StopReason::Idle { .. } | StopReason::Addressed { .. }) => Outcome::Done,
         (Outcome::Done, _) => Outcome::Failed,
         (denied, _) => denied,

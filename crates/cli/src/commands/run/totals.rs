@@ -163,6 +163,11 @@ impl Totals {
         self.members.iter().map(|member| member.turns).sum()
     }
 
+    /// Returns whether something was said and no member was called by it.
+    pub(super) fn is_for_nobody(&self) -> bool {
+        self.turns() == 0 && self.messages > 0
+    }
+
     fn of(&mut self, member: &MemberName) -> &mut MemberTally {
         let index = self.members.iter().position(|totals| totals.member == *member);
         let index = index.unwrap_or_else(|| {

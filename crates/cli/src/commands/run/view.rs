@@ -19,7 +19,7 @@ use unicode_width::UnicodeWidthChar as _;
 
 use super::text::FlowingText;
 use super::totals::Requests;
-use crate::figures::{count, number, seconds};
+use crate::figures::{count, dollars, number, seconds};
 use crate::requests::{retry, tokens};
 use crate::terminal::{Paint, clear_line, is_quiet, printable};
 
@@ -187,6 +187,10 @@ impl<W: Write> View<W> {
             }
             SessionEventKind::TurnEnded { turn, member, state, result, elapsed_ms, .. } => {
                 let elapsed = seconds(Duration::from_millis(*elapsed_ms));
+                let elapsed = match result.cost_usd {
+                    Some(cost) => format!("{elapsed}, {}", dollars(cost)),
+                    None => elapsed,
+                };
                 let requests = self.end_text(*turn)?;
                 let paint = self.layout.paint;
                 if requests.count > 0 {
