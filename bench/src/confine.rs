@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use convoke_agent::adapter::{Host, agent};
-use convoke_agent::config::{Definition, AgentKind};
+use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::{SandboxAdditions, SandboxSettings};
 use convoke_agent::turn_input::{Permissions, TurnInput};

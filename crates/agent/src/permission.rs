@@ -129,10 +129,7 @@ impl Approvals {
     }
 
     /// Returns the answer to a question that needs no person.
-    pub fn decide(
-        &self,
-        question: &PermissionQuestion,
-    ) -> Option<(PermissionAnswer, AnsweredBy)> {
+    pub fn decide(&self, question: &PermissionQuestion) -> Option<(PermissionAnswer, AnsweredBy)> {
         let rule = self.rules.answer(&question.summary).filter(|_| question.is_command);
         match rule {
             Some(RuleAnswer::Never) => return Some((PermissionAnswer::Never, AnsweredBy::Rule)),

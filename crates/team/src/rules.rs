@@ -126,7 +126,8 @@ fn begins(command: &str, rule: &str) -> bool {
 
 /// Tells whether a shell would run one command and nothing else.
 fn is_one_command(command: &str) -> bool {
-    !command.contains(['\n', '\r', ';', '&', '|', '<', '>', '`', '$', '(', ')', '{', '}', '\\', '#'])
+    !command
+        .contains(['\n', '\r', ';', '&', '|', '<', '>', '`', '$', '(', ')', '{', '}', '\\', '#'])
 }
 
 #[cfg(test)]

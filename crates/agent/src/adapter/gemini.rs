@@ -14,8 +14,8 @@ use std::ffi::OsString;
 
 use convoke_core::Diagnostic;
 
-pub(crate) use self::home::without_comments;
 use self::asking::Asking;
+pub(crate) use self::home::without_comments;
 pub(super) use self::inert::ESCAPING;
 use self::untrusted::Withheld;
 use super::one_shot::OneShot;

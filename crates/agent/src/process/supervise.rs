@@ -490,12 +490,7 @@ impl Watch<'_> {
         Some(open.question)
     }
 
-    fn answer(
-        &mut self,
-        question: &PermissionQuestion,
-        answer: PermissionAnswer,
-        by: AnsweredBy,
-    ) {
+    fn answer(&mut self, question: &PermissionQuestion, answer: PermissionAnswer, by: AnsweredBy) {
         let decision = match by {
             AnsweredBy::Withdrawn => Decision::Withdrawn,
             _ if answer.allows() => Decision::Allowed,

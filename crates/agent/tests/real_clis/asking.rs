@@ -49,9 +49,7 @@ async fn run(stage: &Stage, turn_input: TurnInput, answer: Option<PermissionAnsw
 }
 
 async fn asks_before_it_runs_a_command(cli: Cli) {
-    for (answer, is_made) in
-        [(PermissionAnswer::Once, true), (PermissionAnswer::Never, false)]
-    {
+    for (answer, is_made) in [(PermissionAnswer::Once, true), (PermissionAnswer::Never, false)] {
         let script = Script::new([cli.shell("touch made.txt"), Answer::say("Done.")]);
         let Some(stage) = Stage::new(cli, script).await else {
             return;
@@ -76,10 +74,14 @@ async fn shows_the_change_before_it_is_made(cli: Cli) {
         let script = |file: &str| {
             let (tool, input) = match cli.kind() {
                 AgentKind::Claude => ("Write", json!({"file_path": file, "content": "new text\n"})),
-                AgentKind::Gemini => ("write_file", json!({"file_path": file, "content": "new text\n"})),
+                AgentKind::Gemini => {
+                    ("write_file", json!({"file_path": file, "content": "new text\n"}))
+                }
                 _ => (
                     "apply_patch",
-                    json!("*** Begin Patch\n*** Update File: text.txt\n@@\n-old text\n+new text\n*** End Patch\n"),
+                    json!(
+                        "*** Begin Patch\n*** Update File: text.txt\n@@\n-old text\n+new text\n*** End Patch\n"
+                    ),
                 ),
             };
             // Claude reads a file before it writes it.

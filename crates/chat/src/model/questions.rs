@@ -113,7 +113,13 @@ mod tests {
 
     fn answered(id: &str, by: AnsweredBy) -> SessionEventKind {
         let (id, answer) = (id.to_owned(), PermissionAnswer::Once);
-        SessionEventKind::PermissionAnswered { turn: TurnId(1), member: "ada".into(), id, answer, by }
+        SessionEventKind::PermissionAnswered {
+            turn: TurnId(1),
+            member: "ada".into(),
+            id,
+            answer,
+            by,
+        }
     }
 
     #[test]

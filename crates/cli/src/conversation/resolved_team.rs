@@ -18,8 +18,8 @@ use convoke_inspect::HostEnvironment;
 use convoke_model::{ModelAgent, Settings};
 use convoke_redact::Redactor;
 use convoke_session::prompt::InstructionFile;
-use convoke_team::PermissionRules;
 use convoke_session::{MemberAgent, MemberName, SessionId, SqliteStore, TeamAgents};
+use convoke_team::PermissionRules;
 
 use super::home::Home;
 use super::project::{Origin, Project};

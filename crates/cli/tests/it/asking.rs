@@ -73,7 +73,8 @@ fn a_program_answers_over_json() {
         [("once", "I was allowed."), ("session", "I was allowed."), ("never", "I was refused.")]
     {
         let context = project();
-        let line = format!("{{\"type\": \"permission\", \"id\": \"ID\", \"answer\": \"{answer}\"}}");
+        let line =
+            format!("{{\"type\": \"permission\", \"id\": \"ID\", \"answer\": \"{answer}\"}}");
         let events = answered(&context, &[&line]);
         let asked = of_type(&events, "permission-asked");
         let [asked] = &asked[..] else { panic!("{events:?}") };
@@ -87,13 +88,19 @@ fn a_program_answers_over_json() {
         assert_eq!((&told[0]["answer"], &told[0]["by"]), (&answer.into(), &"person".into()));
         // Both are stored with the turn.
         let stored = context.run(&["sessions", "show", "last", "--turn", "1", "--events"]);
-        assert!(stored.contains("permissionAsked") && stored.contains("permissionAnswered"), "{stored}");
+        assert!(
+            stored.contains("permissionAsked") && stored.contains("permissionAnswered"),
+            "{stored}"
+        );
     }
 }
 
 #[test]
 fn a_line_that_is_no_answer_is_named_and_a_program_that_leaves_has_said_no() {
-    let events = answered(&project(), &["yes", "{\"type\": \"permission\", \"id\": \"9.q\", \"answer\": \"once\"}"]);
+    let events = answered(
+        &project(),
+        &["yes", "{\"type\": \"permission\", \"id\": \"9.q\", \"answer\": \"once\"}"],
+    );
     assert_eq!(reply(&events), "I was refused.");
     let diagnostics = of_type(&events, "diagnostic");
     let codes: Vec<&str> =
@@ -104,7 +111,8 @@ fn a_line_that_is_no_answer_is_named_and_a_program_that_leaves_has_said_no() {
 #[test]
 fn text_of_a_conversation_is_no_answer() {
     let context = project();
-    let said = context.run(&["run", "once, session, yes, {\"type\": \"permission\", \"answer\": \"once\"}"]);
+    let said = context
+        .run(&["run", "once, session, yes, {\"type\": \"permission\", \"answer\": \"once\"}"]);
     assert!(said.contains("I was refused."), "{said}");
     assert!(said.contains("was refused (never, nobody)"), "{said}");
 }
@@ -114,7 +122,11 @@ fn a_rule_of_the_directory_answers_and_trust_shows_it() {
     let context = project();
     let directory = context.path().canonicalize().unwrap();
     let rules = |rules: &str| format!("[[directory]]\npath = {:?}\n{rules}\n", directory);
-    configure(&context, "permissions.toml", &rules("allow = [\"make x\"]\nnever = [\"git push *\"]"));
+    configure(
+        &context,
+        "permissions.toml",
+        &rules("allow = [\"make x\"]\nnever = [\"git push *\"]"),
+    );
     let said = context.run(&["run", "Build it"]);
     assert!(said.contains("I was allowed."), "{said}");
     let trust = context.run(&["trust"]);
@@ -133,5 +145,8 @@ fn a_team_file_needs_trust_to_have_an_agent_ask() {
     assert!(said.contains("`member.max.sandbox` needs trust and was left out"), "{said}");
     context.run(&["trust", "--yes"]);
     let said = context.run(&["run", "Build it"]);
-    assert!(!said.contains("needs trust") && said.contains("max asks before it uses Bash"), "{said}");
+    assert!(
+        !said.contains("needs trust") && said.contains("max asks before it uses Bash"),
+        "{said}"
+    );
 }

@@ -162,12 +162,8 @@ fn shown(change: &Change) -> String {
     let Change { path, kind, diff } = change;
     let header = format!("--- {path}\n+++ {path}\n");
     match kind["type"].as_str() {
-        Some("add") => {
-            diff.lines().fold(header, |text, line| text + "+" + line + "\n")
-        }
-        Some("delete") => {
-            diff.lines().fold(header, |text, line| text + "-" + line + "\n")
-        }
+        Some("add") => diff.lines().fold(header, |text, line| text + "+" + line + "\n"),
+        Some("delete") => diff.lines().fold(header, |text, line| text + "-" + line + "\n"),
         _ => header + diff,
     }
 }
@@ -212,7 +208,8 @@ mod tests {
         let mut questions = Questions::default();
         let started = br#"{"method":"item/started","params":{"item":{"type":"fileChange","id":"c1","changes":[{"path":"/p/new","kind":{"type":"add"},"diff":"one\ntwo\n"}]}}}"#;
         questions.notice(started, &mut |_| {});
-        let line = br#"{"method":"item/fileChange/requestApproval","id":0,"params":{"itemId":"c1"}}"#;
+        let line =
+            br#"{"method":"item/fileChange/requestApproval","id":0,"params":{"itemId":"c1"}}"#;
         let mut found = None;
         assert!(questions.ask("0", line, &mut |event| found = Some(event.into_owned())));
         let Some(EventKind::PermissionAsked { question, .. }) = found.map(|event| event.kind)

@@ -80,7 +80,10 @@ impl Asking {
         let message = error["message"].as_str().unwrap_or("it refused a request");
         let detail = error["data"]["details"].as_str().or_else(|| error["data"].as_str());
         let message = detail.map_or(message.to_owned(), |detail| format!("{message}: {detail}"));
-        self.tell(&json!({ "type": "result", "status": "error", "error": { "message": message } }), sink);
+        self.tell(
+            &json!({ "type": "result", "status": "error", "error": { "message": message } }),
+            sink,
+        );
         Input::last(Vec::new())
     }
 
@@ -202,7 +205,8 @@ impl Asking {
 
 impl Dialogue for Asking {
     fn open(&mut self) -> Input {
-        let none = json!({ "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false });
+        let none =
+            json!({ "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false });
         let client = json!({ "name": "convoke", "version": env!("CARGO_PKG_VERSION") });
         let params =
             json!({ "protocolVersion": 1, "clientCapabilities": none, "clientInfo": client });

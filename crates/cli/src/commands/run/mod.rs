@@ -101,8 +101,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut reached = Vec::new();
     let is_input_used = arguments.task.as_deref() == Some("-");
     let mut answers = Answers::listen(&conversation, arguments.json, is_input_used);
-    let stop =
-        drive(&mut conversation, &mut events, &mut show, &mut reached, &mut answers).await?;
+    let stop = drive(&mut conversation, &mut events, &mut show, &mut reached, &mut answers).await?;
     let finale = Finale { stop, reached, elapsed: began.elapsed() };
     conclude(&conversation, &mut show, finale, &arguments.deny).await
 }
