@@ -12,7 +12,7 @@ use convoke_rehearsal::{Answer, Script};
 use convoke_team::PermissionRules;
 use serde_json::json;
 
-use crate::stage::{Cli, Stage};
+use crate::test_host::{Cli, TestHost};
 
 /// What came of a turn whose agent asked.
 struct Asked {
@@ -21,15 +21,15 @@ struct Asked {
     result: TurnResult,
 }
 
-fn asking(stage: &Stage) -> TurnInput {
-    let mut turn_input = stage.turn_input("make a file");
+fn asking(host: &TestHost) -> TurnInput {
+    let mut turn_input = host.turn_input("make a file");
     turn_input.permissions = Permissions::Ask;
     turn_input
 }
 
 /// Runs a turn, and answers each question; `None` is no answer.
-async fn run(stage: &Stage, turn_input: TurnInput, answer: Option<PermissionAnswer>) -> Asked {
-    let mut turn = stage.agent.start(turn_input);
+async fn run(host: &TestHost, turn_input: TurnInput, answer: Option<PermissionAnswer>) -> Asked {
+    let mut turn = host.agent.start(turn_input);
     let answerer = turn.answerer();
     let (mut questions, mut answers) = (Vec::new(), Vec::new());
     while let Some(event) = turn.next().await {
@@ -51,10 +51,10 @@ async fn run(stage: &Stage, turn_input: TurnInput, answer: Option<PermissionAnsw
 async fn asks_before_it_runs_a_command(cli: Cli) {
     for (answer, is_made) in [(PermissionAnswer::Once, true), (PermissionAnswer::Never, false)] {
         let script = Script::new([cli.shell("touch made.txt"), Answer::say("Done.")]);
-        let Some(stage) = Stage::new(cli, script).await else {
+        let Some(host) = TestHost::new(cli, script).await else {
             return;
         };
-        let asked = run(&stage, asking(&stage), Some(answer)).await;
+        let asked = run(&host, asking(&host), Some(answer)).await;
         assert_eq!(asked.result.verdict, Verdict::Done, "{:?}", asked.result);
         assert_eq!(asked.result.reply, "Done.");
         let [question] = &asked.questions[..] else {
@@ -63,7 +63,7 @@ async fn asks_before_it_runs_a_command(cli: Cli) {
         assert_eq!(question.summary, "touch made.txt");
         assert!(question.is_command);
         assert_eq!(asked.answers, [(answer, AnsweredBy::Person)]);
-        assert_eq!(stage.work.path().join("made.txt").exists(), is_made, "{answer:?}");
+        assert_eq!(host.work.path().join("made.txt").exists(), is_made, "{answer:?}");
     }
 }
 
@@ -92,11 +92,11 @@ async fn shows_the_change_before_it_is_made(cli: Cli) {
         let work = tempfile::tempdir().unwrap();
         let file = work.path().join("text.txt");
         std::fs::write(&file, "old text\n").unwrap();
-        let Some(mut stage) = Stage::new(cli, script(&file.display().to_string())).await else {
+        let Some(mut host) = TestHost::new(cli, script(&file.display().to_string())).await else {
             return;
         };
-        stage.work = work;
-        let asked = run(&stage, asking(&stage), Some(answer)).await;
+        host.work = work;
+        let asked = run(&host, asking(&host), Some(answer)).await;
         assert_eq!(asked.result.verdict, Verdict::Done, "{:?}", asked.result);
         let changes: Vec<&String> =
             asked.questions.iter().filter_map(|question| question.diff.as_ref()).collect();
@@ -110,15 +110,15 @@ async fn shows_the_change_before_it_is_made(cli: Cli) {
 
 async fn takes_no_answer_for_a_no(cli: Cli) {
     let script = Script::new([cli.shell("touch made.txt"), Answer::say("Done.")]);
-    let Some(stage) = Stage::new(cli, script).await else {
+    let Some(host) = TestHost::new(cli, script).await else {
         return;
     };
-    let mut turn_input = asking(&stage);
+    let mut turn_input = asking(&host);
     turn_input.limits.ask = Duration::from_millis(300);
-    let asked = run(&stage, turn_input, None).await;
+    let asked = run(&host, turn_input, None).await;
     assert_eq!(asked.result.verdict, Verdict::Done, "{:?}", asked.result);
     assert_eq!(asked.answers, [(PermissionAnswer::Never, AnsweredBy::Timeout)]);
-    assert!(!stage.work.path().join("made.txt").exists());
+    assert!(!host.work.path().join("made.txt").exists());
 }
 
 /// An answer for the session holds for the same command, also in the next turn; a rule before anybody is
@@ -126,7 +126,7 @@ async fn takes_no_answer_for_a_no(cli: Cli) {
 async fn asks_once_for_a_session(cli: Cli) {
     let call = || cli.shell("touch made.txt");
     let script = Script::new([call(), call(), Answer::say("Done."), call(), Answer::say("Done.")]);
-    let Some(stage) = Stage::new(cli, script).await else {
+    let Some(host) = TestHost::new(cli, script).await else {
         return;
     };
     let approvals = Approvals::default();
@@ -137,32 +137,32 @@ async fn asks_once_for_a_session(cli: Cli) {
         ],
         vec![(PermissionAnswer::Session, AnsweredBy::Session)],
     ] {
-        let mut turn_input = asking(&stage);
+        let mut turn_input = asking(&host);
         turn_input.approvals = approvals.clone();
-        let asked = run(&stage, turn_input, Some(PermissionAnswer::Session)).await;
+        let asked = run(&host, turn_input, Some(PermissionAnswer::Session)).await;
         assert_eq!(asked.result.verdict, Verdict::Done, "{:?}", asked.result);
         assert_eq!(asked.answers, expected);
     }
 
     let script = Script::new([cli.shell("touch ruled.txt"), Answer::say("Done.")]);
-    let Some(stage) = Stage::new(cli, script).await else {
+    let Some(host) = TestHost::new(cli, script).await else {
         return;
     };
-    let mut turn_input = asking(&stage);
+    let mut turn_input = asking(&host);
     let rules = PermissionRules { allow: vec!["touch *".to_owned()], never: Vec::new() };
     turn_input.approvals = Approvals::new(rules);
-    let asked = run(&stage, turn_input, None).await;
+    let asked = run(&host, turn_input, None).await;
     assert_eq!(asked.answers, [(PermissionAnswer::Once, AnsweredBy::Rule)]);
-    assert!(stage.work.path().join("ruled.txt").exists(), "{:?}", asked.result);
+    assert!(host.work.path().join("ruled.txt").exists(), "{:?}", asked.result);
 }
 
 /// A turn that is cancelled while it waits ends, and does not do what it asked for.
 async fn is_cancelled_while_it_waits(cli: Cli) {
     let script = Script::new([cli.shell("touch made.txt"), Answer::say("Done.")]);
-    let Some(stage) = Stage::new(cli, script).await else {
+    let Some(host) = TestHost::new(cli, script).await else {
         return;
     };
-    let mut turn = stage.agent.start(asking(&stage));
+    let mut turn = host.agent.start(asking(&host));
     let canceller = turn.canceller();
     let mut is_withdrawn = false;
     while let Some(event) = turn.next().await {
@@ -176,8 +176,8 @@ async fn is_cancelled_while_it_waits(cli: Cli) {
     }
     let result = turn.result().await;
     assert_eq!(result.verdict, Verdict::Cancelled, "{result:?}");
-    assert!(is_withdrawn && !stage.work.path().join("made.txt").exists());
-    assert_eq!(stage.processes(), [0; 0]);
+    assert!(is_withdrawn && !host.work.path().join("made.txt").exists());
+    assert_eq!(host.processes(), [0; 0]);
 }
 
 for_each_cli! {
