@@ -42,6 +42,7 @@ pub mod id;
 pub mod permission;
 pub mod process;
 pub mod redaction;
+pub mod relayed;
 pub mod sandbox;
 pub mod stream;
 pub mod thread;

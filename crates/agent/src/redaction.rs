@@ -200,6 +200,7 @@ fn each_text(event: &mut Event<'static>, visit: &mut dyn FnMut(&mut String)) {
         EventKind::Finished { .. }
         | EventKind::Request { .. }
         | EventKind::PermissionAnswered { .. }
+        | EventKind::Received(_)
         | EventKind::Usage(_) => {}
     }
 }

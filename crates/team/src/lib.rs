@@ -27,7 +27,7 @@ pub use rules::{PermissionFile, PermissionRules, RuleAnswer};
 pub use trust::{
     Baseline, Choice, FileLocation, Gated, Grant, MemberChoices, Trust, TrustedSetting, gate,
 };
-pub use words::{ApiDeveloperRole, ApiTools, ApiWire, Permissions};
+pub use words::{ApiDeveloperRole, ApiTools, ApiWire, Permissions, Record};
 
 use convoke_core::ContextOptions;
 
