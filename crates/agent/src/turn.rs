@@ -150,7 +150,7 @@ impl TurnSide {
     }
 
     /// Waits for an answer to a question, for ever if nobody can give one.
-    pub(crate) async fn answer(&self) -> (String, PermissionAnswer) {
+    pub async fn answer(&self) -> (String, PermissionAnswer) {
         match self.answers.lock().await.recv().await {
             Some(answer) => answer,
             None => std::future::pending().await,

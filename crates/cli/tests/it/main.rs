@@ -13,6 +13,7 @@ mod ask_key;
 mod asking;
 mod assemble;
 mod capture;
+mod changes;
 mod chat;
 mod check;
 mod context;

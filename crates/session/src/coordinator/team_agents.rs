@@ -10,6 +10,7 @@ use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
 use convoke_redact::Redactor;
 use convoke_team::Team;
 
+use crate::file_changes::ChangeRecorder;
 use crate::id::{MemberName, Millis};
 use crate::prompt::InstructionFile;
 
@@ -25,6 +26,8 @@ pub struct TeamAgents {
     pub redactor: Redactor,
     /// The source of the current time.
     pub clock: Clock,
+    /// Records what turns change; `None` records nothing.
+    pub recorder: Option<Arc<dyn ChangeRecorder>>,
 }
 
 /// The agent of a member, with the settings of its turns.
@@ -44,6 +47,8 @@ pub struct MemberAgent {
     pub instruction_file: Option<InstructionFile>,
     /// What answers the agent's questions without a person, for the whole session.
     pub approvals: Approvals,
+    /// Whether its turns may change files, so that changes are recorded.
+    pub may_write: bool,
 }
 
 impl MemberAgent {
@@ -57,6 +62,7 @@ impl MemberAgent {
             trust: Trust::default(),
             instruction_file: None,
             approvals: Approvals::default(),
+            may_write: false,
         }
     }
 
@@ -85,7 +91,13 @@ impl TeamAgents {
     /// of a member without an agent fail.
     pub fn new(mut team: Team, agents: HashMap<MemberName, MemberAgent>) -> Self {
         team.ensure_person();
-        Self { team, agents, redactor: Redactor::default(), clock: Arc::new(crate::id::now) }
+        Self {
+            team,
+            agents,
+            redactor: Redactor::default(),
+            clock: Arc::new(crate::id::now),
+            recorder: None,
+        }
     }
 
     /// Returns the team.
