@@ -42,6 +42,7 @@ pub mod id;
 pub mod process;
 pub mod redaction;
 pub mod sandbox;
+pub mod start;
 pub mod stream;
 pub mod thread;
 pub mod turn;
