@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use convoke_agent::adapter::{Host, agent};
-use convoke_agent::config::{Definition, Kind};
+use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::SandboxSettings;
 use convoke_agent::turn_input::TurnInput;
@@ -53,7 +53,7 @@ async fn run_by_us(script: &str) -> Duration {
     let definition = Definition {
         command: Some("/bin/sh".to_owned()),
         args: vec!["-c".to_owned(), script.to_owned()],
-        ..Definition::built_in(Kind::Plain)
+        ..Definition::built_in(AgentKind::Plain)
     };
     let host = Host {
         guardian: Guardian::from_program(env!("CARGO_BIN_EXE_convoke-test-host")),

@@ -17,7 +17,7 @@ use crate::turn_input::Permissions;
 /// A kind of agent: the program or protocol that it uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum AgentKind {
     /// Claude Code.
     Claude,
     /// Codex.
@@ -32,7 +32,7 @@ pub enum Kind {
     StandIn,
 }
 
-impl Kind {
+impl AgentKind {
     /// Every kind that works without a file.
     pub const ALL: [Self; 6] =
         [Self::Claude, Self::Codex, Self::Gemini, Self::Plain, Self::Api, Self::StandIn];
@@ -54,7 +54,7 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Definition {
     /// The kind of agent.
-    pub kind: Kind,
+    pub kind: AgentKind,
     /// The program; the usual one when there is none.
     pub command: Option<String>,
     /// The user's arguments, beside ours.
@@ -105,7 +105,7 @@ pub enum Protocol {
 
 impl Definition {
     /// Creates the built-in agent of a kind.
-    pub fn built_in(kind: Kind) -> Self {
+    pub fn built_in(kind: AgentKind) -> Self {
         Self {
             kind,
             command: None,
@@ -135,7 +135,8 @@ pub struct Catalog {
 impl Catalog {
     /// Creates the catalog of the built-in agents.
     pub fn built_in() -> Self {
-        let agents = Kind::ALL.map(|kind| (kind.name().to_owned(), Definition::built_in(kind)));
+        let agents =
+            AgentKind::ALL.map(|kind| (kind.name().to_owned(), Definition::built_in(kind)));
         Self { agents: agents.into() }
     }
 
@@ -252,7 +253,7 @@ struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Entry {
-    kind: Option<Kind>,
+    kind: Option<AgentKind>,
     command: Option<String>,
     args: Option<Vec<String>>,
     env: Option<BTreeMap<String, String>>,
@@ -315,7 +316,7 @@ impl Entry {
     }
 
     /// Returns what is wrong with settings that have the right form. A key is not repeated.
-    fn problem(&self, name: &str, kind: Kind) -> Option<String> {
+    fn problem(&self, name: &str, kind: AgentKind) -> Option<String> {
         let unused = self.settings().into_iter().find_map(|it| Some((it, kind.unused(it)?)));
         if let Some((setting, Unused { problem, fix })) = unused {
             return Some(format!("`agent.{name}.{setting}` {problem}; {fix}"));
@@ -377,7 +378,7 @@ mod tests {
         let mut catalog = Catalog::built_in();
         catalog.add_user_file(Path::new("agents.toml"), FILE).unwrap();
         assert_eq!(catalog.get("claude").unwrap().model.as_deref(), Some("opus"));
-        assert_eq!(catalog.get("claude").unwrap().kind, Kind::Claude);
+        assert_eq!(catalog.get("claude").unwrap().kind, AgentKind::Claude);
         assert_eq!(catalog.get("reviewer").unwrap().program(), "/opt/review");
     }
 

@@ -38,14 +38,14 @@ pub enum EventKind<'a> {
         /// The text.
         text: Cow<'a, str>,
         /// Whether the text is complete.
-        part: Part,
+        part: TextPart,
     },
     /// The agent wrote reasoning.
     Thinking {
         /// The text.
         text: Cow<'a, str>,
         /// Whether the text is complete.
-        part: Part,
+        part: TextPart,
     },
     /// A tool call started.
     ToolStarted {
@@ -80,7 +80,7 @@ pub enum EventKind<'a> {
         /// Its number in the thread, from 1.
         number: u64,
         /// The purpose.
-        purpose: Purpose,
+        purpose: RequestPurpose,
         /// The size of its body.
         bytes: u64,
         /// The length of the prefix shared with the previous request, which a provider can cache.
@@ -121,14 +121,14 @@ pub enum EventKind<'a> {
 /// The purpose of a request to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Purpose {
+pub enum RequestPurpose {
     /// A reply.
     Answer,
     /// A summary that replaces earlier history.
     Compaction,
 }
 
-impl Purpose {
+impl RequestPurpose {
     /// Returns the name of the purpose.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -144,7 +144,7 @@ impl Purpose {
 /// repeated, and the whole text may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Part {
+pub enum TextPart {
     /// The next piece.
     Delta,
     /// All of it.

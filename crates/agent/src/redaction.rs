@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use convoke_redact::{Redactor, StreamRedactor};
 
-use crate::event::{Event, EventKind, Part};
+use crate::event::{Event, EventKind, TextPart};
 use crate::turn::TurnResult;
 use crate::verdict::Verdict;
 
@@ -29,7 +29,7 @@ struct TextOrigin {
 }
 
 impl TextOrigin {
-    fn of(event: &Event<'static>) -> Option<(Self, Part)> {
+    fn of(event: &Event<'static>) -> Option<(Self, TextPart)> {
         let (is_thought, part) = match &event.kind {
             EventKind::Text { part, .. } => (false, *part),
             EventKind::Thinking { part, .. } => (true, *part),
@@ -41,7 +41,7 @@ impl TextOrigin {
     /// Creates an event of what was held back of a text.
     fn rest(self, mut stream: StreamRedactor) -> Option<Event<'static>> {
         let text = Some(stream.finish()).filter(|text| !text.is_empty())?;
-        let (text, part) = (Cow::Owned(text), Part::Delta);
+        let (text, part) = (Cow::Owned(text), TextPart::Delta);
         let kind = if self.is_thought {
             EventKind::Thinking { text, part }
         } else {
@@ -60,7 +60,7 @@ impl EventRedactor {
     /// Takes an event, and returns those that can be shown and stored now.
     pub async fn take(&mut self, mut event: Event<'static>) -> Vec<Event<'static>> {
         match TextOrigin::of(&event) {
-            Some((origin, Part::Delta)) => {
+            Some((origin, TextPart::Delta)) => {
                 let stream = self.texts.entry(origin).or_insert_with(|| self.redactor.stream());
                 let has_text = push(stream, &mut event).await;
                 if let Some(sub_agent) = &mut event.sub_agent {
@@ -68,7 +68,7 @@ impl EventRedactor {
                 }
                 if has_text { vec![event] } else { Vec::new() }
             }
-            Some((origin, Part::Whole)) => {
+            Some((origin, TextPart::Whole)) => {
                 let rest = self.texts.remove(&origin).and_then(|stream| origin.rest(stream));
                 rest.into_iter().chain(redacted(event, &self.redactor).await).collect()
             }
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
     use crate::diagnostics;
     use crate::event::{FileChange, TodoItem, TodoState};
-    use crate::verdict::{Failure, Reason};
+    use crate::verdict::{Failure, FailureReason};
 
     fn redactor() -> Redactor {
         Redactor::default().and_key("correct-horse")
@@ -212,14 +212,14 @@ mod tests {
     #[tokio::test]
     async fn every_text_of_an_event_is_redacted() {
         let secret = || Cow::Borrowed("a correct-horse");
-        let failure = Failure::new(Reason::Auth, "a correct-horse");
+        let failure = Failure::new(FailureReason::Auth, "a correct-horse");
         let item = TodoItem { text: secret(), state: TodoState::Pending };
         let notice = Diagnostic::new(diagnostics::AGENT_NOTICE, "a correct-horse");
         let reason = secret();
         for kind in [
             EventKind::Started { session: Some(secret()), model: Some(secret()) },
-            EventKind::Text { text: secret(), part: Part::Whole },
-            EventKind::Thinking { text: secret(), part: Part::Delta },
+            EventKind::Text { text: secret(), part: TextPart::Whole },
+            EventKind::Thinking { text: secret(), part: TextPart::Delta },
             EventKind::ToolStarted { id: secret(), name: secret(), input: secret() },
             EventKind::ToolFinished { id: secret(), ok: true, output: secret() },
             EventKind::FileChange {
@@ -241,7 +241,7 @@ mod tests {
     async fn a_large_text_is_redacted_like_a_small_one() {
         let text = format!("{} correct-horse é", "x ".repeat(LARGE));
         let clean = redactor().redact(&text).into_owned();
-        for part in [Part::Whole, Part::Delta] {
+        for part in [TextPart::Whole, TextPart::Delta] {
             let mut events = EventRedactor::new(redactor());
             let event = Event::own(EventKind::Text { text: text.clone().into(), part });
             let mut shown = events.take(event).await;
@@ -252,7 +252,7 @@ mod tests {
             });
             assert!(shown.collect::<String>() == clean, "{part:?}");
         }
-        let failed = Failure::new(Reason::Auth, "a correct-horse");
+        let failed = Failure::new(FailureReason::Auth, "a correct-horse");
         let mut result = TurnResult { reply: text, ..TurnResult::failed(failed) };
         result.model = Some("correct-horse".to_owned());
         assert_eq!(redact_result(&mut result, &redactor()).await, 1);

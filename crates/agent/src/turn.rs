@@ -14,7 +14,7 @@ use crate::redaction::redact_verdict;
 use crate::thread::ThreadAppend;
 use crate::turn_input::{ResumeHandle, TurnInput};
 use crate::usage::Usage;
-use crate::verdict::{Failure, Reason, Verdict};
+use crate::verdict::{Failure, FailureReason, Verdict};
 
 /// The number of events that wait for a slow reader; the agent's side then waits too.
 const EVENT_QUEUE: usize = 256;
@@ -101,7 +101,8 @@ impl AgentTurn {
     /// Waits for the end of the turn and returns its result. Discards events that were not read.
     pub async fn result(mut self) -> TurnResult {
         while self.events.recv().await.is_some() {}
-        let lost = || Failure::new(Reason::Incomplete, "the turn was dropped by its runtime");
+        let lost =
+            || Failure::new(FailureReason::Incomplete, "the turn was dropped by its runtime");
         self.result.await.unwrap_or_else(|_| TurnResult::failed(lost()))
     }
 

@@ -39,6 +39,8 @@ pub struct Facts {
     pub hosts: &'static [&'static str],
     /// A variable that sends its calls to another address.
     pub address_variable: &'static str,
+    /// The events that it writes in every turn.
+    pub events: &'static [&'static str],
     /// How it is signed in.
     pub sign_in: SignIn,
 }
@@ -161,6 +163,7 @@ static CLAUDE: Facts = Facts {
     shared_configuration: &[],
     hosts: &["api.anthropic.com"],
     address_variable: "ANTHROPIC_BASE_URL",
+    events: &["system", "assistant", "result"],
     sign_in: SignIn {
         keys: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
         ignored_keys: &[],
@@ -189,6 +192,7 @@ static CODEX: Facts = Facts {
     shared_configuration: &[".agents/skills"],
     hosts: &["api.openai.com", "chatgpt.com"],
     address_variable: "OPENAI_BASE_URL",
+    events: &["turn/started", "item/completed", "item/agentMessage/delta", "turn/completed"],
     sign_in: SignIn {
         keys: &["CODEX_API_KEY"],
         ignored_keys: &["OPENAI_API_KEY"],
@@ -219,6 +223,7 @@ static GEMINI: Facts = Facts {
     shared_configuration: &[".agents/skills"],
     hosts: &["generativelanguage.googleapis.com"],
     address_variable: "GOOGLE_GEMINI_BASE_URL",
+    events: &["init", "message", "result"],
     sign_in: SignIn {
         keys: &["GEMINI_API_KEY"],
         // Read only where the calls go to Vertex AI.

@@ -48,14 +48,14 @@ impl fmt::Display for Verdict {
 #[error("{}{message}", reason.prefix())]
 pub struct Failure {
     /// The kind of failure, which decides how to recover.
-    pub reason: Reason,
+    pub reason: FailureReason,
     /// The agent's message, or ours if it gave none.
     pub message: String,
 }
 
 impl Failure {
     /// Creates a failure.
-    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+    pub fn new(reason: FailureReason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
     }
 }
@@ -63,7 +63,7 @@ impl Failure {
 /// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reason {
+pub enum FailureReason {
     /// A missing or wrong key, or no permission to use the model.
     Auth,
     /// Too many requests, or no credit left.
@@ -100,7 +100,7 @@ pub enum Reason {
     Other,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for FailureReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Auth => "not signed in",
@@ -124,7 +124,7 @@ impl fmt::Display for Reason {
     }
 }
 
-impl Reason {
+impl FailureReason {
     /// Returns the reason for an HTTP status of the model's server.
     pub const fn from_status(status: u16) -> Self {
         match status {
@@ -185,9 +185,9 @@ pub enum TerminationCause {
     /// The model's server returned a status that no retry can change.
     PermanentError(u16),
     /// The agent exceeded the retries of a request, which fails for this reason.
-    RetryLimit(Reason),
+    RetryLimit(FailureReason),
     /// The agent would repeat a request, which fails for this reason, only after this time.
-    RetryTooLate(Reason, Duration),
+    RetryTooLate(FailureReason, Duration),
 }
 
 /// The end of a process.
@@ -213,12 +213,12 @@ pub fn decide(
         (_, Some(TerminationCause::Cancelled)) => Verdict::Cancelled,
         (_, Some(TerminationCause::TimedOut)) => Verdict::TimedOut,
         (_, Some(TerminationCause::OutputLimit)) => Verdict::Failed(Failure::new(
-            Reason::Flood,
+            FailureReason::Flood,
             "the agent exceeded the turn's output limit",
         )),
         (Some(Verdict::Failed(failure)), _) => Verdict::Failed(failure),
         (_, Some(TerminationCause::PermanentError(status))) => Verdict::Failed(Failure::new(
-            Reason::from_status(status),
+            FailureReason::from_status(status),
             format!("the model's server answered with status {status}"),
         )),
         (_, Some(TerminationCause::RetryLimit(reason))) => Verdict::Failed(Failure::new(
@@ -261,7 +261,7 @@ mod tests {
     }
 
     fn unexplained(_: &Ending<'_>) -> Failure {
-        Failure::new(Reason::Incomplete, "no closing event")
+        Failure::new(FailureReason::Incomplete, "no closing event")
     }
 
     #[test]
@@ -273,8 +273,8 @@ mod tests {
     #[test]
     fn a_failure_without_a_known_reason_is_called_failed_once() {
         let failed = |reason| Verdict::Failed(Failure::new(reason, "no luck")).to_string();
-        assert_eq!(failed(Reason::Other), "failed: no luck");
-        assert_eq!(failed(Reason::Network), "failed: network error: no luck");
+        assert_eq!(failed(FailureReason::Other), "failed: no luck");
+        assert_eq!(failed(FailureReason::Network), "failed: network error: no luck");
     }
 
     #[test]

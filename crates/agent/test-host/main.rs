@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use convoke_agent::adapter::{Host, agent};
-use convoke_agent::config::{Definition, Kind};
+use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::process::guardian::{Guardian, run_if_asked};
 use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_agent::turn_input::{Permissions, TurnInput};
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
 fn play_convoke() -> Option<TurnResult> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;
-    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name)?;
+    let kind = AgentKind::ALL.into_iter().find(|kind| kind.name() == name)?;
     let model = args.next().filter(|model| !model.is_empty());
     let dir = PathBuf::from(args.next()?);
     let definition = Definition {

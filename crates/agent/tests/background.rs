@@ -6,7 +6,7 @@ use convoke_agent::TurnResult;
 use convoke_agent::stream::claude::Claude;
 use convoke_agent::stream::{Reader, TurnPhase};
 use convoke_agent::usage::Usage;
-use convoke_agent::verdict::{Ending, Exit, Failure, Reason, TerminationCause, Verdict};
+use convoke_agent::verdict::{Ending, Exit, Failure, FailureReason, TerminationCause, Verdict};
 use serde_json::{Value, json};
 
 fn init() -> Value {
@@ -48,7 +48,7 @@ fn read(events: &[Value], stop: Option<TerminationCause>) -> (Vec<TurnPhase>, Tu
     (phases, reader.finish(&ending, &mut |_| {}))
 }
 
-fn reason(result: &TurnResult) -> Option<Reason> {
+fn reason(result: &TurnResult) -> Option<FailureReason> {
     match &result.verdict {
         Verdict::Failed(Failure { reason, .. }) => Some(*reason),
         _ => None,
@@ -85,7 +85,7 @@ fn usage_and_money_are_those_of_all_results_and_sub_agents() {
 fn a_placeholder_is_no_result() {
     let (phases, turn) = read(&[init(), placeholder()], None);
     assert_eq!(phases[1], TurnPhase::Running);
-    assert_eq!(reason(&turn), Some(Reason::Incomplete));
+    assert_eq!(reason(&turn), Some(FailureReason::Incomplete));
     let (phases, turn) = read(&[init(), placeholder(), init(), result("yes")], None);
     assert_eq!(phases[3], TurnPhase::Over);
     assert_eq!((turn.verdict, turn.reply.as_str()), (Verdict::Done, "yes"));
@@ -105,13 +105,13 @@ fn an_answer_with_nothing_but_shells_running_may_be_the_last() {
 fn a_process_that_is_gone_with_tasks_running_was_cut_off() {
     for task in ["local_bash", "local_agent", "a_new_kind"] {
         let (_, turn) = read(&[init(), tasks(&[task]), result("started")], None);
-        assert_eq!(reason(&turn), Some(Reason::Incomplete), "{task}");
+        assert_eq!(reason(&turn), Some(FailureReason::Incomplete), "{task}");
         assert_eq!(turn.reply, "started");
     }
     let killed = [init(), tasks(&["local_agent"]), result("started"), tasks(&[])];
-    assert_eq!(reason(&read(&killed, None).1), Some(Reason::Incomplete));
+    assert_eq!(reason(&read(&killed, None).1), Some(FailureReason::Incomplete));
     let working = [init(), tasks(&["local_bash"]), result("started"), tasks(&[]), init()];
-    assert_eq!(reason(&read(&working, None).1), Some(Reason::Incomplete));
+    assert_eq!(reason(&read(&working, None).1), Some(FailureReason::Incomplete));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_task_counts_although_the_set_that_names_it_is_unreadable() {
     let started = json!({"type": "system", "subtype": "task_started", "task_type": "local_agent",
         "is_backgrounded": true});
     let (_, turn) = read(&[init(), started, result("started")], None);
-    assert_eq!(reason(&turn), Some(Reason::Incomplete));
+    assert_eq!(reason(&turn), Some(FailureReason::Incomplete));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use convoke_agent::TurnResult;
-use convoke_agent::event::{Event, EventKind, Part};
+use convoke_agent::event::{Event, EventKind, TextPart};
 use convoke_agent::stream::Reader;
 use convoke_agent::stream::claude::Claude;
 use convoke_agent::stream::codex_app::{CodexApp, Message};
@@ -12,7 +12,7 @@ use convoke_agent::stream::gemini::Gemini;
 use convoke_agent::stream::lines::Lines;
 use convoke_agent::stream::plain::Plain;
 use convoke_agent::usage::Usage;
-use convoke_agent::verdict::{Ending, Exit, Failure, Reason, Verdict};
+use convoke_agent::verdict::{Ending, Exit, Failure, FailureReason, Verdict};
 use proptest::strategy::Strategy;
 
 fn read(mut reader: impl Reader, lines: &[&[u8]]) -> (Vec<Event<'static>>, TurnResult) {
@@ -130,7 +130,7 @@ fn the_reply_of_gemini_is_what_follows_its_last_tool() {
     );
     assert_eq!(account.reply, "Four.");
     let wholes = events.iter().filter_map(|event| match &event.kind {
-        EventKind::Text { text, part: Part::Whole } => Some(text.as_ref()),
+        EventKind::Text { text, part: TextPart::Whole } => Some(text.as_ref()),
         EventKind::FileChange { changes } => Some(changes[0].path.as_ref()),
         _ => None,
     });
@@ -220,7 +220,7 @@ fn events_have_one_json_form() {
         serde_json::to_value(&event).unwrap(),
         serde_json::json!({"subAgent": "call_1", "event": {"kind": "toolFinished", "id": "t", "ok": false, "output": "no"}})
     );
-    let verdict = Verdict::Failed(Failure::new(Reason::RateLimit, "slow down"));
+    let verdict = Verdict::Failed(Failure::new(FailureReason::RateLimit, "slow down"));
     let event = Event::own(EventKind::Finished { verdict });
     assert_eq!(
         serde_json::to_value(&event).unwrap(),
@@ -234,7 +234,7 @@ fn a_failed_app_server_turn_says_why() {
     let line = br#"{"method":"turn/completed","params":{"turn":{"status":"failed","error":{"message":"no","codexErrorInfo":{"responseTooManyFailedAttempts":{"httpStatusCode":429}}}}}}"#;
     let (_, account) = read(CodexApp::new(100), &[line]);
     let Verdict::Failed(failure) = account.verdict else { unreachable!("it failed") };
-    assert_eq!(failure.reason, Reason::RateLimit);
+    assert_eq!(failure.reason, FailureReason::RateLimit);
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub(crate) struct Transcript {
 /// One thing in the transcript.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
-    pub(crate) kind: Kind,
+    pub(crate) kind: EntryKind,
     text: String,
     /// The text in lines of the width.
     pub(crate) lines: Vec<String>,
@@ -37,16 +37,16 @@ pub(crate) struct Entry {
 
 /// What an entry is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EntryKind {
     /// Somebody said something.
-    Said(Head),
+    Said(MessageHeader),
     /// Convoke has something to say.
     Note(Tone),
 }
 
 /// The line above what was said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct MessageHeader {
     pub(crate) id: MessageId,
     pub(crate) from: String,
     pub(crate) to: String,
@@ -69,7 +69,7 @@ pub(crate) enum Tone {
 impl Entry {
     /// Returns how many lines it takes, with its head and the blank line after it.
     pub(crate) fn height(&self) -> usize {
-        let head = usize::from(matches!(self.kind, Kind::Said(_)));
+        let head = usize::from(matches!(self.kind, EntryKind::Said(_)));
         head + self.lines.len() + 1
     }
 }
@@ -99,7 +99,7 @@ impl Transcript {
     }
 
     /// Adds what somebody said.
-    pub(crate) fn say(&mut self, head: Head, text: &str) {
+    pub(crate) fn say(&mut self, head: MessageHeader, text: &str) {
         let shown = &text[..text.floor_char_boundary(MOST_BYTES)];
         let mut shown = printable(shown).into_owned();
         if text.len() > MOST_BYTES {
@@ -107,19 +107,19 @@ impl Transcript {
             // Writing to a string cannot fail.
             let _ = write!(shown, "\n… {more} bytes more; `convoke sessions show` prints them all");
         }
-        self.push(Kind::Said(head), shown);
+        self.push(EntryKind::Said(head), shown);
     }
 
     /// Adds something that Convoke has to say.
     pub(crate) fn note(&mut self, tone: Tone, text: &str) {
-        self.push(Kind::Note(tone), printable_line(text));
+        self.push(EntryKind::Note(tone), printable_line(text));
     }
 
     /// Says what a message's turn took.
     pub(crate) fn account(&mut self, message: &MessageId, taken: String) {
         let heads = self.entries.iter_mut().rev().filter_map(|entry| match &mut entry.kind {
-            Kind::Said(head) => Some(head),
-            Kind::Note(_) => None,
+            EntryKind::Said(head) => Some(head),
+            EntryKind::Note(_) => None,
         });
         if let Some(head) = heads.into_iter().find(|head| head.id == *message) {
             head.cost = taken;
@@ -138,7 +138,7 @@ impl Transcript {
         self.height = self.entries.iter().map(Entry::height).sum();
     }
 
-    fn push(&mut self, kind: Kind, text: String) {
+    fn push(&mut self, kind: EntryKind, text: String) {
         let entry = Entry { lines: wrap(&text, self.width), kind, text };
         self.height += entry.height();
         self.entries.push(entry);
@@ -151,7 +151,7 @@ impl Transcript {
     /// costs as much as the rest.
     fn forget(&mut self) {
         let gone: Vec<Entry> = self.entries.drain(..FORGOTTEN).collect();
-        let is_message = |entry: &&Entry| matches!(entry.kind, Kind::Said(_));
+        let is_message = |entry: &&Entry| matches!(entry.kind, EntryKind::Said(_));
         self.left_out += gone.iter().filter(is_message).count() as u64;
         let before = self.height;
         self.height -= gone.iter().map(Entry::height).sum::<usize>();
@@ -168,7 +168,7 @@ impl Transcript {
             many => format!("{many} earlier messages: `{command}` prints them"),
         };
         let text = printable_line(&text);
-        let entry = Entry { lines: wrap(&text, *width), kind: Kind::Note(Tone::Quiet), text };
+        let entry = Entry { lines: wrap(&text, *width), kind: EntryKind::Note(Tone::Quiet), text };
         self.height += entry.height();
         self.entries.insert(0, entry);
     }
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     fn say(transcript: &mut Transcript, number: u64) {
-        let head = Head {
+        let head = MessageHeader {
             id: MessageId::numbered(number),
             from: "ada".to_owned(),
             to: String::new(),
@@ -201,7 +201,8 @@ mod tests {
             let height: usize = transcript.entries.iter().map(Entry::height).sum();
             assert_eq!(transcript.height(), height);
         }
-        let shown = transcript.entries.iter().filter(|entry| matches!(entry.kind, Kind::Said(_)));
+        let shown =
+            transcript.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::Said(_)));
         let left_out = 10_000 - shown.count();
         assert_eq!(
             transcript.entries[0].lines,

@@ -7,6 +7,9 @@ use convoke_team::Team;
 
 use crate::command::{Command, Verb, parse};
 
+/// The most bytes of a name after an `@`.
+const LONGEST_NAME: usize = 64;
+
 /// What a person wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UserAction {
@@ -75,13 +78,19 @@ impl<'a> InputParser<'a> {
         self.team.everyone_but(speaker).iter().map(ToString::to_string).collect()
     }
 
-    fn say(self, line: &str, to: &[String]) -> UserAction {
+    /// Returns the members whom `@NAME` at the beginning of a message addresses, and the rest of the message.
+    pub fn addressed(self, line: &str) -> (Vec<String>, &str) {
         let mut named = Vec::new();
         let mut rest = line.trim();
         while let Some((name, after)) = self.mention(rest) {
             named.push(name);
             rest = after.trim_start_matches([',', ':', '，', '：']).trim_start();
         }
+        (named, rest)
+    }
+
+    fn say(self, line: &str, to: &[String]) -> UserAction {
+        let (named, rest) = self.addressed(line);
         if named.is_empty() {
             // What a person writes is sent as it was written.
             return UserAction::Say { text: line.to_owned(), to: to.to_vec() };
@@ -93,6 +102,8 @@ impl<'a> InputParser<'a> {
     fn mention(self, text: &str) -> Option<(String, &str)> {
         let after = text.strip_prefix('@')?;
         let ends = after.char_indices().map(|(at, c)| at + c.len_utf8());
+        // Names are short: no need to look through a whole page for the end of one.
+        let ends = ends.take_while(|end| *end <= LONGEST_NAME);
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
         let found = ends.filter_map(|end| {
             let (name, rest) = after.split_at(end);
@@ -100,8 +111,7 @@ impl<'a> InputParser<'a> {
             let meant = is_whole.then(|| self.member(name)).flatten()?;
             Some((meant, rest))
         });
-        // Names are short: no need to look through a whole page for the end of one.
-        found.take_while(|(_, rest)| after.len() - rest.len() <= 64).last()
+        found.last()
     }
 
     fn member(self, written: &str) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use convoke_agent::event::{Event, EventKind, Part, Purpose};
+use convoke_agent::event::{Event, EventKind, RequestPurpose, TextPart};
 use convoke_agent::usage::Usage;
 use convoke_core::ledger::estimate_tokens;
 use convoke_session::{MemberName, TurnId};
@@ -82,7 +82,7 @@ impl Work {
         self.events += 1;
         let is_own = event.sub_agent.is_none();
         match &event.kind {
-            EventKind::Text { text, part: Part::Delta } if is_own => {
+            EventKind::Text { text, part: TextPart::Delta } if is_own => {
                 "writes".clone_into(&mut self.activity);
                 self.written += text.len() as u64;
                 if self.certain > 0 && self.reply.text().len() == self.certain {
@@ -90,7 +90,9 @@ impl Work {
                 }
                 self.reply.push(&printable(text));
             }
-            EventKind::Text { text, part: Part::Whole } if is_own => self.settle(&printable(text)),
+            EventKind::Text { text, part: TextPart::Whole } if is_own => {
+                self.settle(&printable(text))
+            }
             EventKind::Text { .. } => "a sub-agent writes".clone_into(&mut self.activity),
             EventKind::Thinking { .. } => "thinks".clone_into(&mut self.activity),
             EventKind::ToolStarted { name, input, .. } => {
@@ -104,7 +106,7 @@ impl Work {
                 let paths: Vec<&str> = changes.iter().map(|change| &*change.path).collect();
                 self.activity = format!("changed {}", brief(&paths.join(", ")));
             }
-            EventKind::Request { purpose: Purpose::Compaction, .. } => {
+            EventKind::Request { purpose: RequestPurpose::Compaction, .. } => {
                 "compacts its thread".clone_into(&mut self.activity);
             }
             EventKind::Usage(usage) => self.usage = Some(*usage),
@@ -146,18 +148,18 @@ mod tests {
     use super::*;
     use std::borrow::Cow;
 
-    fn text(text: &'static str, part: Part) -> Event<'static> {
+    fn text(text: &'static str, part: TextPart) -> Event<'static> {
         Event::own(EventKind::Text { text: Cow::Borrowed(text), part })
     }
 
     #[test]
     fn a_whole_text_replaces_the_pieces_that_ran_ahead_of_it() {
         let mut work = Work::new(TurnId(1), "ada".into(), Duration::ZERO, 12, 40);
-        work.observe(&text("One ", Part::Delta));
-        work.observe(&text("tow.", Part::Delta));
+        work.observe(&text("One ", TextPart::Delta));
+        work.observe(&text("tow.", TextPart::Delta));
         assert_eq!(work.text(), "One tow.");
-        work.observe(&text("One two.", Part::Whole));
-        work.observe(&text("Three\u{1b}[2J", Part::Delta));
+        work.observe(&text("One two.", TextPart::Whole));
+        work.observe(&text("Three\u{1b}[2J", TextPart::Delta));
         assert_eq!(work.lines(), ["One two.", "", "Three␛[2J"]);
     }
 }

@@ -8,18 +8,21 @@
     reason = "a test fails by panicking, and says aloud that it is skipped"
 )]
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
 use convoke_core::ledger::{Source, Target};
-use convoke_inspect::HostEnvironment;
+use convoke_explain::Edition;
 use convoke_inspect::capture::{
-    Capture, CaptureOptions, Ended, MeasureOptions, Measured, Purpose, Start, capture, compare,
+    Capture, CaptureOptions, ChildEnd, MeasureOptions, Measured, Purpose, Start, capture, compare,
     load, measure, save,
 };
+use convoke_inspect::doctor::try_turn;
+use convoke_inspect::verify::{Difference, verify};
+use convoke_inspect::{HostEnvironment, explained};
 use convoke_rehearsal::{Answer, Script};
 use convoke_wire::{Part, PartKind, RequestParts};
 use serde_json::json;
@@ -140,7 +143,7 @@ fn order(program: &Path, arguments: &[&str], stdin: &str, script: Script) -> Cap
 /// Returns what the program wrote, which must have ended well.
 fn output(capture: &Capture) -> &str {
     match &capture.ended {
-        Ended::Done { output } => output,
+        ChildEnd::Done { output } => output,
         ended => panic!("{ended:?}"),
     }
 }
@@ -229,6 +232,78 @@ async fn a_measured_request_is_that_of_the_users_own_configuration() {
         assert!(yours.contains(&"your standard input 21".to_owned()), "{cli}: {yours:?}");
         let listed = std::fs::read_dir(&directory).unwrap().count();
         assert_eq!(listed, 4, "{cli}: nothing was written into the home");
+    }
+}
+
+#[tokio::test]
+async fn what_is_explained_is_what_arrives() {
+    for cli in CLIS {
+        let Some(program) = installed(cli) else {
+            continue;
+        };
+        let place = Place::new();
+        let git = place.project.path().join(".git");
+        std::fs::create_dir(git).unwrap();
+        let mut host_environment = place.host_environment();
+        let bin = program.parent().unwrap().as_os_str().to_owned();
+        let path = host_environment.environment.entry("PATH".into()).or_default();
+        *path = [bin, ":".into(), path.clone()].into_iter().collect();
+        let vendor = Vendor::of(&program).unwrap();
+        let version = cli.split_once('-').unwrap().1;
+        let right = explained::edition(vendor, Some(version));
+        for trust in [None, Some("true")] {
+            let name = "GEMINI_CLI_TRUST_WORKSPACE";
+            host_environment.environment.remove(OsStr::new(name));
+            host_environment.environment.extend(trust.map(|it| (name.into(), it.into())));
+            let session = explained::session(&host_environment);
+            let guardian = Guardian::from_program(env!("CARGO_BIN_EXE_convoke"));
+            let patience = Duration::from_mins(5);
+            let verified =
+                verify(vendor, right, &session, &host_environment, guardian, patience).await;
+            let verified = verified.unwrap();
+            assert!(verified.is_right(), "{cli}: {:?}", verified.differences);
+            assert_eq!(verified.version.as_deref(), Some(version));
+            if vendor != Vendor::Gemini {
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_rules_of_another_version_are_found_to_be_wrong() {
+    let Some(program) = installed("claude-2.1.325") else {
+        return;
+    };
+    let place = Place::new();
+    std::fs::remove_file(place.project.path().join("CLAUDE.md")).unwrap();
+    let mut host_environment = place.host_environment();
+    let bin = program.parent().unwrap().as_os_str().to_owned();
+    let path = host_environment.environment.entry("PATH".into()).or_default();
+    *path = [bin, ":".into(), path.clone()].into_iter().collect();
+    let session = explained::session(&host_environment);
+    let guardian = Guardian::from_program(env!("CARGO_BIN_EXE_convoke"));
+    let (vendor, wrong) = (Vendor::Claude, Edition::Claude197);
+    let patience = Duration::from_mins(5);
+    let verified = verify(vendor, wrong, &session, &host_environment, guardian, patience).await;
+    let differences = verified.unwrap().differences;
+    let [Difference::Unexplained { path, .. }] = &differences[..] else {
+        panic!("{differences:?}");
+    };
+    assert!(path.ends_with("AGENTS.md"));
+}
+
+#[tokio::test]
+async fn a_trial_turn_finds_nothing_changed_in_the_measured_versions() {
+    for cli in CLIS {
+        let Some(program) = installed(cli) else {
+            continue;
+        };
+        let place = Place::new();
+        let guardian = Guardian::from_program(env!("CARGO_BIN_EXE_convoke"));
+        let vendor = Vendor::of(&program).unwrap();
+        let found = try_turn(vendor, &program, &place.host_environment(), &guardian).await;
+        assert_eq!(found, [], "{cli}");
     }
 }
 

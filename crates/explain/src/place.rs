@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub(crate) use convoke_files::git::{GitKind, git_kind};
-use convoke_files::{Files, Head, Kind};
+use convoke_files::{EntryKind, Files, Head};
 
 /// The largest file whose text is kept for the next agent that asks for it.
 const MAX_KEPT: u64 = 256 * 1024;
@@ -26,7 +26,7 @@ pub(crate) type ByPath<V> = HashMap<OsString, V>;
 pub(crate) struct Listed<'a> {
     files: &'a dyn Files,
     heads: RefCell<ByPath<Head>>,
-    entries: RefCell<ByPath<Vec<(OsString, Kind)>>>,
+    entries: RefCell<ByPath<Vec<(OsString, EntryKind)>>>,
     /// The bytes that were read so far.
     read: Cell<u64>,
     /// The watched directories, found by the length of their path: of a chain no two are equally
@@ -36,7 +36,7 @@ pub(crate) struct Listed<'a> {
 
 struct Listing {
     directory: PathBuf,
-    entries: Vec<(OsString, Kind)>,
+    entries: Vec<(OsString, EntryKind)>,
 }
 
 impl<'a> Listed<'a> {
@@ -58,7 +58,7 @@ impl<'a> Listed<'a> {
     }
 
     /// Returns what stands in a directory, sorted by name, if it was listed.
-    pub(crate) fn listed(&self, directory: &Path) -> Option<&[(OsString, Kind)]> {
+    pub(crate) fn listed(&self, directory: &Path) -> Option<&[(OsString, EntryKind)]> {
         let listings = self.listings.get(&directory.as_os_str().len())?;
         let same = |listing: &&Listing| listing.directory.as_os_str() == directory.as_os_str();
         listings.iter().find(same).map(|listing| listing.entries.as_slice())
@@ -66,7 +66,7 @@ impl<'a> Listed<'a> {
 
     /// Returns what the listings tell about a path: an error when nothing stands there, a kind when
     /// it is an entry of a listed directory, and nothing when the system must be asked.
-    fn known(&self, path: &Path) -> io::Result<Option<Kind>> {
+    fn known(&self, path: &Path) -> io::Result<Option<EntryKind>> {
         // Names are looked for at most a few levels below a directory of the chain.
         let mut below = path;
         for (level, directory) in path.ancestors().skip(1).take(4).enumerate() {
@@ -82,16 +82,16 @@ impl<'a> Listed<'a> {
 }
 
 impl Files for Listed<'_> {
-    fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
+    fn entry_kind(&self, path: &Path) -> io::Result<EntryKind> {
         match self.known(path)? {
             Some(kind) => Ok(kind),
             None => self.files.entry_kind(path),
         }
     }
 
-    fn kind(&self, path: &Path) -> io::Result<Kind> {
+    fn kind(&self, path: &Path) -> io::Result<EntryKind> {
         match self.known(path)? {
-            None | Some(Kind::Symlink) => self.files.kind(path),
+            None | Some(EntryKind::Symlink) => self.files.kind(path),
             Some(kind) => Ok(kind),
         }
     }
@@ -122,7 +122,7 @@ impl Files for Listed<'_> {
         self.files.names(directory)
     }
 
-    fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {
+    fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, EntryKind)>> {
         if let Some(entries) = self.listed(directory) {
             return Ok(entries.to_vec());
         }
@@ -144,7 +144,7 @@ impl Files for Listed<'_> {
         // Listed directories are free of links, so only the last name can be one. Asking the system
         // would look at every directory of the path again.
         match self.known(path)? {
-            Some(Kind::File | Kind::Directory) => Ok(path.to_owned()),
+            Some(EntryKind::File | EntryKind::Directory) => Ok(path.to_owned()),
             _ => self.files.canonicalize(path),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use convoke_files::{Files, Kind};
+use convoke_files::{EntryKind, Files};
 
 use crate::place::Listed;
 use crate::report::{AgentReport, Rule};
@@ -185,10 +185,12 @@ fn nested(files: &Listed<'_>, cwd: &Path) -> Vec<PathBuf> {
             entries += 1;
             let Some(text) = name.to_str() else { continue };
             match kind {
-                Kind::Directory if !text.starts_with('.') && !NOT_SEARCHED.contains(&text) => {
+                EntryKind::Directory if !text.starts_with('.') && !NOT_SEARCHED.contains(&text) => {
                     open.push_back(directory.join(&name));
                 }
-                Kind::File | Kind::Symlink if directory != cwd && NESTED.contains(&text) => {
+                EntryKind::File | EntryKind::Symlink
+                    if directory != cwd && NESTED.contains(&text) =>
+                {
                     found.push(directory.join(&name));
                 }
                 _ => {}

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use convoke_explain::{AgentReport, Edition, LoadReason, Report, Rule, Session, explain};
-use convoke_files::{Files, Kind, MemoryTree};
+use convoke_files::{EntryKind, Files, MemoryTree};
 use proptest::prelude::*;
 
 const NAMES: [&str; 12] = [
@@ -135,7 +135,7 @@ proptest! {
         for agent in explained(&tree).agents {
             for file in &agent.loaded {
                 prop_assert_eq!(file.bytes_loaded, file.text.len() as u64);
-                prop_assert_eq!(tree.kind(&file.path).unwrap(), Kind::File);
+                prop_assert_eq!(tree.kind(&file.path).unwrap(), EntryKind::File);
                 prop_assert!(!file.text.is_empty() || file.depth > 0, "{:?}", file.path);
             }
             let mut once = HashSet::new();

@@ -6,12 +6,12 @@ use convoke_explain::{Edition, Session, explain};
 use convoke_files::MemoryTree;
 
 /// A tree around `/w/repo`, where the home directory is `/w/home`.
-struct Stage {
+struct TestTree {
     tree: MemoryTree,
     session: Session,
 }
 
-fn stage(cwd: &str, files: &[(&str, &str)]) -> Stage {
+fn tree(cwd: &str, files: &[(&str, &str)]) -> TestTree {
     let mut tree = MemoryTree::default();
     tree.create_directory("/w/home");
     tree.create_directory(cwd);
@@ -20,17 +20,17 @@ fn stage(cwd: &str, files: &[(&str, &str)]) -> Stage {
     }
     let mut session = Session::new(cwd, "/w/home");
     session.variables.insert("GEMINI_CLI_TRUST_WORKSPACE".into(), "true".into());
-    Stage { tree, session }
+    TestTree { tree, session }
 }
 
 /// The same with a repository at `/w/repo`.
-fn repository(cwd: &str, files: &[(&str, &str)]) -> Stage {
-    let mut stage = stage(cwd, files);
-    stage.tree.write("/w/repo/.git/HEAD", "x");
-    stage
+fn repository(cwd: &str, files: &[(&str, &str)]) -> TestTree {
+    let mut tree = tree(cwd, files);
+    tree.tree.write("/w/repo/.git/HEAD", "x");
+    tree
 }
 
-impl Stage {
+impl TestTree {
     /// The codes of the diagnostics, each with the agent that it is given for.
     fn codes(&self) -> BTreeSet<(String, &'static str)> {
         let report = explain(&self.tree, &self.session, &Edition::ALL);
@@ -61,9 +61,8 @@ const SUB: &str = "/w/repo/sub";
 #[test]
 fn trap_1_a_large_root_file_deletes_the_nearer_ones() {
     let large = "x".repeat(40_000);
-    let stage =
-        repository(SUB, &[("/w/repo/AGENTS.md", &large), ("/w/repo/sub/AGENTS.md", "lost")]);
-    stage.tells("agents-md.truncated", &["codex"]);
+    let tree = repository(SUB, &[("/w/repo/AGENTS.md", &large), ("/w/repo/sub/AGENTS.md", "lost")]);
+    tree.tells("agents-md.truncated", &["codex"]);
 }
 
 #[test]
@@ -75,26 +74,26 @@ fn trap_2_imports_of_the_root_file_are_lost_in_a_sub_directory() {
 
 #[test]
 fn trap_3_one_unreadable_file_loses_all() {
-    let mut stage = repository(SUB, &[("/w/repo/AGENTS.md", "a"), ("/w/repo/sub/AGENTS.md", "b")]);
-    stage.tree.lock("/w/repo/sub/AGENTS.md");
-    stage.tells("agents-md.unreadable", &["codex"]);
+    let mut tree = repository(SUB, &[("/w/repo/AGENTS.md", "a"), ("/w/repo/sub/AGENTS.md", "b")]);
+    tree.tree.lock("/w/repo/sub/AGENTS.md");
+    tree.tells("agents-md.unreadable", &["codex"]);
 }
 
 #[test]
 fn trap_4_an_untrusted_project_has_no_documents() {
     let config = "[projects.\"/w/repo\"]\ntrust_level = \"untrusted\"\n";
     let files = [("/w/repo/AGENTS.md", "a"), ("/w/home/.codex/config.toml", config)];
-    let stage = repository(ROOT, &files);
-    stage.tells("agents-md.untrusted", &["codex"]);
-    assert!(!stage.codes().contains(&("codex@0.98".to_owned(), "agents-md.untrusted")));
-    stage.tells("versions.differ", &["codex"]);
+    let tree = repository(ROOT, &files);
+    tree.tells("agents-md.untrusted", &["codex"]);
+    assert!(!tree.codes().contains(&("codex@0.98".to_owned(), "agents-md.untrusted")));
+    tree.tells("versions.differ", &["codex"]);
 }
 
 #[test]
 fn traps_5_and_6_only_claude_reads_what_lies_above() {
     let files = [("/w/CLAUDE.md", "above"), ("/w/repo/CLAUDE.md", "own")];
     repository(ROOT, &files).tells("parents.above-root", &["claude"]);
-    stage(ROOT, &files).tells("parents.without-root", &["claude"]);
+    tree(ROOT, &files).tells("parents.without-root", &["claude"]);
     repository(SUB, &[("/w/repo/CLAUDE.md", "own")]).tells("parents.above-root", &[]);
 }
 
@@ -133,13 +132,13 @@ fn trap_10_agents_md_alone_is_read_by_codex_alone() {
         ("/w/repo/GEMINI.md", "@AGENTS.md"),
         ("/w/home/.gemini/settings.json", setting),
     ];
-    let mut stage = repository(ROOT, &files);
-    stage.tells("text.twice", &["gemini"]);
-    stage.tree.remove("/w/repo/GEMINI.md");
-    stage.tree.link("/w/repo/GEMINI.md", "AGENTS.md");
-    stage.tells("text.twice", &[]);
-    stage.tree.link("/w/repo/CLAUDE.md", "AGENTS.md");
-    stage.tells("names.unread", &[]);
+    let mut tree = repository(ROOT, &files);
+    tree.tells("text.twice", &["gemini"]);
+    tree.tree.remove("/w/repo/GEMINI.md");
+    tree.tree.link("/w/repo/GEMINI.md", "AGENTS.md");
+    tree.tells("text.twice", &[]);
+    tree.tree.link("/w/repo/CLAUDE.md", "AGENTS.md");
+    tree.tells("names.unread", &[]);
 }
 
 #[test]
@@ -149,9 +148,9 @@ fn trap_11_what_looks_like_an_import_and_is_none() {
         ("/w/repo/a.md", "a"),
         ("/w/repo/GEMINI.md", "Ask @alice."),
     ];
-    let stage = repository(ROOT, &files);
-    stage.tells("import.not-taken", &["claude"]);
-    stage.tells("import.prose", &["gemini"]);
+    let tree = repository(ROOT, &files);
+    tree.tells("import.not-taken", &["claude"]);
+    tree.tells("import.prose", &["gemini"]);
 }
 
 #[test]
@@ -171,7 +170,7 @@ fn trap_13_front_matter_and_comments_are_dropped_by_claude() {
 
 #[test]
 fn trap_14_rules_have_no_order_wait_for_files_and_know_no_cursor_keys() {
-    let stage = repository(
+    let tree = repository(
         ROOT,
         &[
             ("/w/repo/.claude/rules/a.md", "a"),
@@ -180,7 +179,7 @@ fn trap_14_rules_have_no_order_wait_for_files_and_know_no_cursor_keys() {
         ],
     );
     for code in ["rules.unordered", "rules.cursor-keys", "rules.conditional"] {
-        stage.tells(code, &["claude"]);
+        tree.tells(code, &["claude"]);
     }
 }
 
@@ -197,11 +196,11 @@ fn trap_16_added_directories() {
     let paths: Vec<_> =
         names.iter().flat_map(|it| [format!("/w/add/{it}"), format!("/w/repo/{it}")]).collect();
     let files: Vec<_> = paths.iter().map(|path| (path.as_str(), path.as_str())).collect();
-    let mut stage = repository(ROOT, &files);
+    let mut tree = repository(ROOT, &files);
     let arguments = ["--add-dir", "/w/add", "--include-directories", "/w/add"];
-    stage.session.arguments = arguments.map(str::to_owned).to_vec();
-    stage.tells("added-directory.unread", &["claude", "codex"]);
-    stage.tells("added-directory.sorted", &["gemini"]);
+    tree.session.arguments = arguments.map(str::to_owned).to_vec();
+    tree.tells("added-directory.unread", &["claude", "codex"]);
+    tree.tells("added-directory.sorted", &["gemini"]);
 }
 
 #[test]
@@ -231,18 +230,18 @@ fn trap_17_nested_worktrees_and_submodules() {
 fn trap_18_a_stray_git_cuts_the_root_off() {
     let files =
         [("/w/repo/AGENTS.md", "a"), ("/w/repo/GEMINI.md", "g"), ("/w/repo/CLAUDE.md", "c")];
-    let mut stage = repository(SUB, &files);
-    stage.tells("root.stray", &[]);
-    stage.tree.create_directory("/w/repo/sub/.git");
-    stage.tells("root.stray", &["codex", "gemini"]);
+    let mut tree = repository(SUB, &files);
+    tree.tells("root.stray", &[]);
+    tree.tree.create_directory("/w/repo/sub/.git");
+    tree.tells("root.stray", &["codex", "gemini"]);
 }
 
 #[test]
 fn trap_19_a_home_that_is_a_repository() {
     let files =
         [("/w/home/.git/HEAD", "x"), ("/w/home/AGENTS.md", "a"), ("/w/home/GEMINI.md", "g")];
-    stage("/w/home/project", &files).tells("root.is-home", &["codex", "gemini"]);
-    stage("/w/home", &files).tells("root.is-home", &[]);
+    tree("/w/home/project", &files).tells("root.is-home", &["codex", "gemini"]);
+    tree("/w/home", &files).tells("root.is-home", &[]);
 }
 
 #[test]
@@ -254,14 +253,14 @@ fn trap_20_wrong_names_places_and_encodings() {
         ("/w/repo/.codex/AGENTS.md", "a"),
         ("/w/repo/.claude/CLAUDE.local.md", "l"),
     ];
-    let stage = repository(ROOT, &wrong);
-    stage.tells("names.case", &["claude", "codex"]);
-    stage.tells("names.place", &["claude", "codex", "gemini"]);
-    let mut stage = repository(ROOT, &[]);
+    let tree = repository(ROOT, &wrong);
+    tree.tells("names.case", &["claude", "codex"]);
+    tree.tells("names.place", &["claude", "codex", "gemini"]);
+    let mut tree = repository(ROOT, &[]);
     for name in ["CLAUDE.md", "GEMINI.md", "AGENTS.md"] {
-        stage.tree.write(format!("/w/repo/{name}"), b"\xff\xfeh\0i\0".to_vec());
+        tree.tree.write(format!("/w/repo/{name}"), b"\xff\xfeh\0i\0".to_vec());
     }
-    stage.tells("file.utf16", &["claude", "codex", "gemini"]);
+    tree.tells("file.utf16", &["claude", "codex", "gemini"]);
 }
 
 #[test]
@@ -269,17 +268,17 @@ fn trap_21_exclusions_that_reach_too_far_or_nowhere() {
     let settings = r#"{"claudeMdExcludes": ["**/.claude/CLAUDE.md", "CLAUDE.md"]}"#;
     let files =
         [("/w/repo/.claude/settings.json", settings), ("/w/home/.claude/CLAUDE.md", "mine")];
-    let stage = repository(ROOT, &files);
-    stage.tells("excludes.user-file", &["claude"]);
-    stage.tells("excludes.nothing", &["claude"]);
+    let tree = repository(ROOT, &files);
+    tree.tells("excludes.user-file", &["claude"]);
+    tree.tells("excludes.nothing", &["claude"]);
 }
 
 #[test]
 fn trap_22_an_upgrade_of_codex_changes_what_is_loaded() {
-    let mut stage = repository(ROOT, &[("/w/repo/AGENTS.md", "a")]);
-    stage.tells("versions.differ", &[]);
-    stage.tree.link("/w/repo/AGENTS.override.md", "nowhere");
-    stage.tells("versions.differ", &["codex"]);
+    let mut tree = repository(ROOT, &[("/w/repo/AGENTS.md", "a")]);
+    tree.tells("versions.differ", &[]);
+    tree.tree.link("/w/repo/AGENTS.override.md", "nowhere");
+    tree.tells("versions.differ", &["codex"]);
 }
 
 #[test]
@@ -303,11 +302,11 @@ fn trap_24_a_file_can_close_its_wrapper() {
 
 #[test]
 fn a_plain_repository_springs_no_trap() {
-    let mut stage = repository(SUB, &[("/w/repo/AGENTS.md", "Use tabs.")]);
+    let mut tree = repository(SUB, &[("/w/repo/AGENTS.md", "Use tabs.")]);
     for name in ["CLAUDE.md", "GEMINI.md"] {
-        stage.tree.link(format!("/w/repo/{name}"), "AGENTS.md");
+        tree.tree.link(format!("/w/repo/{name}"), "AGENTS.md");
     }
-    assert!(stage.codes().is_empty(), "{:?}", stage.codes());
+    assert!(tree.codes().is_empty(), "{:?}", tree.codes());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::limit::collect_entries;
-use super::{Files, Head, Kind};
+use super::{EntryKind, Files, Head};
 
 /// The file system of this machine.
 ///
@@ -15,11 +15,11 @@ use super::{Files, Head, Kind};
 pub struct Disk;
 
 impl Files for Disk {
-    fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
+    fn entry_kind(&self, path: &Path) -> io::Result<EntryKind> {
         fs::symlink_metadata(path).map(|found| kind_of(found.file_type()))
     }
 
-    fn kind(&self, path: &Path) -> io::Result<Kind> {
+    fn kind(&self, path: &Path) -> io::Result<EntryKind> {
         fs::metadata(path).map(|found| kind_of(found.file_type()))
     }
 
@@ -50,7 +50,7 @@ impl Files for Disk {
         collect_entries(fs::read_dir(directory)?.map(|entry| entry.map(|found| found.file_name())))
     }
 
-    fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {
+    fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, EntryKind)>> {
         // The system tells the kind with the name, so that no entry needs to be asked about.
         let found = fs::read_dir(directory)?
             .map(|entry| entry.and_then(|it| Ok((it.file_name(), kind_of(it.file_type()?)))));
@@ -64,15 +64,15 @@ impl Files for Disk {
     }
 }
 
-fn kind_of(found: FileType) -> Kind {
+fn kind_of(found: FileType) -> EntryKind {
     if found.is_symlink() {
-        Kind::Symlink
+        EntryKind::Symlink
     } else if found.is_dir() {
-        Kind::Directory
+        EntryKind::Directory
     } else if found.is_file() {
-        Kind::File
+        EntryKind::File
     } else {
-        Kind::Special
+        EntryKind::Special
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{FileKind, Files, Kind, absolute};
+use crate::{EntryKind, FileKind, Files, absolute};
 
 /// What stands at the `.git` of a repository's root.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum GitKind {
 /// Finds out what kind of repository has its root in a directory.
 pub fn git_kind(files: &dyn Files, root: &Path) -> GitKind {
     let dot_git = root.join(".git");
-    if files.kind(&dot_git).is_ok_and(|kind| kind == Kind::Directory) {
+    if files.kind(&dot_git).is_ok_and(|kind| kind == EntryKind::Directory) {
         return match files.kind(&dot_git.join("HEAD")) {
             Ok(_) => GitKind::Repository,
             Err(_) => GitKind::Stray,
@@ -49,7 +49,7 @@ pub struct GitDirectories {
 /// there is one.
 pub fn git_directories(files: &dyn Files, root: &Path) -> Option<GitDirectories> {
     let dot_git = root.join(".git");
-    let own = if files.kind(&dot_git).is_ok_and(|kind| kind == Kind::Directory) {
+    let own = if files.kind(&dot_git).is_ok_and(|kind| kind == EntryKind::Directory) {
         dot_git
     } else {
         linked_git_dir(files, root, &dot_git)?

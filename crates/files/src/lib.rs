@@ -20,7 +20,7 @@ pub use memory::MemoryTree;
 
 /// What stands at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     /// A regular file.
     File,
     /// A directory.
@@ -43,10 +43,10 @@ pub struct Head {
 /// Read access to a tree of files. Paths are absolute.
 pub trait Files {
     /// Returns what stands at a path, without following a link in its last component.
-    fn entry_kind(&self, path: &Path) -> io::Result<Kind>;
+    fn entry_kind(&self, path: &Path) -> io::Result<EntryKind>;
 
     /// Returns what a path leads to, links followed.
-    fn kind(&self, path: &Path) -> io::Result<Kind>;
+    fn kind(&self, path: &Path) -> io::Result<EntryKind>;
 
     /// Reads at most `limit` bytes from the start of a regular file, links followed.
     fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head>;
@@ -58,7 +58,7 @@ pub trait Files {
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf>;
 
     /// Returns the names in a directory, sorted, each with what stands there; links stay links.
-    fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {
+    fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, EntryKind)>> {
         let names = self.names(directory)?.into_iter();
         let entry = |name: OsString| {
             let kind = self.entry_kind(&directory.join(&name)).ok()?;
@@ -90,11 +90,11 @@ pub trait Files {
 }
 
 impl<F: Files + ?Sized> Files for &F {
-    fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
+    fn entry_kind(&self, path: &Path) -> io::Result<EntryKind> {
         (**self).entry_kind(path)
     }
 
-    fn kind(&self, path: &Path) -> io::Result<Kind> {
+    fn kind(&self, path: &Path) -> io::Result<EntryKind> {
         (**self).kind(path)
     }
 
@@ -110,7 +110,7 @@ impl<F: Files + ?Sized> Files for &F {
         (**self).canonicalize(path)
     }
 
-    fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {
+    fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, EntryKind)>> {
         (**self).entries(directory)
     }
 

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use super::{Files, Head, Kind};
+use super::{EntryKind, Files, Head};
 
 /// The most links that one path may lead through, as on Linux.
 const MAX_LINKS: u32 = 40;
@@ -196,11 +196,11 @@ impl MemoryTree {
 }
 
 impl Files for MemoryTree {
-    fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
+    fn entry_kind(&self, path: &Path) -> io::Result<EntryKind> {
         self.find(path, LastLink::Keep).map(|found| found.node.kind())
     }
 
-    fn kind(&self, path: &Path) -> io::Result<Kind> {
+    fn kind(&self, path: &Path) -> io::Result<EntryKind> {
         self.find(path, LastLink::Follow).map(|found| found.node.kind())
     }
 
@@ -235,11 +235,11 @@ impl Files for MemoryTree {
 }
 
 impl Place<'_> {
-    fn kind(self) -> Kind {
+    fn kind(self) -> EntryKind {
         match self {
-            Place::File { .. } => Kind::File,
-            Place::Directory(_) => Kind::Directory,
-            Place::Link => Kind::Symlink,
+            Place::File { .. } => EntryKind::File,
+            Place::Directory(_) => EntryKind::Directory,
+            Place::Link => EntryKind::Symlink,
         }
     }
 }

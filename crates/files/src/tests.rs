@@ -1,7 +1,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::{Disk, FileKind, Files, Kind, MemoryTree, TooLarge, absolute};
+use super::{Disk, EntryKind, FileKind, Files, MemoryTree, TooLarge, absolute};
 
 /// Lays the same tree out in memory and on disk; `check` sees it in both.
 fn in_each(check: impl Fn(&dyn Files, &Path)) {
@@ -32,8 +32,8 @@ fn in_each(check: impl Fn(&dyn Files, &Path)) {
 fn a_link_is_seen_as_itself_and_as_what_it_leads_to() {
     in_each(|files, base| {
         let link = base.join("link");
-        assert_eq!(files.entry_kind(&link).unwrap(), Kind::Symlink);
-        assert_eq!(files.kind(&link).unwrap(), Kind::File);
+        assert_eq!(files.entry_kind(&link).unwrap(), EntryKind::Symlink);
+        assert_eq!(files.kind(&link).unwrap(), EntryKind::File);
         assert_eq!(files.canonicalize(&link).unwrap(), base.join("dir/file"));
         assert_eq!(files.canonicalize(&base.join("up/file")).unwrap(), base.join("dir/file"));
     });
@@ -78,8 +78,8 @@ fn a_directory_tells_what_stands_under_each_name() {
     in_each(|files, base| {
         let entries = files.entries(base).unwrap();
         let kinds: Vec<_> = entries.iter().map(|(_, kind)| *kind).collect();
-        let link = Kind::Symlink;
-        assert_eq!(kinds, [link, Kind::Directory, link, link, link]);
+        let link = EntryKind::Symlink;
+        assert_eq!(kinds, [link, EntryKind::Directory, link, link, link]);
     });
 }
 
@@ -88,7 +88,7 @@ fn a_locked_entry_is_seen_but_not_read() {
     let mut tree = MemoryTree::default();
     tree.write("/a/file", "x");
     tree.lock("/a/file");
-    assert_eq!(tree.kind("/a/file".as_ref()).unwrap(), Kind::File);
+    assert_eq!(tree.kind("/a/file".as_ref()).unwrap(), EntryKind::File);
     let denied = tree.read("/a/file".as_ref(), FileKind::Instructions).unwrap_err();
     assert_eq!(denied.kind(), ErrorKind::PermissionDenied);
 
@@ -104,7 +104,7 @@ fn a_pipe_is_refused_and_never_opened() {
     let pipe = disk.path().join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status();
     if made.is_ok_and(|status| status.success()) {
-        assert_eq!(Disk.kind(&pipe).unwrap(), Kind::Special);
+        assert_eq!(Disk.kind(&pipe).unwrap(), EntryKind::Special);
         let refused = Disk.read(&pipe, FileKind::Instructions).unwrap_err();
         assert_eq!(refused.to_string(), "not a regular file");
     }
@@ -137,12 +137,12 @@ fn a_file_over_the_limit_of_its_kind_is_refused_with_its_size_and_the_limit() {
 struct Endless(std::cell::Cell<u64>);
 
 impl Files for Endless {
-    fn entry_kind(&self, _: &Path) -> std::io::Result<Kind> {
-        Ok(Kind::File)
+    fn entry_kind(&self, _: &Path) -> std::io::Result<EntryKind> {
+        Ok(EntryKind::File)
     }
 
-    fn kind(&self, _: &Path) -> std::io::Result<Kind> {
-        Ok(Kind::File)
+    fn kind(&self, _: &Path) -> std::io::Result<EntryKind> {
+        Ok(EntryKind::File)
     }
 
     fn read_head(&self, _: &Path, limit: u64) -> std::io::Result<super::Head> {

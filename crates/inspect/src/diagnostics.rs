@@ -31,6 +31,21 @@ convoke_core::diagnostic_codes! {
     DOCTOR_VERSION_UNMEASURED = "doctor.version-unmeasured", Note,
         "An agent's version is not one that Convoke was measured with.",
         "It may well work; install a measured version if something goes wrong.";
+    DOCTOR_FLAG_GONE = "doctor.flag-gone", Error,
+        "An agent's version refuses a flag that Convoke starts it with.",
+        "Install a version that Convoke was measured with, or a newer Convoke.";
+    DOCTOR_EVENT_CHANGED = "doctor.event-changed", Error,
+        "An agent's version does not write an event that Convoke reads, or writes one that it does not know.",
+        "Install a version that Convoke was measured with, or a newer Convoke.";
+    DOCTOR_TRIAL_PASSED = "doctor.trial-passed", Note,
+        "A rehearsed turn of an agent whose version nobody has measured went as expected, offline and in a private home.",
+        "Nothing to do; `convoke explain --verify` compares the files that it reads.";
+    DOCTOR_TRIAL_FAILED = "doctor.trial-failed", Error,
+        "A rehearsed turn of an agent failed, offline and in a private home.",
+        "Run the agent by itself and see what it says.";
+    EXPLAIN_DIFFERS = "explain.differs", Error,
+        "An installed program sends other instructions than its explained ones.",
+        "Go by what arrived: `convoke request --agent` shows it.";
     DOCTOR_INTERPRETER_MISSING = "doctor.interpreter-missing", Error,
         "An agent is a script whose interpreter is not there.",
         "Install the interpreter, or add its directory to the PATH.";

@@ -1,5 +1,5 @@
-//! Looks at the agent CLIs of a machine: what they send to their models ([`capture`]), and whether
-//! they would work ([`doctor`]).
+//! Looks at the agent CLIs of a machine: what they send to their models ([`capture`]), whether they load what is
+//! explained ([`verify`]), and whether they would work ([`doctor`]).
 //!
 //! Neither reads the environment or the home directory by itself: the caller hands them in as
 //! [`HostEnvironment`]. Neither writes into a CLI's own configuration.
@@ -11,5 +11,6 @@ pub mod doctor;
 pub mod explained;
 pub mod host_environment;
 pub mod installed;
+pub mod verify;
 
 pub use host_environment::HostEnvironment;

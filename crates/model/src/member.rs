@@ -16,7 +16,7 @@ use convoke_agent::id::ThreadId;
 use convoke_agent::thread::{RequestEnd, ThreadStore};
 use convoke_agent::turn::TurnSide;
 use convoke_agent::turn_input::{ResumeHandle, ThreadWriter, TurnInput};
-use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, AgentTurn, TurnResult, Verdict};
 use convoke_core::Diagnostic;
 use convoke_core::ledger::{Entry, Ledger, Target, estimate_tokens};
@@ -114,7 +114,7 @@ impl ModelAgent {
     /// Brings together what a turn needs; everything that is wrong with the settings shows here.
     fn prepare<'t>(&'t self, turn_input: &'t TurnInput) -> Result<Prepared<'t>, Failure> {
         let api = &self.settings.api;
-        let usage = |what: String| Failure::new(Reason::Usage, what);
+        let usage = |what: String| Failure::new(FailureReason::Usage, what);
         let model = turn_input.model.as_ref().or(self.settings.model.as_ref());
         let model = model.ok_or_else(|| usage("`model` is not set: name one".to_owned()))?;
         let base_url = api.base_url.as_ref();
@@ -128,7 +128,7 @@ impl ModelAgent {
         let key = match &api.key_env {
             Some(name) => Some(
                 Key::from_env(name, &self.host.env)
-                    .map_err(|error| Failure::new(Reason::Auth, error.to_string()))?,
+                    .map_err(|error| Failure::new(FailureReason::Auth, error.to_string()))?,
             ),
             None => None,
         };
@@ -149,7 +149,10 @@ impl ModelAgent {
             ApiTools::None => None,
             ApiTools::Read => Some(Toolbox::open(&turn_input.cwd).map_err(|error| {
                 let cwd = turn_input.cwd.display();
-                Failure::new(Reason::Start, format!("cannot open the directory {cwd}: {error}"))
+                Failure::new(
+                    FailureReason::Start,
+                    format!("cannot open the directory {cwd}: {error}"),
+                )
             })?),
         };
         let codex_home = machine.codex_home.clone();
@@ -175,7 +178,7 @@ impl ModelAgent {
         let overrides = Overrides { model: Some(model.to_owned()), ..Overrides::default() };
         let key = self.key();
         let config = Config::load(files, machine, self.host.pack.shape, &overrides)
-            .map_err(|error| Failure::new(Reason::Usage, error.to_string()))?;
+            .map_err(|error| Failure::new(FailureReason::Usage, error.to_string()))?;
         let mut model_overrides = config.model_overrides;
         let window = self.settings.api.context_window;
         model_overrides.context_window = window.or(model_overrides.context_window);
@@ -252,14 +255,6 @@ enum Beforehand {
     Compaction,
 }
 
-/// How the work of a turn came to its end.
-enum Ended {
-    Done,
-    Failed(Failure),
-    Cancelled,
-    TimedOut,
-}
-
 impl Prepared<'_> {
     async fn take(&self, task: Task, side: &TurnSide) -> Result<TurnResult, Failure> {
         let (found, mut diagnostics) = self.find_thread(task).await?;
@@ -284,14 +279,9 @@ impl Prepared<'_> {
             (ended, progress) = self.attempt(attempt, &mut recorder, side).await?;
             progress.spend(spent);
         }
-        let verdict = match ended {
-            Ended::Done => match progress.stopped() {
-                Some(failure) => Verdict::Failed(failure),
-                None => Verdict::Done,
-            },
-            Ended::Failed(failure) => Verdict::Failed(failure),
-            Ended::Cancelled => Verdict::Cancelled,
-            Ended::TimedOut => Verdict::TimedOut,
+        let verdict = match (ended, progress.stopped()) {
+            (Verdict::Done, Some(failure)) => Verdict::Failed(failure),
+            (ended, _) => ended,
         };
         diagnostics.append(&mut progress.diagnostics);
         let is_kept = has_begun || progress.is_stored();
@@ -317,8 +307,9 @@ impl Prepared<'_> {
 
     /// Finds the thread of the turn, and what the user should know about it.
     async fn find_thread(&self, task: Task) -> Result<(Found, Vec<Diagnostic>), Failure> {
-        let unknown =
-            |name: &str| Failure::new(Reason::Session, format!("there is no thread `{name}`"));
+        let unknown = |name: &str| {
+            Failure::new(FailureReason::Session, format!("there is no thread `{name}`"))
+        };
         let id = match (&self.turn_input.resume, &self.thread) {
             (Some(handle), _) => {
                 ThreadId::parse(&handle.session).ok_or_else(|| unknown(&handle.session))?
@@ -358,9 +349,9 @@ impl Prepared<'_> {
         attempt: Attempt<'_>,
         recorder: &mut Recorder<'_>,
         side: &TurnSide,
-    ) -> Result<(Ended, Progress), Failure> {
+    ) -> Result<(Verdict, Progress), Failure> {
         let Attempt { task, found, beforehand, deadline } = attempt;
-        let usage = |error: String| Failure::new(Reason::Usage, error);
+        let usage = |error: String| Failure::new(FailureReason::Usage, error);
         let setup = Setup {
             files: &self.files,
             pack: &self.host.pack,
@@ -407,32 +398,32 @@ impl Prepared<'_> {
             };
             tokio::select! {
                 biased;
-                () = side.cancelled() => Ended::Cancelled,
-                () = tokio::time::sleep_until(deadline) => Ended::TimedOut,
+                () = side.cancelled() => Verdict::Cancelled,
+                () = tokio::time::sleep_until(deadline) => Verdict::TimedOut,
                 worked = work => match worked {
-                    Ok(()) => Ended::Done,
-                    Err(failure) => Ended::Failed(failure),
+                    Ok(()) => Verdict::Done,
+                    Err(failure) => Verdict::Failed(failure),
                 },
             }
         };
         tell(self.files.take_refused(), &mut progress, side).await;
         let noted = match &ended {
-            Ended::Cancelled => recorder.ended(RequestEnd::Cancelled).await,
-            Ended::TimedOut => recorder.ended(RequestEnd::TimedOut).await,
-            Ended::Done | Ended::Failed(_) => Ok(()),
+            Verdict::Cancelled => recorder.ended(RequestEnd::Cancelled).await,
+            Verdict::TimedOut => recorder.ended(RequestEnd::TimedOut).await,
+            Verdict::Done | Verdict::Failed(_) => Ok(()),
         };
         if let Err(error) = noted {
-            return Ok((Ended::Failed(log_failure(&error.into())), progress));
+            return Ok((Verdict::Failed(log_failure(&error.into())), progress));
         }
         match (&ended, task) {
-            (Ended::Done, _) => {}
-            (Ended::Cancelled, Task::Answer) => {
+            (Verdict::Done, _) => {}
+            (Verdict::Cancelled, Task::Answer) => {
                 if !has_begun.get() {
                     // The question is kept with the note that it was cancelled, or the note would stand
                     // for the turn before.
                     thread.abandon_compaction();
                     if let Err(failure) = self.first_step(task, &mut thread) {
-                        return Ok((Ended::Failed(failure), progress));
+                        return Ok((Verdict::Failed(failure), progress));
                     }
                 }
                 thread.interrupt(Vec::new());
@@ -447,7 +438,7 @@ impl Prepared<'_> {
                 tell(compacted, &mut progress, side).await;
                 Ok((ended, progress))
             }
-            Err(error) => Ok((Ended::Failed(log_failure(&error.into())), progress)),
+            Err(error) => Ok((Verdict::Failed(log_failure(&error.into())), progress)),
         }
     }
 
@@ -470,7 +461,7 @@ impl Prepared<'_> {
                 thread.begin_turn(vec![input], &TurnOverrides::default())
             }
         };
-        step.map_err(|error| Failure::new(Reason::Usage, error.to_string()))
+        step.map_err(|error| Failure::new(FailureReason::Usage, error.to_string()))
     }
 }
 
@@ -488,14 +479,14 @@ async fn tell(diagnostics: Vec<Diagnostic>, progress: &mut Progress, side: &Turn
     }
 }
 
-fn is_full(ended: &Ended) -> bool {
-    matches!(ended, Ended::Failed(failure) if failure.reason == Reason::ContextFull)
+fn is_full(ended: &Verdict) -> bool {
+    matches!(ended, Verdict::Failed(failure) if failure.reason == FailureReason::ContextFull)
 }
 
 pub(crate) fn log_failure(error: &LogError) -> Failure {
     let reason = match error {
-        LogError::Unknown(_) | LogError::NotCompacted(_) => Reason::Session,
-        LogError::Unreadable { .. } | LogError::Store(_) => Reason::Other,
+        LogError::Unknown(_) | LogError::NotCompacted(_) => FailureReason::Session,
+        LogError::Unreadable { .. } | LogError::Store(_) => FailureReason::Other,
     };
     Failure::new(reason, error.to_string())
 }

@@ -3,7 +3,7 @@
 use convoke_agent::thread::{ThreadAppend, ThreadStore, ThreadStoreError};
 use convoke_agent::turn_input::ThreadWriter;
 use convoke_agent::usage::Usage;
-use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_core::Diagnostic;
 use convoke_thread::record::{self, Event as ThreadEvent};
 use convoke_thread::thread::{LastSituation, Thread};
@@ -81,11 +81,12 @@ impl Progress {
     /// Returns why the model's last answer was not whole.
     pub fn stopped(&self) -> Option<Failure> {
         Some(match self.stopped? {
-            FinishReason::OutputFull => {
-                Failure::new(Reason::OutputFull, "the model stopped at its limit of output tokens")
-            }
+            FinishReason::OutputFull => Failure::new(
+                FailureReason::OutputFull,
+                "the model stopped at its limit of output tokens",
+            ),
             FinishReason::Refused => {
-                Failure::new(Reason::Refused, "the model's answer was stopped by a filter")
+                Failure::new(FailureReason::Refused, "the model's answer was stopped by a filter")
             }
         })
     }

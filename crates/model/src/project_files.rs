@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
-use convoke_files::{Disk, Files, Head, Kind, git};
+use convoke_files::{Disk, EntryKind, Files, Head, git};
 
 use crate::diagnostics;
 use crate::redacted::{self, LONGEST_KEY};
@@ -123,7 +123,7 @@ pub fn root_of(cwd: &Path, home: Option<&Path>) -> PathBuf {
 }
 
 impl Files for ProjectFiles {
-    fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
+    fn entry_kind(&self, path: &Path) -> io::Result<EntryKind> {
         // Not there at all, or it would be missed a second time as a link that leads nowhere.
         if self.is_refused(path) {
             return Err(io::ErrorKind::NotFound.into());
@@ -131,7 +131,7 @@ impl Files for ProjectFiles {
         Disk.entry_kind(path)
     }
 
-    fn kind(&self, path: &Path) -> io::Result<Kind> {
+    fn kind(&self, path: &Path) -> io::Result<EntryKind> {
         Disk.kind(path)
     }
 
@@ -150,7 +150,7 @@ impl Files for ProjectFiles {
         Disk.names(directory)
     }
 
-    fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {
+    fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, EntryKind)>> {
         Disk.entries(directory)
     }
 

@@ -3,7 +3,7 @@
 //! The key is in neither: it goes into a header, and is taken out of everything else before it is sent, so
 //! that what is stored is what was sent.
 
-use convoke_agent::event::Purpose;
+use convoke_agent::event::RequestPurpose;
 use convoke_agent::id::{AttemptRef, ThreadId, now};
 use convoke_agent::thread::{
     RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts, ThreadStore,
@@ -57,8 +57,8 @@ impl<'r> Recorder<'r> {
             at: now(),
             path: request.path.to_owned(),
             purpose: match request.purpose {
-                prompt::Purpose::Answer => Purpose::Answer,
-                prompt::Purpose::Compaction => Purpose::Compaction,
+                prompt::RequestPurpose::Answer => RequestPurpose::Answer,
+                prompt::RequestPurpose::Compaction => RequestPurpose::Compaction,
             },
             bytes: body.len() as u64,
             unchanged_bytes: before.as_ref().map_or(0, |it| common_start(&it.texts.body, body)),

@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use convoke_agent::event::{Event, EventKind, Part};
+use convoke_agent::event::{Event, EventKind, TextPart};
 use convoke_agent::thread::{RequestMeta, ThreadStoreError};
 use convoke_agent::turn::TurnSide;
-use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_core::Diagnostic;
 use convoke_core::ledger::estimate_tokens;
 use convoke_thread::item::{ContentItem, ReasoningContent, ResponseItem};
-use convoke_thread::prompt::{Purpose, Request};
+use convoke_thread::prompt::{Request, RequestPurpose};
 use convoke_thread::thread::{
     Answer as ThreadAnswer, Failure as ThreadFailure, Outcome as ThreadOutcome, Step, Thread,
 };
@@ -52,7 +52,7 @@ impl Driver<'_, '_> {
                 Step::Done(ThreadOutcome::Failed(reason)) => {
                     return Err(match last_error {
                         Some(error) => Failure::new(error.reason(), error.to_string()),
-                        None => Failure::new(Reason::Other, reason),
+                        None => Failure::new(FailureReason::Other, reason),
                     });
                 }
                 Step::Send(request) => {
@@ -69,7 +69,7 @@ impl Driver<'_, '_> {
                         }
                     };
                     let next = thread.answer(answer);
-                    if request.purpose == Purpose::Compaction {
+                    if request.purpose == RequestPurpose::Compaction {
                         self.after_compaction(thread, next.as_ref().ok(), last_error.as_ref())
                             .await;
                     } else if self.progress.stopped.is_some() {
@@ -84,13 +84,13 @@ impl Driver<'_, '_> {
                     if rounds > MOST_ROUNDS {
                         let message =
                             format!("the model called tools {MOST_ROUNDS} times in a row");
-                        return Err(Failure::new(Reason::Budget, message));
+                        return Err(Failure::new(FailureReason::Budget, message));
                     }
                     let results = self.run_tools(calls).await;
                     thread.tool_results(results)
                 }
             };
-            step = next.map_err(|error| Failure::new(Reason::Other, error.to_string()))?;
+            step = next.map_err(|error| Failure::new(FailureReason::Other, error.to_string()))?;
         }
     }
 
@@ -102,7 +102,7 @@ impl Driver<'_, '_> {
     ) -> Result<Result<ThreadAnswer, CallError>, Failure> {
         let clean = self.key.and_then(|key| redacted::request(key, request));
         let request = clean.as_ref().unwrap_or(request);
-        let is_compaction = request.purpose == Purpose::Compaction;
+        let is_compaction = request.purpose == RequestPurpose::Compaction;
         if is_compaction {
             self.expect_use_of_compaction()?;
         }
@@ -116,10 +116,11 @@ impl Driver<'_, '_> {
             match event {
                 CallEvent::Text(_) | CallEvent::Thought(_) if is_compaction => {}
                 CallEvent::Text(text) => {
-                    self.tell(EventKind::Text { text: text.into(), part: Part::Delta }).await;
+                    self.tell(EventKind::Text { text: text.into(), part: TextPart::Delta }).await;
                 }
                 CallEvent::Thought(text) => {
-                    self.tell(EventKind::Thinking { text: text.into(), part: Part::Delta }).await;
+                    self.tell(EventKind::Thinking { text: text.into(), part: TextPart::Delta })
+                        .await;
                 }
                 CallEvent::Retry { attempt, max, wait, error } => {
                     self.recorder.attempt_failed(error.to_string()).await.map_err(unstored)?;
@@ -165,7 +166,7 @@ impl Driver<'_, '_> {
         request: &Request,
         answer: Answer,
     ) -> Result<ThreadAnswer, CallError> {
-        let is_compaction = request.purpose == Purpose::Compaction;
+        let is_compaction = request.purpose == RequestPurpose::Compaction;
         let tokens = self.count(request, &answer).await;
         let said = answer.items.iter().any(|item| item.role().is_some() || item.is_tool_call());
         if !said && answer.stopped.is_none() {
@@ -216,14 +217,14 @@ impl Driver<'_, '_> {
             match item {
                 ResponseItem::Message(message) => {
                     let text: String = message.content.iter().map(ContentItem::text).collect();
-                    self.tell(EventKind::Text { text: text.into(), part: Part::Whole }).await;
+                    self.tell(EventKind::Text { text: text.into(), part: TextPart::Whole }).await;
                 }
                 ResponseItem::Reasoning(reasoning) => {
                     let content = reasoning.content.iter().flatten().map(ReasoningContent::text);
                     let summary = reasoning.summary.iter().map(String::as_str);
                     let text = summary.chain(content).collect::<Vec<_>>().join("\n");
                     if !text.is_empty() {
-                        self.tell(EventKind::Thinking { text: text.into(), part: Part::Whole })
+                        self.tell(EventKind::Thinking { text: text.into(), part: TextPart::Whole })
                             .await;
                     }
                 }
@@ -286,12 +287,12 @@ impl Driver<'_, '_> {
         let compaction = &mut self.progress.compaction;
         compaction.requests += 1;
         if let Some(why) = &compaction.futile {
-            return Err(Failure::new(Reason::ContextFull, why.clone()));
+            return Err(Failure::new(FailureReason::ContextFull, why.clone()));
         }
         if compaction.requests > MOST_COMPACTION_REQUESTS {
             let message =
                 format!("the thread could not be compacted in {MOST_COMPACTION_REQUESTS} requests");
-            return Err(Failure::new(Reason::ContextFull, message));
+            return Err(Failure::new(FailureReason::ContextFull, message));
         }
         Ok(())
     }
@@ -303,7 +304,8 @@ impl Driver<'_, '_> {
         next: Option<&Step>,
         error: Option<&CallError>,
     ) {
-        if matches!(next, Some(Step::Send(request)) if request.purpose == Purpose::Compaction) {
+        if matches!(next, Some(Step::Send(request)) if request.purpose == RequestPurpose::Compaction)
+        {
             return;
         }
         self.progress.compaction.requests = 0;
@@ -374,7 +376,7 @@ fn custom_output(call_id: String, output: String) -> ResponseItem {
 /// The client has already repeated what can be repeated, so all that is left is final.
 fn as_thread_failure(error: &CallError) -> ThreadFailure {
     match error.reason() {
-        Reason::ContextFull => ThreadFailure::ContextWindowExceeded,
+        FailureReason::ContextFull => ThreadFailure::ContextWindowExceeded,
         _ => ThreadFailure::Fatal(error.to_string()),
     }
 }

@@ -15,7 +15,7 @@ use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use convoke_agent::event::{EventKind, Part};
+use convoke_agent::event::{EventKind, TextPart};
 use tokio::sync::Notify;
 
 use crate::event::{SessionEvent, SessionEventKind};
@@ -200,12 +200,12 @@ pub fn merge_text(last: &mut SessionEventKind, next: SessionEventKind) -> Option
         && first == second
         && last.sub_agent == event.sub_agent
         && let (
-            EventKind::Text { text, part: Part::Delta },
-            EventKind::Text { text: more, part: Part::Delta },
+            EventKind::Text { text, part: TextPart::Delta },
+            EventKind::Text { text: more, part: TextPart::Delta },
         )
         | (
-            EventKind::Thinking { text, part: Part::Delta },
-            EventKind::Thinking { text: more, part: Part::Delta },
+            EventKind::Thinking { text, part: TextPart::Delta },
+            EventKind::Thinking { text: more, part: TextPart::Delta },
         ) = (&mut last.kind, &event.kind)
         && text.len() + more.len() <= MERGED_BYTES
     {

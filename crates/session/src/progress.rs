@@ -6,8 +6,8 @@
 
 use std::borrow::Cow;
 
-use convoke_agent::event::{Event, EventKind, Part};
-use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::event::{Event, EventKind, TextPart};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{TurnResult, Verdict};
 use convoke_core::Diagnostic;
 use serde_json::Value;
@@ -63,11 +63,11 @@ impl EventLog {
             && let EventKind::Text { text, part } = &event.kind
         {
             match part {
-                Part::Delta => {
+                TextPart::Delta => {
                     let room = MAX_TEXT_BYTES.saturating_sub(self.said.len() + self.pieces.len());
                     self.pieces.push_str(&text[..text.floor_char_boundary(room)]);
                 }
-                Part::Whole => {
+                TextPart::Whole => {
                     self.pieces.clear();
                     self.stored_pieces = 0;
                     is_said = add_paragraph(&mut self.said, text);
@@ -76,8 +76,8 @@ impl EventLog {
         }
         let is_piece = matches!(
             event.kind,
-            EventKind::Text { part: Part::Delta, .. }
-                | EventKind::Thinking { part: Part::Delta, .. }
+            EventKind::Text { part: TextPart::Delta, .. }
+                | EventKind::Thinking { part: TextPart::Delta, .. }
         );
         if is_piece {
             return;
@@ -109,7 +109,7 @@ impl EventLog {
         let pieces = self.unstored_pieces();
         let bytes = pieces.len();
         if !pieces.is_empty() {
-            let kind = EventKind::Text { text: Cow::Borrowed(pieces), part: Part::Delta };
+            let kind = EventKind::Text { text: Cow::Borrowed(pieces), part: TextPart::Delta };
             batch.push_str(&serde_json::to_string(&Event::own(kind)).unwrap_or_default());
             batch.push('\n');
         }
@@ -182,7 +182,8 @@ pub(crate) async fn interrupt(
     }
     let batches = store.progress(session, attempt.turn, attempt.number).await?;
     let SoFar { said, events } = SoFar::read(&batches);
-    let failure = Failure::new(Reason::Incomplete, "Convoke was interrupted during this attempt");
+    let failure =
+        Failure::new(FailureReason::Incomplete, "Convoke was interrupted during this attempt");
     let result = TurnResult { reply: said, ..TurnResult::failed(failure) };
     attempt.ended = Some(AttemptResult::new(at, result, &events, contents));
     Ok(())
@@ -213,7 +214,7 @@ fn add_paragraph(to: &mut String, text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn text(text: &'static str, part: Part) -> Event<'static> {
+    fn text(text: &'static str, part: TextPart) -> Event<'static> {
         Event::own(EventKind::Text { text: text.into(), part })
     }
 
@@ -224,15 +225,15 @@ mod tests {
     #[test]
     fn batches_hold_what_a_log_holds_however_they_are_cut() {
         let of_sub_agent =
-            Event { sub_agent: Some("call".into()), ..text("not mine", Part::Whole) };
+            Event { sub_agent: Some("call".into()), ..text("not mine", TextPart::Whole) };
         let events = [
-            text("one ", Part::Delta),
-            text("two", Part::Delta),
-            text("one two", Part::Whole),
+            text("one ", TextPart::Delta),
+            text("two", TextPart::Delta),
+            text("one two", TextPart::Whole),
             tool(),
             of_sub_agent,
-            text("thr", Part::Delta),
-            text("ee", Part::Delta),
+            text("thr", TextPart::Delta),
+            text("ee", TextPart::Delta),
         ];
         for pattern in 0..1_u32 << events.len() {
             let mut log = EventLog::default();
@@ -254,10 +255,14 @@ mod tests {
 
     #[test]
     fn what_is_kept_and_stored_of_a_turn_follows_the_limit_and_not_the_stream() {
-        let delta =
-            Event::own(EventKind::Text { text: "é".repeat(1 << 20).into(), part: Part::Delta });
-        let whole =
-            Event::own(EventKind::Text { text: "é".repeat(4 << 20).into(), part: Part::Whole });
+        let delta = Event::own(EventKind::Text {
+            text: "é".repeat(1 << 20).into(),
+            part: TextPart::Delta,
+        });
+        let whole = Event::own(EventKind::Text {
+            text: "é".repeat(4 << 20).into(),
+            part: TextPart::Whole,
+        });
         let mut log = EventLog::default();
         let (mut stored, mut kept) = (0, 0);
         for round in 0..160 {
@@ -283,9 +288,9 @@ mod tests {
         let mut log = EventLog::default();
         let mut batches = String::new();
         for letter in ["a", "b", "c"] {
-            log.add(&long(letter, Part::Delta));
+            log.add(&long(letter, TextPart::Delta));
             batches += &log.next_batch();
-            log.add(&long(letter, Part::Whole));
+            log.add(&long(letter, TextPart::Whole));
             log.add(&tool());
             batches += &log.next_batch();
         }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use convoke_core::ledger::Source;
 use convoke_core::{Fragment, SourcedText, TextWriter};
-use convoke_files::{Files, Kind};
+use convoke_files::{EntryKind, Files};
 
 use crate::history::Section;
 
@@ -51,7 +51,7 @@ pub fn shell_name(
     login_shell: Option<&Path>,
     search_path: &[PathBuf],
 ) -> &'static str {
-    let is_file = |path: &Path| files.kind(path).is_ok_and(|it| it == Kind::File);
+    let is_file = |path: &Path| files.kind(path).is_ok_and(|it| it == EntryKind::File);
     let installed = |name: &str| search_path.iter().any(|it| is_file(&it.join(name)));
     let login = login_shell.and_then(|path| Some((path, known_shell(path)?)));
     if let Some((path, (name, binary))) = login

@@ -11,7 +11,7 @@ use crate::command_rules::Prefix;
 use crate::diagnostics;
 use crate::history::Section;
 use crate::pack::PermissionTexts;
-use convoke_files::{Files, Kind};
+use convoke_files::{EntryKind, Files};
 
 const OPEN: &str = "<permissions instructions>";
 const CLOSE: &str = "</permissions instructions>";
@@ -204,7 +204,7 @@ impl Permissions<'_> {
         let slash_tmp = Path::new("/tmp");
         let mut roots: Vec<&Path> = details.writable_roots.iter().map(PathBuf::as_path).collect();
         roots.push(self.cwd);
-        let tmp_exists = || files.kind(slash_tmp).is_ok_and(|it| it == Kind::Directory);
+        let tmp_exists = || files.kind(slash_tmp).is_ok_and(|it| it == EntryKind::Directory);
         if !details.exclude_slash_tmp && tmp_exists() {
             roots.push(slash_tmp);
         }

@@ -23,7 +23,7 @@ use crate::stream::codex_exec::CodexExec;
 use crate::stream::{Reader, Sink, TurnPhase, reason_in_words};
 use crate::turn::TurnResult;
 use crate::turn_input::{Permissions, Trust, TurnInput};
-use crate::verdict::{Ending, Failure, Reason};
+use crate::verdict::{Ending, Failure, FailureReason};
 
 /// Settings that keep the program from talking to anybody but its model. A version that does not know
 /// one passes over it.
@@ -239,7 +239,7 @@ impl Conversation {
             SIGN_IN => Input::more(self.begin_thread()),
             THREAD => {
                 let Some(thread) = thread else {
-                    return self.give_up(Reason::Other, "codex began no thread");
+                    return self.give_up(FailureReason::Other, "codex began no thread");
                 };
                 self.reader.thread_is(&thread, model, sink);
                 let prompt = std::mem::take(&mut self.prompt);
@@ -269,7 +269,7 @@ impl Conversation {
         }
     }
 
-    fn give_up(&mut self, reason: Reason, message: &str) -> Input {
+    fn give_up(&mut self, reason: FailureReason, message: &str) -> Input {
         self.reader.fail(Failure::new(reason, message));
         Input::last(Vec::new())
     }
@@ -289,9 +289,11 @@ impl Dialogue for Conversation {
                 self.answered(id, thread, model, turn, sink)
             }
             Message::Refusal { id: INTERRUPT, .. } | Message::Nothing => Input::nothing(),
-            Message::Refusal { id: SIGN_IN, message } => self.give_up(Reason::Auth, &message),
+            Message::Refusal { id: SIGN_IN, message } => {
+                self.give_up(FailureReason::Auth, &message)
+            }
             Message::Refusal { message, .. } => {
-                let reason = reason_in_words(&message).unwrap_or(Reason::Other);
+                let reason = reason_in_words(&message).unwrap_or(FailureReason::Other);
                 self.give_up(reason, &message)
             }
             Message::Request { id, method } => Input::more(refuse(&id, &method)),

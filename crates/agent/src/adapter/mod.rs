@@ -11,6 +11,7 @@ mod one_shot;
 mod plain;
 mod program;
 mod stand_in;
+mod trial;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -26,9 +27,10 @@ pub(crate) use self::codex::SQLITE_DIRECTORY as CODEX_SQLITE_DIRECTORY;
 pub use self::codex::key_variable as codex_key_variable;
 pub(crate) use self::gemini::without_comments;
 pub use self::stand_in::{Script, StandIn, Step};
+pub use self::trial::{Trial, trial};
 use convoke_redact::Redactor;
 
-use crate::config::{Definition, Kind, is_option};
+use crate::config::{AgentKind, Definition, is_option};
 use crate::diagnostics;
 use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, Launch, PrivateDir};
@@ -37,7 +39,7 @@ use crate::sandbox::{Enforcer, Sandbox, SandboxSettings};
 use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
 use crate::turn_input::{Permissions, ResumeHandle, Trust, TurnInput};
 use crate::vendor::Vendor;
-use crate::verdict::{Failure, Reason, Verdict};
+use crate::verdict::{Failure, FailureReason, Verdict};
 
 /// Variables that tell a CLI it runs inside another; an agent of ours does not.
 const NESTED: &[&str] = &[
@@ -85,7 +87,7 @@ pub fn escaping(agent_type: &str) -> Escaping {
 /// Creates the agent that a definition describes. An api agent is made by `convoke-model`, which knows
 /// how to speak to a model; what is made of it here fails with every turn.
 pub fn agent(definition: Definition, host: Host) -> Box<dyn Agent> {
-    if definition.kind == Kind::StandIn {
+    if definition.kind == AgentKind::StandIn {
         return Box::new(StandIn::new(Script::replies(definition.replies)));
     }
     Box::new(CliAgent { definition: Arc::new(definition), host: Arc::new(host) })
@@ -230,7 +232,7 @@ fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn start_failure(message: impl Into<String>) -> Failure {
-    Failure::new(Reason::Start, message)
+    Failure::new(FailureReason::Start, message)
 }
 
 /// Prepares the call of a program.
@@ -239,7 +241,7 @@ fn prepare(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     for (name, value) in given.into_iter().filter_map(|(name, value)| Some((name, value?))) {
         if is_option(value) {
             return Err(Failure::new(
-                Reason::Usage,
+                FailureReason::Usage,
                 format!(
                     "the {name} `{value}` begins with `-`, and programs would take it for an option"
                 ),
@@ -247,11 +249,11 @@ fn prepare(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         }
     }
     match context.definition.kind {
-        Kind::Claude => claude::call(context),
-        Kind::Codex => codex::call(context),
-        Kind::Gemini => gemini::call(context),
-        Kind::Plain | Kind::StandIn => Ok(plain::call(context)),
-        Kind::Api => Err(start_failure("an api agent has no program: convoke-model makes it")),
+        AgentKind::Claude => claude::call(context),
+        AgentKind::Codex => codex::call(context),
+        AgentKind::Gemini => gemini::call(context),
+        AgentKind::Plain | AgentKind::StandIn => Ok(plain::call(context)),
+        AgentKind::Api => Err(start_failure("an api agent has no program: convoke-model makes it")),
     }
 }
 
@@ -289,7 +291,7 @@ impl CliAgent {
         let policy = sandbox
             .prepare()
             .map_err(|error| start_failure(format!("cannot prepare the sandbox: {error}")))?;
-        let is_plain = self.definition.kind == Kind::Plain;
+        let is_plain = self.definition.kind == AgentKind::Plain;
         if policy.is_some() {
             call.dialogue = Box::new(Watched::new(call.dialogue, sandbox.permissions, is_plain));
         }
@@ -358,8 +360,7 @@ async fn complete(
 ) -> TurnResult {
     let turn_input = context.turn_input;
     result.diagnostics.splice(..0, call.diagnostics);
-    let is_lost =
-        matches!(&result.verdict, Verdict::Failed(failure) if failure.reason == Reason::Session);
+    let is_lost = matches!(&result.verdict, Verdict::Failed(failure) if failure.reason == FailureReason::Session);
     // A session that was not found cannot be resumed.
     let session = call.dialogue.session().filter(|_| !is_lost);
     if let (Some(asked), Some(session)) = (context.resume(), session)

@@ -4,13 +4,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::{Context, start_failure};
-use crate::config::Kind;
+use crate::config::AgentKind;
 use crate::verdict::Failure;
 
 /// Returns the program's file: the path that is configured, or the first on `PATH`.
 pub(super) fn find(context: &Context<'_>) -> Result<PathBuf, Failure> {
     let name = context.definition.program();
-    if context.definition.kind == Kind::Plain && context.definition.command.is_none() {
+    if context.definition.kind == AgentKind::Plain && context.definition.command.is_none() {
         return Err(start_failure("the agent `plain` needs a `command`"));
     }
     if name.contains('/') {

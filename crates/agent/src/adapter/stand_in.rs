@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::event::{Event, EventKind, Part};
+use crate::event::{Event, EventKind, TextPart};
 use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
 use crate::turn_input::{ResumeHandle, TurnInput};
 use crate::usage::Usage;
@@ -181,17 +181,20 @@ async fn act(
                 reply.push_str(word);
                 side.send(Event::own(EventKind::Text {
                     text: Cow::Owned(word.to_owned()),
-                    part: Part::Delta,
+                    part: TextPart::Delta,
                 }))
                 .await;
             }
-            side.send(Event::own(EventKind::Text { text: Cow::Owned(text), part: Part::Whole }))
-                .await;
+            side.send(Event::own(EventKind::Text {
+                text: Cow::Owned(text),
+                part: TextPart::Whole,
+            }))
+            .await;
         }
         Step::Think(text) => {
             side.send(Event::own(EventKind::Thinking {
                 text: Cow::Owned(text),
-                part: Part::Whole,
+                part: TextPart::Whole,
             }))
             .await;
         }

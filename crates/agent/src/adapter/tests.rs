@@ -41,10 +41,10 @@ fn prepare_with(
     turn_input.system = (definition.protocol != Protocol::Exec).then(|| SYSTEM.to_owned());
     let context = Context::new(&turn_input, definition, &host, dir.path());
     let call = match definition.kind {
-        Kind::Claude => claude::call(&context),
-        Kind::Codex => codex::call(&context),
-        Kind::Gemini => gemini::call(&context),
-        Kind::Plain | Kind::Api | Kind::StandIn => Ok(plain::call(&context)),
+        AgentKind::Claude => claude::call(&context),
+        AgentKind::Codex => codex::call(&context),
+        AgentKind::Gemini => gemini::call(&context),
+        AgentKind::Plain | AgentKind::Api | AgentKind::StandIn => Ok(plain::call(&context)),
     };
     let call = call.unwrap();
     let args = call.args.iter().map(|arg| arg.to_str().unwrap().to_owned()).collect();
@@ -70,7 +70,7 @@ fn nothing_that_is_given_is_taken_for_an_option() {
         let mut turn_input = TurnInput::new(PROMPT, dir.path());
         turn_input.model = Some("--dangerously-skip-permissions".to_owned());
         let (reason, message) = refusal(&turn_input).unwrap();
-        assert!(reason == Reason::Usage && message.contains("for an option"), "{message}");
+        assert!(reason == FailureReason::Usage && message.contains("for an option"), "{message}");
         turn_input.model = None;
         turn_input.resume = Some(ResumeHandle {
             session: "-c".to_owned(),
@@ -83,8 +83,8 @@ fn nothing_that_is_given_is_taken_for_an_option() {
 }
 
 fn definitions() -> Vec<Definition> {
-    let exec = Definition { protocol: Protocol::Exec, ..Definition::built_in(Kind::Codex) };
-    [Kind::Claude, Kind::Codex, Kind::Gemini, Kind::Plain]
+    let exec = Definition { protocol: Protocol::Exec, ..Definition::built_in(AgentKind::Codex) };
+    [AgentKind::Claude, AgentKind::Codex, AgentKind::Gemini, AgentKind::Plain]
         .map(Definition::built_in)
         .into_iter()
         .chain([exec])
@@ -110,9 +110,9 @@ fn no_text_of_a_delivery_is_an_argument_or_a_variable() {
 fn a_program_decides_itself_only_where_the_kernel_does_not() {
     for (newest_abi, wide) in [(Some(0), [false, false, false, true]), (None, [true; 4])] {
         for (kind, mode, all) in [
-            (Kind::Claude, "--permission-mode", "bypassPermissions"),
-            (Kind::Gemini, "--approval-mode", "yolo"),
-            (Kind::Codex, "-s", "danger-full-access"),
+            (AgentKind::Claude, "--permission-mode", "bypassPermissions"),
+            (AgentKind::Gemini, "--approval-mode", "yolo"),
+            (AgentKind::Codex, "-s", "danger-full-access"),
         ] {
             let definition = Definition { protocol: Protocol::Exec, ..Definition::built_in(kind) };
             let modes = PERMISSIONS.map(|permissions| {
@@ -123,7 +123,7 @@ fn a_program_decides_itself_only_where_the_kernel_does_not() {
             });
             assert_eq!(modes, wide, "{kind:?}");
         }
-        let claude = Definition::built_in(Kind::Claude);
+        let claude = Definition::built_in(AgentKind::Claude);
         let (args, _) = prepare_with(&claude, Permissions::Edit, Trust::Untrusted, newest_abi);
         let own = format!("{{\"sandbox\":{{\"enabled\":{}}}}}", newest_abi.is_some());
         assert!(args.contains(&own), "{args:?}");
@@ -140,7 +140,8 @@ fn codex_exec_says_where_it_leaves_the_files_of_a_project_out() {
         state_dir: dir.path().join("state"),
         sandbox: SandboxSettings::default(),
     };
-    let definition = &Definition { protocol: Protocol::Exec, ..Definition::built_in(Kind::Codex) };
+    let definition =
+        &Definition { protocol: Protocol::Exec, ..Definition::built_in(AgentKind::Codex) };
     let codes = |permissions, trust| {
         let mut turn_input = TurnInput::new(PROMPT, dir.path());
         (turn_input.permissions, turn_input.trust) = (permissions, trust);
@@ -158,7 +159,7 @@ fn codex_exec_says_where_it_leaves_the_files_of_a_project_out() {
 fn a_definition_narrows_what_a_delivery_asks_for() {
     let narrow = Definition {
         permissions: Some(Permissions::ReadOnly),
-        ..Definition::built_in(Kind::Claude)
+        ..Definition::built_in(AgentKind::Claude)
     };
     let (args, _) = prepare(&narrow, Permissions::Full, Trust::Trusted);
     assert!(args.iter().any(|arg| arg.starts_with("Edit,Write")), "{args:?}");
@@ -184,7 +185,7 @@ fn a_session_goes_on_with_its_model_unless_another_is_named() {
         state_dir: dir.path().join("state"),
         sandbox: SandboxSettings::default(),
     };
-    let definition = Definition::built_in(Kind::Claude);
+    let definition = Definition::built_in(AgentKind::Claude);
     for (named, expected) in [(None, "held-with"), (Some("named"), "named")] {
         let mut turn_input = TurnInput::new("hello", dir.path());
         turn_input.model = named.map(str::to_owned);
@@ -202,7 +203,7 @@ fn a_session_goes_on_with_its_model_unless_another_is_named() {
 
 #[test]
 fn claude_follows_a_projects_settings_only_when_they_are_trusted() {
-    let claude = Definition::built_in(Kind::Claude);
+    let claude = Definition::built_in(AgentKind::Claude);
     let sources = |trust| {
         let (args, _) = prepare(&claude, Permissions::ReadOnly, trust);
         let at = args.iter().position(|arg| arg == "--setting-sources").unwrap();
@@ -222,7 +223,7 @@ fn untrusted_gemini(cwd: &Path, env: &[(&str, &OsStr)]) -> Result<ProgramCall, F
         state_dir: state.path().join("state"),
         sandbox: SandboxSettings::default(),
     };
-    let definition = Definition::built_in(Kind::Gemini);
+    let definition = Definition::built_in(AgentKind::Gemini);
     let turn_input = TurnInput::new("hello", cwd);
     let private_dir = state.path();
     gemini::call(&Context::new(&turn_input, &definition, &host, private_dir))
@@ -239,7 +240,7 @@ fn gemini_refuses_a_project_whose_settings_it_would_follow() {
         std::fs::create_dir(dir.path().join(".gemini")).unwrap();
         std::fs::write(dir.path().join(file), "{}").unwrap();
         let refused = untrusted_gemini(dir.path(), &[]).err().unwrap();
-        assert_eq!(refused.reason, Reason::Untrusted);
+        assert_eq!(refused.reason, FailureReason::Untrusted);
         assert!(refused.message.contains(file) && refused.message.contains("convoke trust"));
     }
 }
@@ -285,7 +286,7 @@ fn our_settings_of_gemini_stand_above_those_of_a_project() {
         let private_dir = dir.path().join(private);
         std::fs::create_dir(&private_dir).unwrap();
         let (definition, mut turn_input) =
-            (Definition::built_in(Kind::Gemini), TurnInput::new("hello", dir.path()));
+            (Definition::built_in(AgentKind::Gemini), TurnInput::new("hello", dir.path()));
         turn_input.trust = Trust::Trusted;
         gemini::call(&Context::new(&turn_input, &definition, &host, &private_dir)).unwrap()
     };
@@ -325,7 +326,7 @@ fn gemini_follows_the_variables_of_the_users_home_below_it() {
 #[test]
 fn codex_is_signed_in_with_the_users_key_before_its_thread_begins() {
     let dir = tempfile::tempdir().unwrap();
-    let definition = Definition::built_in(Kind::Codex);
+    let definition = Definition::built_in(AgentKind::Codex);
     let turn_input = TurnInput::new("hello", dir.path());
     for (key, expected) in
         [(Some("sk-1"), ["account/login/start", "thread/start"]), (None, ["thread/start", ""])]
@@ -375,7 +376,7 @@ async fn codex_turn_ending(
         state_dir: dir.path().join("state"),
         sandbox: SandboxSettings::default(),
     };
-    let definition = Definition::built_in(Kind::Codex);
+    let definition = Definition::built_in(AgentKind::Codex);
     let mut turn_input = TurnInput::new("hello", dir.path());
     turn_input.resume = resume;
     let context = Context::new(&turn_input, &definition, &host, dir.path());

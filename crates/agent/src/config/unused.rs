@@ -1,7 +1,7 @@
 //! The settings that each kind of agent uses. A setting without a use is refused, with the one that was
 //! probably meant.
 
-use super::Kind;
+use super::AgentKind;
 use crate::vendor::Vendor;
 
 /// Why a kind of agent does not use a setting.
@@ -13,7 +13,7 @@ pub struct Unused {
     pub fix: String,
 }
 
-impl Kind {
+impl AgentKind {
     /// Returns the vendor whose CLI an agent of this kind runs.
     pub const fn vendor(self) -> Option<Vendor> {
         match self {
@@ -127,24 +127,24 @@ mod tests {
             "window",
             "max-bytes",
         ];
-        let used = |kind: Kind| {
+        let used = |kind: AgentKind| {
             let used: Vec<&str> = all.into_iter().filter(|it| kind.unused(it).is_none()).collect();
             used.strip_suffix(&all[12..]).unwrap().join(" ")
         };
-        for kind in [Kind::Claude, Kind::Codex, Kind::Gemini] {
+        for kind in [AgentKind::Claude, AgentKind::Codex, AgentKind::Gemini] {
             assert_eq!(used(kind), "model command args env cwd sandbox");
         }
-        assert_eq!(used(Kind::Plain), "command args env cwd sandbox");
+        assert_eq!(used(AgentKind::Plain), "command args env cwd sandbox");
         let of_models = "base-url wire developer-role key-env context-window tools";
-        assert_eq!(used(Kind::Api), format!("model cwd {of_models}"));
-        assert_eq!(used(Kind::StandIn), "");
+        assert_eq!(used(AgentKind::Api), format!("model cwd {of_models}"));
+        assert_eq!(used(AgentKind::StandIn), "");
     }
 
     #[test]
     fn the_fix_names_what_was_probably_meant() {
-        let fix = Kind::Claude.unused("base-url").unwrap().fix;
+        let fix = AgentKind::Claude.unused("base-url").unwrap().fix;
         assert!(fix.contains("ANTHROPIC_BASE_URL"), "{fix}");
-        let fix = Kind::Gemini.unused("key-env").unwrap().fix;
+        let fix = AgentKind::Gemini.unused("key-env").unwrap().fix;
         assert!(fix.contains("GEMINI_API_KEY"), "{fix}");
     }
 }

@@ -91,6 +91,11 @@ pub fn environment(
         Vendor::Claude => set("_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL", Some("1".into())),
         // It tells the model which directories commands may write to, this one among them.
         Vendor::Codex => set("TMPDIR", users.get(OsStr::new("TMPDIR")).cloned()),
+        // Without its commands it has no more trust than its user gives it.
+        Vendor::Gemini if conditions.commands == Commands::Withheld => {
+            const TRUST: &str = "GEMINI_CLI_TRUST_WORKSPACE";
+            set(TRUST, users.get(OsStr::new(TRUST)).cloned());
+        }
         Vendor::Gemini => {}
     }
     variables

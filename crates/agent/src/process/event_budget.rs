@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::event::{Event, EventKind, Part};
+use crate::event::{Event, EventKind, TextPart};
 use crate::turn_input::Limits;
 
 /// Counts the text of events, and leaves out what is over the limits.
@@ -31,8 +31,8 @@ impl EventBudget {
     /// Returns an event with as much of its text as there is room for; `None` for a delta without room.
     pub fn admit<'e>(&mut self, mut event: Event<'e>) -> Option<Event<'e>> {
         match &mut event.kind {
-            EventKind::Text { text, part: Part::Delta }
-            | EventKind::Thinking { text, part: Part::Delta } => {
+            EventKind::Text { text, part: TextPart::Delta }
+            | EventKind::Thinking { text, part: TextPart::Delta } => {
                 if text.len() > self.deltas.min(self.left) {
                     self.left_out += text.len() as u64;
                     return None;
@@ -40,8 +40,8 @@ impl EventBudget {
                 self.deltas -= text.len();
                 self.left -= text.len();
             }
-            EventKind::Text { text, part: Part::Whole }
-            | EventKind::Thinking { text, part: Part::Whole } => {
+            EventKind::Text { text, part: TextPart::Whole }
+            | EventKind::Thinking { text, part: TextPart::Whole } => {
                 self.deltas = self.text;
                 self.shorten(text);
             }
@@ -86,7 +86,7 @@ impl EventBudget {
 mod tests {
     use super::*;
 
-    fn text(text: &str, part: Part) -> Event<'static> {
+    fn text(text: &str, part: TextPart) -> Event<'static> {
         Event::own(EventKind::Text { text: text.to_owned().into(), part })
     }
 
@@ -97,12 +97,12 @@ mod tests {
     #[test]
     fn deltas_beyond_the_replys_limit_are_counted_and_not_kept() {
         let mut budget = budget(10, 100);
-        let kept = (0..1000).filter(|_| budget.admit(text("abc", Part::Delta)).is_some());
+        let kept = (0..1000).filter(|_| budget.admit(text("abc", TextPart::Delta)).is_some());
         assert_eq!(kept.count(), 3);
         assert_eq!(budget.left_out(), 997 * 3);
-        let whole = budget.admit(text("0123456789éabc", Part::Whole)).unwrap();
-        assert_eq!(whole, text("0123456789", Part::Whole));
-        assert!(budget.admit(text("abc", Part::Delta)).is_some(), "another text begins");
+        let whole = budget.admit(text("0123456789éabc", TextPart::Whole)).unwrap();
+        assert_eq!(whole, text("0123456789", TextPart::Whole));
+        assert!(budget.admit(text("abc", TextPart::Delta)).is_some(), "another text begins");
     }
 
     #[test]

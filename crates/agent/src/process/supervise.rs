@@ -22,7 +22,7 @@ use crate::stream::lines::{Line, Lines};
 use crate::stream::{Sink, TurnPhase, reason_in_words};
 use crate::turn::{TurnResult, TurnSide};
 use crate::turn_input::Limits;
-use crate::verdict::{Ending, Reason, TerminationCause};
+use crate::verdict::{Ending, FailureReason, TerminationCause};
 
 /// The bytes of error output that are kept: the last ones.
 const STDERR_KEPT: usize = 16 << 10;
@@ -408,12 +408,12 @@ fn hopeless_retry(
     let EventKind::Retry { attempt, status, reason, wait_ms, .. } = event else {
         return None;
     };
-    let known = status.map(Reason::from_status);
+    let known = status.map(FailureReason::from_status);
     let why = known.or_else(|| reason_in_words(reason));
     let wait = Duration::from_millis(wait_ms.unwrap_or(0));
     match (known, *status) {
         _ if wait > longest_wait => {
-            Some(TerminationCause::RetryTooLate(why.unwrap_or(Reason::RateLimit), wait))
+            Some(TerminationCause::RetryTooLate(why.unwrap_or(FailureReason::RateLimit), wait))
         }
         // The first refusal can be an old token, which the agent renews.
         (Some(why), Some(status)) if *attempt > 1 && why.is_final() => {
@@ -421,7 +421,7 @@ fn hopeless_retry(
         }
         // Not every agent can be told how often it may try again.
         _ if *attempt > retries => {
-            Some(TerminationCause::RetryLimit(why.unwrap_or(Reason::Network)))
+            Some(TerminationCause::RetryLimit(why.unwrap_or(FailureReason::Network)))
         }
         _ => None,
     }

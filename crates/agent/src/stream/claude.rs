@@ -19,9 +19,9 @@ use self::wire::{Block, Counts, Edit, Line, TextBlock, Todos};
 use super::lenient::{Object, Text};
 use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending, reason_in_words};
 use crate::diagnostics;
-use crate::event::{Event, EventKind, FileChange, Part, TodoItem, TodoState};
+use crate::event::{Event, EventKind, FileChange, TextPart, TodoItem, TodoState};
 use crate::turn::TurnResult;
-use crate::verdict::{Ending, Failure, Reason, Verdict};
+use crate::verdict::{Ending, Failure, FailureReason, Verdict};
 
 /// Subtypes of `system` that say nothing which a turn's reader needs.
 const QUIET_SYSTEM: &[&str] = &[
@@ -127,7 +127,7 @@ const QUIET_DELTA: &[&str] = &["input_json_delta", "signature_delta", "citations
 /// Reads the events of one turn.
 #[derive(Debug)]
 pub struct Claude {
-    tally: TurnProgress,
+    progress: TurnProgress,
     /// Calls of tools that write a file, until their result says whether they did.
     edits: HashMap<String, (String, &'static str)>,
     /// The last error that the program wrote in the model's place: its label, and its words.
@@ -142,7 +142,7 @@ impl Claude {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
         Self {
-            tally: TurnProgress::new(reply_limit),
+            progress: TurnProgress::new(reply_limit),
             edits: HashMap::new(),
             error: None,
             synthetic: false,
@@ -164,7 +164,7 @@ impl Claude {
     /// Takes back an answer that others were to follow, because the turn is stopped before they come.
     pub fn stop(&mut self) {
         if self.waits_for_tasks() || self.course.phase() == TurnPhase::Running {
-            self.tally.closing = None;
+            self.progress.closing = None;
         }
     }
 
@@ -176,7 +176,7 @@ impl Claude {
             let message =
                 format!("{count} background shells ran on after the reply and were ended");
             let ended = Diagnostic::new(diagnostics::AGENT_TASKS_ENDED, message).with_count(count);
-            self.tally.warn(ended, sink);
+            self.progress.warn(ended, sink);
         }
     }
 
@@ -194,32 +194,32 @@ impl Claude {
                     self.course.task_starts(event.task_type.as_str());
                 }
                 "api_retry" => sink(Event::own(EventKind::Retry {
-                    attempt: self.tally.attempt(event.attempt.0),
+                    attempt: self.progress.attempt(event.attempt.0),
                     max: event.max_retries.0,
                     status: event.error_status.0.and_then(|s| u16::try_from(s).ok()),
                     wait_ms: event.retry_delay_ms.0,
                     reason: event.error.into_text(),
                 })),
                 quiet if QUIET_SYSTEM.contains(&quiet) || quiet.starts_with(SCREEN) => {}
-                other => self.tally.unknown(&format!("system/{other}"), line, sink),
+                other => self.progress.unknown(&format!("system/{other}"), line, sink),
             },
             quiet if QUIET.contains(&quiet) => {}
-            "" => self.tally.noise(line),
-            other => self.tally.unknown(other, line, sink),
+            "" => self.progress.noise(line),
+            other => self.progress.unknown(other, line, sink),
         }
     }
 
     fn init(&mut self, event: Line<'_>, sink: &mut Sink<'_>) {
         self.course.works();
-        self.tally.session = event.session_id.0.as_deref().map(str::to_owned);
-        self.tally.model = event.model.0.as_deref().map(str::to_owned);
+        self.progress.session = event.session_id.0.as_deref().map(str::to_owned);
+        self.progress.model = event.model.0.as_deref().map(str::to_owned);
         sink(Event::own(EventKind::Started { session: event.session_id.0, model: event.model.0 }));
     }
 
     fn assistant(&mut self, event: Line<'_>, line: &str, sink: &mut Sink<'_>) {
         let parent = event.parent_tool_use_id.0;
         let Some(message) = event.message.0 else {
-            return self.tally.unknown("assistant", line, sink);
+            return self.progress.unknown("assistant", line, sink);
         };
         let synthetic = message.model.as_str() == "<synthetic>";
         if let Some(label) = event.error.0.filter(|_| parent.is_none()) {
@@ -250,18 +250,18 @@ impl Claude {
             "text" => {
                 let text = block.text.into_text();
                 if parent.is_none() {
-                    self.tally.say(&text);
+                    self.progress.say(&text);
                 }
-                sink(of(EventKind::Text { text, part: Part::Whole }));
+                sink(of(EventKind::Text { text, part: TextPart::Whole }));
             }
             "thinking" => sink(of(EventKind::Thinking {
                 text: block.thinking.into_text(),
-                part: Part::Whole,
+                part: TextPart::Whole,
             })),
             "redacted_thinking" => {}
             "tool_use" | "server_tool_use" | "mcp_tool_use" => {
                 if parent.is_none() {
-                    self.tally.pause();
+                    self.progress.pause();
                 }
                 let input = block.input.map_or("null", RawValue::get);
                 if let Some(items) = todo_items(block.name.as_str(), input) {
@@ -275,7 +275,7 @@ impl Claude {
                 }));
             }
             kind if kind.ends_with("tool_result") => self.tool_result(block, parent, sink),
-            other => self.tally.unknown(&format!("assistant/{other}"), line, sink),
+            other => self.progress.unknown(&format!("assistant/{other}"), line, sink),
         }
     }
 
@@ -319,7 +319,7 @@ impl Claude {
     /// Reads a raw API event: the deltas that run ahead of the whole.
     fn raw(&mut self, event: Line<'_>, line: &str, sink: &mut Sink<'_>) {
         let Some(raw) = event.event.0 else {
-            return self.tally.unknown("stream_event", line, sink);
+            return self.progress.unknown("stream_event", line, sink);
         };
         let sub_agent = event.parent_tool_use_id.0;
         if sub_agent.is_none() {
@@ -329,36 +329,37 @@ impl Claude {
             "content_block_delta" => {
                 let delta = raw.delta.0.unwrap_or_default();
                 if sub_agent.is_none() && delta.kind.as_str() == "text_delta" {
-                    self.tally.preview(delta.text.as_str());
+                    self.progress.preview(delta.text.as_str());
                 }
                 let kind = match delta.kind.as_str() {
                     "text_delta" => {
-                        EventKind::Text { text: delta.text.into_text(), part: Part::Delta }
+                        EventKind::Text { text: delta.text.into_text(), part: TextPart::Delta }
                     }
-                    "thinking_delta" => {
-                        EventKind::Thinking { text: delta.thinking.into_text(), part: Part::Delta }
-                    }
+                    "thinking_delta" => EventKind::Thinking {
+                        text: delta.thinking.into_text(),
+                        part: TextPart::Delta,
+                    },
                     quiet if QUIET_DELTA.contains(&quiet) => return,
                     other => {
                         let name = format!("stream_event/{other}");
-                        return self.tally.unknown(&name, line, sink);
+                        return self.progress.unknown(&name, line, sink);
                     }
                 };
                 sink(Event::of(sub_agent, kind));
             }
             // A request that failed half-way is made again, and its answer begins anew.
-            "message_start" if sub_agent.is_none() => self.tally.forget_preview(),
+            "message_start" if sub_agent.is_none() => self.progress.forget_preview(),
             quiet if QUIET_RAW.contains(&quiet) => {}
             other => {
                 let name = format!("stream_event/{other}");
-                self.tally.unknown(&name, line, sink);
+                self.progress.unknown(&name, line, sink);
             }
         }
     }
 
     fn result(&mut self, mut event: Line<'_>, sink: &mut Sink<'_>) {
-        if self.tally.session.is_none() {
-            self.tally.session = event.session_id.0.as_deref().map(str::to_owned);
+        if self.progress.session.is_none() {
+            self.progress.session = event.session_id.0.as_deref().map(str::to_owned);
         }
         self.spent(&event, sink);
         if event.is_placeholder() {
@@ -367,22 +368,23 @@ impl Claude {
         for denial in std::mem::take(&mut event.permission_denials).objects() {
             let tool = denial.tool_name.as_str();
             let message = format!("the tool `{tool}` was denied");
-            self.tally.warn(Diagnostic::new(diagnostics::AGENT_TOOL_DENIED, message), sink);
+            self.progress.warn(Diagnostic::new(diagnostics::AGENT_TOOL_DENIED, message), sink);
         }
         let verdict = self.closing(&event);
         if verdict == Verdict::Done {
             match event.result.as_str() {
                 // A result that holds nothing is no reason to forget what was said.
-                "" if self.tally.closing.is_some() => {}
-                "" => self.tally.reply_nothing_new(),
-                reply => self.tally.reply_is(reply),
+                "" if self.progress.closing.is_some() => {}
+                "" => self.progress.reply_nothing_new(),
+                reply => self.progress.reply_is(reply),
             }
             if self.synthetic && event.num_turns.0 == Some(0) {
                 let message = "the program took the prompt for a command of its own";
-                self.tally.warn(Diagnostic::new(diagnostics::AGENT_ANSWERED_ITSELF, message), sink);
+                self.progress
+                    .warn(Diagnostic::new(diagnostics::AGENT_ANSWERED_ITSELF, message), sink);
             }
         }
-        self.tally.closing = Some(verdict);
+        self.progress.closing = Some(verdict);
         self.course.answers();
     }
 
@@ -396,14 +398,14 @@ impl Claude {
         self.counted = id.map(str::to_owned);
         let spent = event.model_usage_since_last_result.map(RawValue::get).and_then(wire::spent);
         if let Some((usage, cost_usd)) = spent {
-            self.tally.usage = Some(self.tally.usage.unwrap_or_default().and(usage));
-            self.tally.cost_usd = Some(self.tally.cost_usd.unwrap_or_default() + cost_usd);
+            self.progress.usage = Some(self.progress.usage.unwrap_or_default().and(usage));
+            self.progress.cost_usd = Some(self.progress.cost_usd.unwrap_or_default() + cost_usd);
         } else {
-            self.tally.cost_usd = event.total_cost_usd.0;
+            self.progress.cost_usd = event.total_cost_usd.0;
             let usage = event.usage.0.as_ref().map(Counts::usage);
-            self.tally.usage = usage.or(self.tally.usage);
+            self.progress.usage = usage.or(self.progress.usage);
         }
-        if let Some(usage) = self.tally.usage {
+        if let Some(usage) = self.progress.usage {
             sink(Event::own(EventKind::Usage(usage)));
         }
     }
@@ -413,7 +415,7 @@ impl Claude {
         let response = event.response.0.as_ref().and_then(|response| response.response.0.as_ref());
         let interrupted = response.is_some_and(|response| response.still_queued.is_some());
         if interrupted && self.course.interrupted() {
-            self.tally.closing = Some(Verdict::Cancelled);
+            self.progress.closing = Some(Verdict::Cancelled);
         }
     }
 
@@ -438,22 +440,22 @@ impl Claude {
         Verdict::Failed(Failure::new(reason, message))
     }
 
-    fn reason(&self, event: &Line<'_>, message: &str) -> Reason {
+    fn reason(&self, event: &Line<'_>, message: &str) -> FailureReason {
         if event.stop_reason.as_str() == "refusal" {
-            return Reason::Refused;
+            return FailureReason::Refused;
         }
-        let too_long = reason_in_words(message) == Some(Reason::ContextFull);
+        let too_long = reason_in_words(message) == Some(FailureReason::ContextFull);
         if too_long || event.terminal_reason.as_str() == "prompt_too_long" {
-            return Reason::ContextFull;
+            return FailureReason::ContextFull;
         }
         if event.subtype.as_str().starts_with("error_max") {
-            return Reason::Budget;
+            return FailureReason::Budget;
         }
         if let Some(status) = event.api_error_status.0.and_then(|s| u16::try_from(s).ok()) {
-            return Reason::from_status(status);
+            return FailureReason::from_status(status);
         }
         let labelled = self.error.as_ref().and_then(|(label, _)| labelled(label));
-        labelled.or_else(|| reason_in_words(message)).unwrap_or(Reason::Other)
+        labelled.or_else(|| reason_in_words(message)).unwrap_or(FailureReason::Other)
     }
 
     fn remember_edit(&mut self, id: &str, tool: &str, input: &str) {
@@ -475,12 +477,12 @@ impl Claude {
     /// Reads the `json` format when it is asked to say all: one list of all events.
     fn list(&mut self, line: &str, sink: &mut Sink<'_>) {
         let Ok(events) = serde_json::from_str::<Vec<&RawValue>>(line) else {
-            return self.tally.noise(line);
+            return self.progress.noise(line);
         };
         for json in events.into_iter().map(RawValue::get) {
             match serde_json::from_str::<Object<Line<'_>>>(json) {
                 Ok(Object(Some(event))) => self.read(event, json, sink),
-                _ => self.tally.noise(json),
+                _ => self.progress.noise(json),
             }
         }
     }
@@ -488,18 +490,18 @@ impl Claude {
 
 impl Reader for Claude {
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
-        let line = self.tally.json(line);
+        let line = self.progress.json(line);
         if line.starts_with('[') {
             return self.list(&line, sink);
         }
         match serde_json::from_str::<Line<'_>>(&line) {
             Ok(event) => self.read(event, &line, sink),
-            Err(_) => self.tally.unreadable(&line, sink),
+            Err(_) => self.progress.unreadable(&line, sink),
         }
     }
 
     fn line_lacks(&mut self, bytes: u64) {
-        self.tally.line_lacks(bytes);
+        self.progress.line_lacks(bytes);
     }
 
     fn phase(&self) -> TurnPhase {
@@ -507,36 +509,35 @@ impl Reader for Claude {
     }
 
     fn session(&self) -> Option<&str> {
-        self.tally.session.as_deref()
+        self.progress.session.as_deref()
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         let error = self.error.take();
-        let cut_off = self
-            .course
-            .cut_off(ending)
-            .filter(|_| self.tally.closing.take_if(|verdict| *verdict == Verdict::Done).is_some());
+        let cut_off = self.course.cut_off(ending).filter(|_| {
+            self.progress.closing.take_if(|verdict| *verdict == Verdict::Done).is_some()
+        });
         let explain = |ending: &Ending<'_>| match error {
             _ if cut_off.is_some() => cut_off.unwrap_or_else(|| explain_ending(ending)),
             Some((label, words)) if !words.is_empty() => {
                 let reason = labelled(&label).or_else(|| reason_in_words(&words));
-                Failure::new(reason.unwrap_or(Reason::Other), words)
+                Failure::new(reason.unwrap_or(FailureReason::Other), words)
             }
             _ => explain_ending(ending),
         };
-        self.tally.close(ending, explain, sink)
+        self.progress.close(ending, explain, sink)
     }
 }
 
 /// Returns the reason that the label of an error stands for.
-fn labelled(label: &str) -> Option<Reason> {
+fn labelled(label: &str) -> Option<FailureReason> {
     Some(match label {
-        "authentication_failed" => Reason::Auth,
-        "rate_limit" | "billing_error" => Reason::RateLimit,
-        "server_error" | "overloaded" => Reason::Server,
-        "model_not_found" => Reason::Model,
-        "max_output_tokens" => Reason::OutputFull,
-        "invalid_request" => Reason::Request,
+        "authentication_failed" => FailureReason::Auth,
+        "rate_limit" | "billing_error" => FailureReason::RateLimit,
+        "server_error" | "overloaded" => FailureReason::Server,
+        "model_not_found" => FailureReason::Model,
+        "max_output_tokens" => FailureReason::OutputFull,
+        "invalid_request" => FailureReason::Request,
         _ => return None,
     })
 }

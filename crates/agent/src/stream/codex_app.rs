@@ -14,10 +14,10 @@ use super::codex_trouble::{Retry, Trouble, failure, tell_logged_wait};
 use super::lenient::{Flag, List, Number, Object, Text};
 use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending};
 use crate::diagnostics;
-use crate::event::{Event, EventKind, Part, TodoItem, TodoState};
+use crate::event::{Event, EventKind, TextPart, TodoItem, TodoState};
 use crate::turn::TurnResult;
 use crate::usage::Usage;
-use crate::verdict::{Ending, Failure, Reason, Verdict};
+use crate::verdict::{Ending, Failure, FailureReason, Verdict};
 
 /// Notifications that say nothing which a turn's reader needs, by the beginning of their name.
 const QUIET: &[&str] = &[
@@ -87,7 +87,7 @@ pub enum Message {
 /// Reads the messages of one turn.
 #[derive(Debug)]
 pub struct CodexApp {
-    tally: TurnProgress,
+    progress: TurnProgress,
     /// What the thread had used before this turn, which is no news while the turn runs.
     before: Usage,
     trouble: Trouble,
@@ -97,7 +97,7 @@ impl CodexApp {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
         Self {
-            tally: TurnProgress::new(reply_limit),
+            progress: TurnProgress::new(reply_limit),
             before: Usage::default(),
             trouble: Trouble::default(),
         }
@@ -106,7 +106,7 @@ impl CodexApp {
     /// Says how many requests a notice stands for that a request failed.
     #[must_use]
     pub fn counting(mut self, requests: u64) -> Self {
-        self.tally.requests_per_notice = requests;
+        self.progress.requests_per_notice = requests;
         self
     }
 
@@ -118,24 +118,24 @@ impl CodexApp {
 
     /// Ends the turn because it could not be begun.
     pub fn fail(&mut self, failure: Failure) {
-        self.tally.closing = Some(Verdict::Failed(failure));
+        self.progress.closing = Some(Verdict::Failed(failure));
     }
 
     /// Says which thread is the agent's own.
     pub fn thread_is(&mut self, thread: &str, model: Option<String>, sink: &mut Sink<'_>) {
-        self.tally.session = Some(thread.to_owned());
+        self.progress.session = Some(thread.to_owned());
         sink(Event::own(EventKind::Started {
             session: Some(Cow::Borrowed(thread)),
             model: model.clone().map(Cow::Owned),
         }));
-        self.tally.model = model;
+        self.progress.model = model;
     }
 
     /// Reads a line and returns what it asks for.
     pub fn message(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Message {
-        let line = self.tally.json(line);
+        let line = self.progress.json(line);
         let Ok(message) = serde_json::from_str::<Line<'_>>(&line) else {
-            self.tally.noise(&line);
+            self.progress.noise(&line);
             return Message::Nothing;
         };
         match (message.method.0, message.id) {
@@ -149,16 +149,17 @@ impl CodexApp {
             }
             (None, Some(id)) => answer(id, message.result.0, message.error.0),
             (None, None) => {
-                self.tally.noise(&line);
+                self.progress.noise(&line);
                 Message::Nothing
             }
         }
     }
 
     fn notification(&mut self, method: &str, params: Params<'_>, line: &str, sink: &mut Sink<'_>) {
-        let tally = &mut self.tally;
+        let progress = &mut self.progress;
         let thread = params.thread_id.as_str();
-        let foreign = !thread.is_empty() && tally.session.as_deref().is_some_and(|t| t != thread);
+        let foreign =
+            !thread.is_empty() && progress.session.as_deref().is_some_and(|t| t != thread);
         let sub_agent = foreign.then_some(thread);
         let emit = |sink: &mut Sink<'_>, kind| {
             sink(Event::of(sub_agent.map(Cow::Borrowed), kind));
@@ -166,21 +167,24 @@ impl CodexApp {
         match method {
             "item/agentMessage/delta" => {
                 if !foreign {
-                    tally.preview(params.delta.as_str());
+                    progress.preview(params.delta.as_str());
                 }
-                emit(sink, EventKind::Text { text: params.delta.into_text(), part: Part::Delta });
+                emit(
+                    sink,
+                    EventKind::Text { text: params.delta.into_text(), part: TextPart::Delta },
+                );
             }
             "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta" => emit(
                 sink,
-                EventKind::Thinking { text: params.delta.into_text(), part: Part::Delta },
+                EventKind::Thinking { text: params.delta.into_text(), part: TextPart::Delta },
             ),
             "item/started" | "item/completed" => {
-                self.trouble.passed(tally, sink);
+                self.trouble.passed(progress, sink);
                 let phase =
                     if method == "item/started" { Phase::Started } else { Phase::Completed };
                 match params.item.0 {
-                    Some(item) => codex_item::read(item, phase, sub_agent, line, tally, sink),
-                    None => tally.unknown(method, line, sink),
+                    Some(item) => codex_item::read(item, phase, sub_agent, line, progress, sink),
+                    None => progress.unknown(method, line, sink),
                 }
             }
             "turn/plan/updated" => {
@@ -195,7 +199,7 @@ impl CodexApp {
                 let counts = params.token_usage.0.unwrap_or_default();
                 if let Some(total) = counts.total.0 {
                     let usage = total.usage();
-                    tally.usage = Some(usage);
+                    progress.usage = Some(usage);
                     sink(Event::own(EventKind::Usage(usage.since(self.before))));
                 }
             }
@@ -205,28 +209,28 @@ impl CodexApp {
                 match Retry::read(&message) {
                     Some(retry) => {
                         let status = retry.status.or_else(|| problem.status());
-                        Retry { status, ..retry }.tell(tally, sink);
+                        Retry { status, ..retry }.tell(progress, sink);
                     }
                     None if params.will_retry.0 => {
                         let status = problem.status();
                         let reason = &*message;
-                        Retry { attempt: None, max: None, status, reason }.tell(tally, sink);
+                        Retry { attempt: None, max: None, status, reason }.tell(progress, sink);
                     }
-                    None => self.trouble.told(message.into_owned(), tally, sink),
+                    None => self.trouble.told(message.into_owned(), progress, sink),
                 }
             }
             "warning" | "configWarning" | "guardianWarning" | "deprecationNotice" => {
                 let notice = params.message.0.or(params.summary.0).unwrap_or_default();
-                tally.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, notice), sink);
+                progress.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, notice), sink);
             }
             "turn/completed" if !foreign => {
                 let verdict = closing(params.turn.0.unwrap_or_default());
-                self.trouble.ended(&verdict, tally, sink);
-                tally.closing = Some(verdict);
+                self.trouble.ended(&verdict, progress, sink);
+                progress.closing = Some(verdict);
             }
             "turn/started" | "turn/completed" | "error" => {}
             quiet if QUIET.iter().any(|prefix| quiet.starts_with(prefix)) => {}
-            other => tally.unknown(other, line, sink),
+            other => progress.unknown(other, line, sink),
         }
     }
 }
@@ -241,20 +245,24 @@ impl Reader for CodexApp {
     }
 
     fn line_lacks(&mut self, bytes: u64) {
-        self.tally.line_lacks(bytes);
+        self.progress.line_lacks(bytes);
     }
 
     fn phase(&self) -> TurnPhase {
-        self.tally.phase()
+        self.progress.phase()
     }
 
     fn session(&self) -> Option<&str> {
-        self.tally.session.as_deref()
+        self.progress.session.as_deref()
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
-        let trouble = self.trouble.at_end(ending, &mut self.tally, sink);
-        self.tally.close(ending, |ending| trouble.unwrap_or_else(|| explain_ending(ending)), sink)
+        let trouble = self.trouble.at_end(ending, &mut self.progress, sink);
+        self.progress.close(
+            ending,
+            |ending| trouble.unwrap_or_else(|| explain_ending(ending)),
+            sink,
+        )
     }
 }
 
@@ -386,24 +394,24 @@ impl Problem<'_> {
         u16::try_from(status.http_status_code.0?).ok()
     }
 
-    fn reason(&self) -> Option<Reason> {
-        const WORDS: &[(&str, Reason)] = &[
-            ("contextWindowExceeded", Reason::ContextFull),
-            ("sessionBudgetExceeded", Reason::Budget),
-            ("usageLimitExceeded", Reason::RateLimit),
-            ("rateLimitExceeded", Reason::RateLimit),
-            ("serverOverloaded", Reason::Server),
-            ("internalServerError", Reason::Server),
-            ("modelNotFound", Reason::Model),
-            ("cyberPolicy", Reason::Refused),
-            ("misalignmentPolicyViolation", Reason::Refused),
-            ("unauthorized", Reason::Auth),
-            ("badRequest", Reason::Request),
-            ("httpConnectionFailed", Reason::Network),
-            ("responseStream", Reason::Network),
+    fn reason(&self) -> Option<FailureReason> {
+        const WORDS: &[(&str, FailureReason)] = &[
+            ("contextWindowExceeded", FailureReason::ContextFull),
+            ("sessionBudgetExceeded", FailureReason::Budget),
+            ("usageLimitExceeded", FailureReason::RateLimit),
+            ("rateLimitExceeded", FailureReason::RateLimit),
+            ("serverOverloaded", FailureReason::Server),
+            ("internalServerError", FailureReason::Server),
+            ("modelNotFound", FailureReason::Model),
+            ("cyberPolicy", FailureReason::Refused),
+            ("misalignmentPolicyViolation", FailureReason::Refused),
+            ("unauthorized", FailureReason::Auth),
+            ("badRequest", FailureReason::Request),
+            ("httpConnectionFailed", FailureReason::Network),
+            ("responseStream", FailureReason::Network),
         ];
         if let Some(status) = self.status() {
-            return Some(Reason::from_status(status));
+            return Some(FailureReason::from_status(status));
         }
         let info = self.codex_error_info?.get();
         let found = WORDS.iter().find(|(word, _)| info.contains(word));

@@ -17,34 +17,34 @@ use crate::verdict::{Ending, Verdict};
 /// Reads the events of one turn.
 #[derive(Debug)]
 pub struct CodexExec {
-    tally: TurnProgress,
+    progress: TurnProgress,
     trouble: Trouble,
 }
 
 impl CodexExec {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
-        Self { tally: TurnProgress::new(reply_limit), trouble: Trouble::default() }
+        Self { progress: TurnProgress::new(reply_limit), trouble: Trouble::default() }
     }
 
     /// Says how many requests a notice stands for that a request failed.
     #[must_use]
     pub fn counting(mut self, requests: u64) -> Self {
-        self.tally.requests_per_notice = requests;
+        self.progress.requests_per_notice = requests;
         self
     }
 
     fn read(&mut self, event: Line<'_>, line: &str, sink: &mut Sink<'_>) {
-        let tally = &mut self.tally;
+        let progress = &mut self.progress;
         if event.kind.as_str() != "turn.failed" {
-            self.trouble.passed(tally, sink);
+            self.trouble.passed(progress, sink);
         }
         let phase = match event.kind.as_str() {
             "item.started" => Phase::Started,
             "item.updated" => Phase::Updated,
             "item.completed" => Phase::Completed,
             "thread.started" => {
-                tally.session = event.thread_id.0.as_deref().map(str::to_owned);
+                progress.session = event.thread_id.0.as_deref().map(str::to_owned);
                 return sink(Event::own(EventKind::Started {
                     session: event.thread_id.0,
                     model: None,
@@ -53,42 +53,42 @@ impl CodexExec {
             "turn.started" => return,
             "turn.completed" => {
                 if let Some(usage) = event.usage.0.as_ref().map(Counts::usage) {
-                    tally.usage = Some(usage);
+                    progress.usage = Some(usage);
                     sink(Event::own(EventKind::Usage(usage)));
                 }
-                tally.closing = Some(Verdict::Done);
+                progress.closing = Some(Verdict::Done);
                 return;
             }
             "turn.failed" => {
                 let message = event.error.0.unwrap_or_default().message.into_text();
                 let verdict = Verdict::Failed(failure(message.into_owned()));
-                self.trouble.ended(&verdict, tally, sink);
-                tally.closing = Some(verdict);
+                self.trouble.ended(&verdict, progress, sink);
+                progress.closing = Some(verdict);
                 return;
             }
             "error" => {
                 let message = event.message.into_text();
                 return match Retry::read(&message) {
-                    Some(retry) => retry.tell(tally, sink),
-                    None => self.trouble.told(message.into_owned(), tally, sink),
+                    Some(retry) => retry.tell(progress, sink),
+                    None => self.trouble.told(message.into_owned(), progress, sink),
                 };
             }
-            "" => return tally.noise(line),
-            other => return tally.unknown(other, line, sink),
+            "" => return progress.noise(line),
+            other => return progress.unknown(other, line, sink),
         };
         match event.item.0 {
-            Some(item) => codex_item::read(item, phase, None, line, tally, sink),
-            None => tally.unknown(event.kind.as_str(), line, sink),
+            Some(item) => codex_item::read(item, phase, None, line, progress, sink),
+            None => progress.unknown(event.kind.as_str(), line, sink),
         }
     }
 }
 
 impl Reader for CodexExec {
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
-        let line = self.tally.json(line);
+        let line = self.progress.json(line);
         match serde_json::from_str::<Line<'_>>(&line) {
             Ok(event) => self.read(event, &line, sink),
-            Err(_) => self.tally.unreadable(&line, sink),
+            Err(_) => self.progress.unreadable(&line, sink),
         }
     }
 
@@ -97,20 +97,24 @@ impl Reader for CodexExec {
     }
 
     fn line_lacks(&mut self, bytes: u64) {
-        self.tally.line_lacks(bytes);
+        self.progress.line_lacks(bytes);
     }
 
     fn phase(&self) -> TurnPhase {
-        self.tally.phase()
+        self.progress.phase()
     }
 
     fn session(&self) -> Option<&str> {
-        self.tally.session.as_deref()
+        self.progress.session.as_deref()
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
-        let trouble = self.trouble.at_end(ending, &mut self.tally, sink);
-        self.tally.close(ending, |ending| trouble.unwrap_or_else(|| explain_ending(ending)), sink)
+        let trouble = self.trouble.at_end(ending, &mut self.progress, sink);
+        self.progress.close(
+            ending,
+            |ending| trouble.unwrap_or_else(|| explain_ending(ending)),
+            sink,
+        )
     }
 }
 

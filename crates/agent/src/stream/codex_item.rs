@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::lenient::{Flag, List, Number, Object, Text};
 use super::{Sink, TurnProgress};
 use crate::diagnostics;
-use crate::event::{Event, EventKind, FileChange, Part, TodoItem, TodoState};
+use crate::event::{Event, EventKind, FileChange, TextPart, TodoItem, TodoState};
 use crate::usage::Usage;
 
 /// Where an item stands.
@@ -27,17 +27,17 @@ pub(super) fn read(
     phase: Phase,
     sub_agent: Option<&str>,
     line: &str,
-    tally: &mut TurnProgress,
+    progress: &mut TurnProgress,
     sink: &mut Sink<'_>,
 ) {
     let mut emit = |kind| sink(Event::of(sub_agent.map(Cow::Borrowed), kind));
     match (item.kind.as_str(), phase) {
         ("agent_message" | "agentMessage", Phase::Completed) => {
             if sub_agent.is_none() {
-                tally.pause();
-                tally.say(item.text.as_str());
+                progress.pause();
+                progress.say(item.text.as_str());
             }
-            emit(EventKind::Text { text: item.text.into_text(), part: Part::Whole });
+            emit(EventKind::Text { text: item.text.into_text(), part: TextPart::Whole });
         }
         ("reasoning", Phase::Completed) => {
             let text = match item.text.0 {
@@ -45,12 +45,12 @@ pub(super) fn read(
                 None => Cow::Owned(joined(&item.summary, &item.content)),
             };
             if !text.is_empty() {
-                emit(EventKind::Thinking { text, part: Part::Whole });
+                emit(EventKind::Thinking { text, part: TextPart::Whole });
             }
         }
         ("file_change" | "fileChange", phase) => {
             if sub_agent.is_none() && phase == Phase::Completed {
-                tally.answered();
+                progress.answered();
             }
             file_change(item, phase, emit);
         }
@@ -62,7 +62,8 @@ pub(super) fn read(
             emit(EventKind::Todo { items: items.collect() });
         }
         ("error", Phase::Completed) => {
-            tally.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, item.message.into_text()), sink);
+            progress
+                .warn(Diagnostic::new(diagnostics::AGENT_NOTICE, item.message.into_text()), sink);
         }
         (
             "agent_message" | "agentMessage" | "reasoning" | "error" | "userMessage"
@@ -74,17 +75,17 @@ pub(super) fn read(
         (kind, phase) => {
             let Some(name) = tool_name(kind, &item) else {
                 let name = format!("item/{kind}");
-                return tally.unknown(&name, line, sink);
+                return progress.unknown(&name, line, sink);
             };
             if phase == Phase::Started {
                 if sub_agent.is_none() {
-                    tally.pause();
+                    progress.pause();
                 }
                 let input = item.input();
                 emit(EventKind::ToolStarted { name, input, id: item.id.into_text() });
             } else {
                 if sub_agent.is_none() {
-                    tally.answered();
+                    progress.answered();
                 }
                 let (ok, output) = (item.worked(), item.output());
                 emit(EventKind::ToolFinished { ok, output, id: item.id.into_text() });

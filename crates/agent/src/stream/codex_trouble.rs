@@ -9,7 +9,7 @@ use super::words::{plain_words, status_in_words, without_colour};
 use super::{Sink, TurnProgress, reason_in_words};
 use crate::diagnostics;
 use crate::event::{Event, EventKind};
-use crate::verdict::{Ending, Failure, Reason, Verdict};
+use crate::verdict::{Ending, Failure, FailureReason, Verdict};
 
 /// Creates the failure that Codex's message stands for.
 pub(super) fn failure(message: String) -> Failure {
@@ -23,15 +23,15 @@ pub(super) fn failure(message: String) -> Failure {
 
 /// Returns the reason that Codex's words stand for. Codex says that a stream was disconnected also where
 /// the server ended it with an error of its own, and then the server's words follow.
-fn reason(message: &str) -> Reason {
+fn reason(message: &str) -> FailureReason {
     const OWN_WORDS: &[&str] =
         &["stream closed", "sending request", "UTF8", "ransport", "idle timeout", "decoding"];
     let ended = message.split_once("stream disconnected before completion: ");
     match ended.map(|(_, words)| words) {
         Some(words) if !OWN_WORDS.iter().any(|own| words.contains(own)) => {
-            reason_in_words(words).unwrap_or(Reason::Server)
+            reason_in_words(words).unwrap_or(FailureReason::Server)
         }
-        _ => reason_in_words(message).unwrap_or(Reason::Other),
+        _ => reason_in_words(message).unwrap_or(FailureReason::Other),
     }
 }
 
@@ -93,15 +93,15 @@ impl<'m> Retry<'m> {
     }
 
     /// Tells of it. What was said of the answer so far is void.
-    pub fn tell(self, tally: &mut TurnProgress, sink: &mut Sink<'_>) {
-        tally.forget_preview();
+    pub fn tell(self, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
+        progress.forget_preview();
         // A stream that broke off was one request; one that never began was repeated out of sight.
         let repeated = self.status.is_some()
-            || reason_in_words(self.reason).is_some_and(|reason| reason == Reason::Server)
+            || reason_in_words(self.reason).is_some_and(|reason| reason == FailureReason::Server)
             || self.reason.contains("error sending request");
-        let requests = if repeated { tally.requests_per_notice } else { 1 };
+        let requests = if repeated { progress.requests_per_notice } else { 1 };
         sink(Event::own(EventKind::Retry {
-            attempt: tally.attempt(self.attempt).saturating_mul(requests),
+            attempt: progress.attempt(self.attempt).saturating_mul(requests),
             max: self.max.map(|max| max.saturating_mul(requests)),
             status: self.status,
             wait_ms: None,
@@ -117,26 +117,26 @@ pub(super) struct Trouble(Option<String>);
 
 impl Trouble {
     /// Takes note of an error.
-    pub fn told(&mut self, message: String, tally: &mut TurnProgress, sink: &mut Sink<'_>) {
-        self.passed(tally, sink);
+    pub fn told(&mut self, message: String, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
+        self.passed(progress, sink);
         self.0 = Some(message);
     }
 
     /// The turn went on: the error was a notice.
-    pub fn passed(&mut self, tally: &mut TurnProgress, sink: &mut Sink<'_>) {
+    pub fn passed(&mut self, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
         if let Some(message) = self.0.take() {
-            tally.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, plain_words(message)), sink);
+            progress.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, plain_words(message)), sink);
         }
     }
 
     /// The turn was closed with this verdict.
-    pub fn ended(&mut self, verdict: &Verdict, tally: &mut TurnProgress, sink: &mut Sink<'_>) {
+    pub fn ended(&mut self, verdict: &Verdict, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
         let said = self.0.take_if(|message| match verdict {
             Verdict::Failed(failure) => plain_words(message.clone()) == failure.message,
             _ => false,
         });
         if said.is_none() {
-            self.passed(tally, sink);
+            self.passed(progress, sink);
         }
     }
 
@@ -144,11 +144,11 @@ impl Trouble {
     pub fn at_end(
         &mut self,
         ending: &Ending<'_>,
-        tally: &mut TurnProgress,
+        progress: &mut TurnProgress,
         sink: &mut Sink<'_>,
     ) -> Option<Failure> {
         if ending.stop.is_some() {
-            self.passed(tally, sink);
+            self.passed(progress, sink);
         }
         self.0.take().map(failure)
     }
@@ -161,10 +161,10 @@ mod tests {
     #[test]
     fn a_response_that_failed_is_told_from_a_connection_that_broke() {
         for (words, expected) in [
-            ("the model crashed", Reason::Server),
-            ("Rate limit reached for gpt-5", Reason::RateLimit),
-            ("stream closed before response.completed", Reason::Network),
-            ("error sending request for url (http://127.0.0.1/v1)", Reason::Network),
+            ("the model crashed", FailureReason::Server),
+            ("Rate limit reached for gpt-5", FailureReason::RateLimit),
+            ("stream closed before response.completed", FailureReason::Network),
+            ("error sending request for url (http://127.0.0.1/v1)", FailureReason::Network),
         ] {
             let message = format!("stream disconnected before completion: {words}");
             assert_eq!(failure(message).reason, expected, "{words}");

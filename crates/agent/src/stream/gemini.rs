@@ -15,15 +15,15 @@ use super::lenient::{Flag, List, Number, Object, Text};
 use super::words::{plain_words, status_in_words};
 use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending, reason_in_words};
 use crate::diagnostics;
-use crate::event::{Event, EventKind, FileChange, Part, TodoItem, TodoState};
+use crate::event::{Event, EventKind, FileChange, TextPart, TodoItem, TodoState};
 use crate::turn::TurnResult;
 use crate::usage::Usage;
-use crate::verdict::{Ending, Exit, Failure, Reason, Verdict};
+use crate::verdict::{Ending, Exit, Failure, FailureReason, Verdict};
 
 /// Reads the events of one turn.
 #[derive(Debug)]
 pub struct Gemini {
-    tally: TurnProgress,
+    progress: TurnProgress,
     /// The text that the chunks since the last tool call make up.
     text: String,
     text_limit: usize,
@@ -37,7 +37,7 @@ impl Gemini {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
         Self {
-            tally: TurnProgress::new(reply_limit),
+            progress: TurnProgress::new(reply_limit),
             text: String::new(),
             text_limit: reply_limit,
             edits: HashMap::new(),
@@ -55,13 +55,13 @@ impl Gemini {
                     self.chunk(event.content, sink);
                     self.end_text(sink);
                 }
-                other => self.tally.unknown(&format!("message/{other}"), line, sink),
+                other => self.progress.unknown(&format!("message/{other}"), line, sink),
             },
             "tool_use" => self.tool_use(event, sink),
             "tool_result" => self.tool_result(event, sink),
             "init" => {
-                self.tally.session = event.session_id.0.as_deref().map(str::to_owned);
-                self.tally.model = event.model.0.as_deref().map(str::to_owned);
+                self.progress.session = event.session_id.0.as_deref().map(str::to_owned);
+                self.progress.model = event.model.0.as_deref().map(str::to_owned);
                 sink(Event::own(EventKind::Started {
                     session: event.session_id.0,
                     model: event.model.0,
@@ -70,24 +70,24 @@ impl Gemini {
             "error" => {
                 let message = event.message.into_text().into_owned();
                 self.last_error = Some(message.clone());
-                self.tally.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, message), sink);
+                self.progress.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, message), sink);
             }
             "result" => {
                 self.end_text(sink);
                 self.result(event, sink);
             }
             "" => self.read_document(line, sink),
-            other => self.tally.unknown(other, line, sink),
+            other => self.progress.unknown(other, line, sink),
         }
     }
 
     fn chunk(&mut self, content: Text<'_>, sink: &mut Sink<'_>) {
         let text = content.into_text();
-        self.tally.say(&text);
+        self.progress.say(&text);
         let room = self.text_limit.saturating_sub(self.text.len());
         let end = text.floor_char_boundary(room.min(text.len()));
         self.text.push_str(&text[..end]);
-        sink(Event::own(EventKind::Text { text, part: Part::Delta }));
+        sink(Event::own(EventKind::Text { text, part: TextPart::Delta }));
     }
 
     /// Hands on the text that the chunks made up.
@@ -95,7 +95,7 @@ impl Gemini {
         if !self.text.is_empty() {
             sink(Event::own(EventKind::Text {
                 text: Cow::Borrowed(&self.text),
-                part: Part::Whole,
+                part: TextPart::Whole,
             }));
             self.text.clear();
         }
@@ -103,7 +103,7 @@ impl Gemini {
 
     fn tool_use(&mut self, event: Line<'_>, sink: &mut Sink<'_>) {
         self.end_text(sink);
-        self.tally.pause();
+        self.progress.pause();
         let input = event.parameters.map_or("null", RawValue::get);
         let name = event.tool_name.as_str();
         if let Some(items) = todo_items(name, input) {
@@ -144,10 +144,10 @@ impl Gemini {
 
     fn result(&mut self, event: Line<'_>, sink: &mut Sink<'_>) {
         if let Some(usage) = event.stats.0.map(|stats| stats.usage()) {
-            self.tally.usage = Some(usage);
+            self.progress.usage = Some(usage);
             sink(Event::own(EventKind::Usage(usage)));
         }
-        self.tally.closing = Some(if event.status.as_str() == "success" {
+        self.progress.closing = Some(if event.status.as_str() == "success" {
             Verdict::Done
         } else {
             let error = event.error.0.and_then(|error| error.message.0);
@@ -163,27 +163,27 @@ impl Gemini {
             Some(Ok(document)) if document.error.0.is_some() || document.response.0.is_some() => {
                 document
             }
-            _ => return self.tally.noise(json),
+            _ => return self.progress.noise(json),
         };
-        self.tally.noise(&json[values.byte_offset()..]);
-        self.tally.session = document.session_id.0.as_deref().map(str::to_owned);
+        self.progress.noise(&json[values.byte_offset()..]);
+        self.progress.session = document.session_id.0.as_deref().map(str::to_owned);
         for warning in document.warnings.items {
             let notice = Diagnostic::new(diagnostics::AGENT_NOTICE, warning.into_text());
-            self.tally.warn(notice, sink);
+            self.progress.warn(notice, sink);
         }
         if let Some(usage) = document.stats.0.map(DocumentStats::usage) {
-            self.tally.usage = Some(usage);
+            self.progress.usage = Some(usage);
             sink(Event::own(EventKind::Usage(usage)));
         }
         if let Some(error) = document.error.0 {
             let message = error.message.into_text().into_owned();
-            self.tally.closing = Some(Verdict::Failed(failure(message)));
+            self.progress.closing = Some(Verdict::Failed(failure(message)));
             return;
         }
         let response = document.response.into_text();
-        self.tally.closing = Some(Verdict::Done);
-        self.tally.reply_is(&response);
-        sink(Event::own(EventKind::Text { text: response, part: Part::Whole }));
+        self.progress.closing = Some(Verdict::Done);
+        self.progress.reply_is(&response);
+        sink(Event::own(EventKind::Text { text: response, part: TextPart::Whole }));
     }
 }
 
@@ -197,22 +197,22 @@ impl Reader for Gemini {
             }
             return;
         }
-        let line = self.tally.json(line);
+        let line = self.progress.json(line);
         match serde_json::from_str::<Line<'_>>(&line) {
             Ok(event) => self.read(event, &line, sink),
             Err(_) if line.trim_end() == "{" => self.document = Some(b"{\n".to_vec()),
-            Err(_) => self.tally.unreadable(&line, sink),
+            Err(_) => self.progress.unreadable(&line, sink),
         }
     }
 
     fn line_lacks(&mut self, bytes: u64) {
-        self.tally.line_lacks(bytes);
+        self.progress.line_lacks(bytes);
     }
 
     fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
         if let Some((attempt, status, wait_ms)) = retry(line) {
-            self.tally.forget_preview();
-            let attempt = self.tally.attempt(Some(attempt));
+            self.progress.forget_preview();
+            let attempt = self.progress.attempt(Some(attempt));
             let reason = Cow::Borrowed(line);
             let max = None;
             sink(Event::own(EventKind::Retry { attempt, max, status, wait_ms, reason }));
@@ -220,33 +220,34 @@ impl Reader for Gemini {
     }
 
     fn phase(&self) -> TurnPhase {
-        self.tally.phase()
+        self.progress.phase()
     }
 
     fn session(&self) -> Option<&str> {
-        self.tally.session.as_deref()
+        self.progress.session.as_deref()
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         if let Some(document) = self.document.take() {
-            let json = self.tally.json(&document);
+            let json = self.progress.json(&document);
             self.read_document(&json, sink);
         }
         self.end_text(sink);
         // The closing event repeats the server's words alone; the error output names the kind of error.
-        if let Some(Verdict::Failed(failure)) = &mut self.tally.closing
-            && failure.reason == Reason::Other
+        if let Some(Verdict::Failed(failure)) = &mut self.progress.closing
+            && failure.reason == FailureReason::Other
         {
-            let known = Some(explain(ending).reason).filter(|&reason| reason != Reason::Incomplete);
-            failure.reason = known.unwrap_or(Reason::Other);
+            let known =
+                Some(explain(ending).reason).filter(|&reason| reason != FailureReason::Incomplete);
+            failure.reason = known.unwrap_or(FailureReason::Other);
         }
-        self.tally.close(ending, explain, sink)
+        self.progress.close(ending, explain, sink)
     }
 }
 
 fn failure(message: String) -> Failure {
     let reason = reason_in_words(&message).unwrap_or_else(|| {
-        if message.contains("blocked") { Reason::Refused } else { Reason::Other }
+        if message.contains("blocked") { FailureReason::Refused } else { FailureReason::Other }
     });
     let message = match plain_words(message) {
         empty if empty.trim().is_empty() => "gemini gave no reason".to_owned(),
@@ -274,15 +275,17 @@ fn explain(ending: &Ending<'_>) -> Failure {
             "it ended with exit code 0 and without a result: it was interrupted, or its output was lost"
                 .clone_into(&mut failure.message);
         }
-        Exit::Code(41) => failure.reason = Reason::Auth,
-        Exit::Code(42) if failure.reason == Reason::Incomplete => failure.reason = Reason::Usage,
-        Exit::Code(44) => failure.reason = Reason::Start,
-        Exit::Code(52) => failure.reason = Reason::Usage,
-        Exit::Code(53) => failure.reason = Reason::Budget,
-        Exit::Code(55) => failure.reason = Reason::Untrusted,
+        Exit::Code(41) => failure.reason = FailureReason::Auth,
+        Exit::Code(42) if failure.reason == FailureReason::Incomplete => {
+            failure.reason = FailureReason::Usage;
+        }
+        Exit::Code(44) => failure.reason = FailureReason::Start,
+        Exit::Code(52) => failure.reason = FailureReason::Usage,
+        Exit::Code(53) => failure.reason = FailureReason::Budget,
+        Exit::Code(55) => failure.reason = FailureReason::Untrusted,
         Exit::Code(code @ 144..=255) => {
             if let Ok(status @ 400..=511) = u16::try_from(code + 256) {
-                failure.reason = Reason::from_status(status);
+                failure.reason = FailureReason::from_status(status);
             }
         }
         _ => {}

@@ -327,19 +327,19 @@ mod tests {
 
     #[test]
     fn the_reply_is_what_was_said_after_the_last_pause() {
-        let mut tally = TurnProgress::new(100);
-        tally.say("I will look.");
-        tally.pause();
-        tally.say("It is ");
-        tally.say("four.");
-        tally.pause();
-        assert_eq!(tally.reply, "It is four.");
+        let mut progress = TurnProgress::new(100);
+        progress.say("I will look.");
+        progress.pause();
+        progress.say("It is ");
+        progress.say("four.");
+        progress.pause();
+        assert_eq!(progress.reply, "It is four.");
     }
 
     #[test]
     fn a_long_reply_is_cut_at_a_character() {
-        let mut tally = TurnProgress::new(5);
-        tally.say("你好");
-        assert_eq!((tally.reply.as_str(), tally.reply_cut), ("你", 3));
+        let mut progress = TurnProgress::new(5);
+        progress.say("你好");
+        assert_eq!((progress.reply.as_str(), progress.reply_cut), ("你", 3));
     }
 }

@@ -5,14 +5,14 @@
 use std::borrow::Cow;
 
 use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending};
-use crate::event::{Event, EventKind, Part};
+use crate::event::{Event, EventKind, TextPart};
 use crate::turn::TurnResult;
 use crate::verdict::{Ending, Exit, Verdict};
 
 /// Reads the text of one turn.
 #[derive(Debug)]
 pub struct Plain {
-    tally: TurnProgress,
+    progress: TurnProgress,
     text: String,
     limit: usize,
 }
@@ -20,28 +20,28 @@ pub struct Plain {
 impl Plain {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
-        Self { tally: TurnProgress::new(reply_limit), text: String::new(), limit: reply_limit }
+        Self { progress: TurnProgress::new(reply_limit), text: String::new(), limit: reply_limit }
     }
 
     fn add(&mut self, line: &str, sink: &mut Sink<'_>) {
         let line = line.strip_suffix('\r').unwrap_or(line);
         let text = [line, "\n"].concat();
-        self.tally.say(&text);
+        self.progress.say(&text);
         if self.text.len() + text.len() <= self.limit {
             self.text.push_str(&text);
         }
-        sink(Event::own(EventKind::Text { text: Cow::Owned(text), part: Part::Delta }));
+        sink(Event::own(EventKind::Text { text: Cow::Owned(text), part: TextPart::Delta }));
     }
 }
 
 impl Reader for Plain {
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
-        let line = self.tally.text(line);
+        let line = self.progress.text(line);
         self.add(&line, sink);
     }
 
     fn line_lacks(&mut self, bytes: u64) {
-        self.tally.line_lacks(bytes);
+        self.progress.line_lacks(bytes);
     }
 
     fn phase(&self) -> TurnPhase {
@@ -49,18 +49,21 @@ impl Reader for Plain {
     }
 
     fn session(&self) -> Option<&str> {
-        self.tally.session.as_deref()
+        self.progress.session.as_deref()
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         let whole = self.text.trim_end_matches('\n').to_owned();
         if !whole.is_empty() {
-            sink(Event::own(EventKind::Text { text: Cow::Borrowed(&whole), part: Part::Whole }));
+            sink(Event::own(EventKind::Text {
+                text: Cow::Borrowed(&whole),
+                part: TextPart::Whole,
+            }));
         }
         if ending.exit == Exit::Code(0) && ending.stop.is_none() {
-            self.tally.closing = Some(Verdict::Done);
+            self.progress.closing = Some(Verdict::Done);
         }
-        let mut account = self.tally.close(ending, explain_ending, sink);
+        let mut account = self.progress.close(ending, explain_ending, sink);
         account.reply.truncate(account.reply.trim_end_matches('\n').len());
         account
     }

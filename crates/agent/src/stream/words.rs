@@ -6,7 +6,7 @@ use memchr::memchr;
 use serde::Deserialize;
 
 use crate::process::guardian::{CANNOT_START, CANNOT_START_WORDS};
-use crate::verdict::{Ending, Exit, Failure, Reason, stderr_tail};
+use crate::verdict::{Ending, Exit, Failure, FailureReason, stderr_tail};
 
 /// What the CLIs write to their error output in every turn, and what explains nothing.
 const CHATTER: &[&str] = &[
@@ -33,9 +33,9 @@ pub(crate) fn explain_ending(ending: &Ending<'_>) -> Failure {
         Exit::Code(code)
             if code == i32::from(CANNOT_START) && words.starts_with(CANNOT_START_WORDS) =>
         {
-            Reason::Start
+            FailureReason::Start
         }
-        _ => reason_in_words(&words).unwrap_or(Reason::Incomplete),
+        _ => reason_in_words(&words).unwrap_or(FailureReason::Incomplete),
     };
     let message = if words.is_empty() {
         format!("it ended with {} and did not close its turn", ending.exit)
@@ -95,64 +95,64 @@ pub(crate) fn plain_words(message: String) -> String {
 }
 
 /// Guesses a reason from an error message.
-pub(crate) fn reason_in_words(words: &str) -> Option<Reason> {
-    const SIGNS: &[(&str, Reason)] = &[
-        ("no conversation found", Reason::Session),
-        ("no rollout found", Reason::Session),
-        ("session id", Reason::Session),
-        ("session identifier", Reason::Session),
-        ("context window", Reason::ContextFull),
-        ("prompt is too long", Reason::ContextFull),
-        ("max_output_tokens", Reason::OutputFull),
-        ("output token maximum", Reason::OutputFull),
-        ("safety settings", Reason::Refused),
-        ("usage policy", Reason::Refused),
-        ("rate limit", Reason::RateLimit),
-        ("too many requests", Reason::RateLimit),
-        ("resource_exhausted", Reason::RateLimit),
-        ("quota", Reason::RateLimit),
-        ("api key", Reason::Auth),
-        ("unauthorized", Reason::Auth),
-        ("not logged in", Reason::Auth),
-        ("missing environment variable", Reason::Auth),
-        ("auth method", Reason::Auth),
-        ("permission_denied", Reason::Auth),
-        ("forbidden", Reason::Auth),
-        ("not inside a trusted directory", Reason::Untrusted),
-        ("trusted folder", Reason::Untrusted),
-        ("stream disconnected", Reason::Network),
-        ("stream closed", Reason::Network),
-        ("without a finish reason", Reason::Network),
-        ("connection", Reason::Network),
-        ("fetch failed", Reason::Network),
-        ("high demand", Reason::Server),
-        ("overloaded", Reason::Server),
-        ("internal server error", Reason::Server),
-        ("invalid_request", Reason::Request),
-        ("invalid_argument", Reason::Request),
-        ("not_found", Reason::Model),
-        ("modelnotfounderror", Reason::Model),
-        ("model_not_found", Reason::Model),
-        ("unexpected argument", Reason::Usage),
-        ("unknown option", Reason::Usage),
-        ("unknown argument", Reason::Usage),
-        ("argument", Reason::Usage),
-        ("unknown feature flag", Reason::Usage),
-        ("no prompt provided", Reason::Usage),
-        ("no input provided", Reason::Usage),
-        ("input must be provided", Reason::Usage),
-        ("cannot use both", Reason::Usage),
-        ("not valid utf-8", Reason::Usage),
+pub(crate) fn reason_in_words(words: &str) -> Option<FailureReason> {
+    const SIGNS: &[(&str, FailureReason)] = &[
+        ("no conversation found", FailureReason::Session),
+        ("no rollout found", FailureReason::Session),
+        ("session id", FailureReason::Session),
+        ("session identifier", FailureReason::Session),
+        ("context window", FailureReason::ContextFull),
+        ("prompt is too long", FailureReason::ContextFull),
+        ("max_output_tokens", FailureReason::OutputFull),
+        ("output token maximum", FailureReason::OutputFull),
+        ("safety settings", FailureReason::Refused),
+        ("usage policy", FailureReason::Refused),
+        ("rate limit", FailureReason::RateLimit),
+        ("too many requests", FailureReason::RateLimit),
+        ("resource_exhausted", FailureReason::RateLimit),
+        ("quota", FailureReason::RateLimit),
+        ("api key", FailureReason::Auth),
+        ("unauthorized", FailureReason::Auth),
+        ("not logged in", FailureReason::Auth),
+        ("missing environment variable", FailureReason::Auth),
+        ("auth method", FailureReason::Auth),
+        ("permission_denied", FailureReason::Auth),
+        ("forbidden", FailureReason::Auth),
+        ("not inside a trusted directory", FailureReason::Untrusted),
+        ("trusted folder", FailureReason::Untrusted),
+        ("stream disconnected", FailureReason::Network),
+        ("stream closed", FailureReason::Network),
+        ("without a finish reason", FailureReason::Network),
+        ("connection", FailureReason::Network),
+        ("fetch failed", FailureReason::Network),
+        ("high demand", FailureReason::Server),
+        ("overloaded", FailureReason::Server),
+        ("internal server error", FailureReason::Server),
+        ("invalid_request", FailureReason::Request),
+        ("invalid_argument", FailureReason::Request),
+        ("not_found", FailureReason::Model),
+        ("modelnotfounderror", FailureReason::Model),
+        ("model_not_found", FailureReason::Model),
+        ("unexpected argument", FailureReason::Usage),
+        ("unknown option", FailureReason::Usage),
+        ("unknown argument", FailureReason::Usage),
+        ("argument", FailureReason::Usage),
+        ("unknown feature flag", FailureReason::Usage),
+        ("no prompt provided", FailureReason::Usage),
+        ("no input provided", FailureReason::Usage),
+        ("input must be provided", FailureReason::Usage),
+        ("cannot use both", FailureReason::Usage),
+        ("not valid utf-8", FailureReason::Usage),
     ];
     /// Said beside the status of a request that is wrong in some way.
     const WRONG_KEY: &str = "api key not valid";
 
     let words = words.to_ascii_lowercase();
     if words.contains(WRONG_KEY) {
-        return Some(Reason::Auth);
+        return Some(FailureReason::Auth);
     }
     if let Some(status) = status_in_words(&words) {
-        return Some(Reason::from_status(status));
+        return Some(FailureReason::from_status(status));
     }
     SIGNS.iter().find(|(sign, _)| words.contains(sign)).map(|&(_, reason)| reason)
 }
@@ -223,6 +223,6 @@ mod tests {
     #[test]
     fn a_wrong_key_is_not_a_wrong_request() {
         let words = r#"[API Error: {"error":{"code":400,"message":"API key not valid."}}]"#;
-        assert_eq!(reason_in_words(words), Some(Reason::Auth));
+        assert_eq!(reason_in_words(words), Some(FailureReason::Auth));
     }
 }

@@ -3,7 +3,7 @@
 use convoke_core::ledger::Ledger;
 use serde::{Deserialize, Serialize};
 
-use crate::event::Purpose;
+use crate::event::RequestPurpose;
 use crate::id::{AttemptRef, Millis, ThreadId};
 use crate::usage::Usage;
 
@@ -69,7 +69,7 @@ pub struct RequestMeta {
     /// The path below the endpoint's base URL.
     pub path: String,
     /// The purpose.
-    pub purpose: Purpose,
+    pub purpose: RequestPurpose,
     /// The bytes of the body.
     pub bytes: u64,
     /// How many of them, from the beginning, equal those of the request before.

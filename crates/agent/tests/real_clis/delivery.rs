@@ -2,30 +2,30 @@
 
 use convoke_agent::adapter::CLAUDE_TAIL;
 use convoke_agent::turn_input::Trust;
-use convoke_agent::verdict::Reason;
+use convoke_agent::verdict::FailureReason;
 use convoke_agent::{TurnResult, Verdict};
 use convoke_rehearsal::{Answer, Script};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::stage::{Cli, Stage, codes, reason};
+use crate::test_host::{Cli, TestHost, codes, reason};
 
 pub async fn delivers_byte_for_byte(cli: Cli) {
-    let Some(stage) = Stage::new(cli, Script::new([Answer::say("Got it.")])).await else {
+    let Some(test) = TestHost::new(cli, Script::new([Answer::say("Got it.")])).await else {
         return;
     };
     let prompt = hard_prompt();
-    let mut turn_input = stage.turn_input(&prompt);
+    let mut turn_input = test.turn_input(&prompt);
     let exec = matches!(cli, Cli::Codex98Exec | Cli::Codex166Exec);
     let system =
         (!exec).then(|| "You are Sarah: 你是 Sarah. @/etc/hostname /help\n- rule\n".repeat(4000));
     turn_input.system = system.clone().map(|text| text.trim().to_owned());
     let system = turn_input.system.clone();
-    let outcome = stage.run(turn_input).await;
+    let outcome = test.run(turn_input).await;
     assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
     assert_eq!(outcome.reply, "Got it.");
     assert!(outcome.usage.is_some() && outcome.resume.is_some());
-    let texts = stage.texts();
+    let texts = test.texts();
     match cli {
         // No switch turns commands off: what is escaped is reported.
         Cli::Gemini => {
@@ -50,8 +50,8 @@ pub async fn delivers_byte_for_byte(cli: Cli) {
         let whole = texts.iter().any(|text| text.ends_with(&system));
         assert!(whole, "the system text did not arrive");
     }
-    assert_eq!(stage.elsewhere(), [""; 0]);
-    assert_eq!(stage.processes(), [0; 0]);
+    assert_eq!(test.elsewhere(), [""; 0]);
+    assert_eq!(test.processes(), [0; 0]);
 }
 
 /// Everything that a CLI could act on, stumble over or cut.
@@ -66,30 +66,30 @@ fn hard_prompt() -> String {
 }
 
 pub async fn never_reads_a_file_that_is_named(cli: Cli) {
-    let Some(stage) = Stage::new(cli, Script::default()).await else {
+    let Some(test) = TestHost::new(cli, Script::default()).await else {
         return;
     };
-    let file = stage.work.path().join("secret.txt");
+    let file = test.work.path().join("secret.txt");
     std::fs::write(&file, "the horse is correct").unwrap();
     let path = file.display();
     let prompt = format!(
         "see @secret.txt, @./secret.txt @{path} @\"secret.txt\" (@secret.txt) @. @secret\n\
          !cat secret.txt\n/secret.txt !{{cat secret.txt}} @{{secret.txt}} $(cat secret.txt)"
     );
-    let outcome = stage.run(stage.turn_input(&prompt)).await;
+    let outcome = test.run(test.turn_input(&prompt)).await;
     assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
-    for text in stage.texts() {
+    for text in test.texts() {
         assert!(!text.contains("horse is correct"), "{text}");
     }
 }
 
 /// In a directory that is trusted, its settings count: more directories, and a search through all.
 pub async fn leaves_every_at_sign_alone(cli: Cli) {
-    let Some(stage) = Stage::new(cli, Script::default()).await else {
+    let Some(test) = TestHost::new(cli, Script::default()).await else {
         return;
     };
     let other = TempDir::new().unwrap();
-    let work = stage.work.path();
+    let work = test.work.path();
     std::fs::create_dir_all(work.join("sub/deep")).unwrap();
     std::fs::create_dir_all(work.join(".gemini")).unwrap();
     let secret = "the horse is correct";
@@ -107,12 +107,12 @@ pub async fn leaves_every_at_sign_alone(cli: Cli) {
     });
     std::fs::write(work.join(".gemini/settings.json"), settings.to_string()).unwrap();
     let prompt = AT_FORMS.join("\n");
-    let mut turn_input = stage.turn_input(&prompt);
+    let mut turn_input = test.turn_input(&prompt);
     turn_input.trust = Trust::Trusted;
-    let outcome = stage.run(turn_input).await;
+    let outcome = test.run(turn_input).await;
     assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
     assert!(codes(&outcome).contains(&"agent.text-escaped"));
-    let texts = stage.texts();
+    let texts = test.texts();
     let escaped = prompt.replace('@', "\\@");
     assert!(texts.contains(&escaped), "{texts:?}");
     for text in texts {
@@ -181,29 +181,29 @@ const AT_FORMS: &[&str] = &[
 
 pub async fn resumes_its_session(cli: Cli) {
     let script = Script::new([Answer::say("Blue."), Answer::say("Still blue.")]);
-    let Some(stage) = Stage::new(cli, script).await else {
+    let Some(test) = TestHost::new(cli, script).await else {
         return;
     };
-    let first = stage.run(stage.turn_input("my colour is FIRSTMARK")).await;
+    let first = test.run(test.turn_input("my colour is FIRSTMARK")).await;
     assert_eq!(first.verdict, Verdict::Done, "{first:?}");
-    let mut turn_input = stage.turn_input("and now SECONDMARK");
+    let mut turn_input = test.turn_input("and now SECONDMARK");
     turn_input.resume = first.resume.clone();
-    let second = stage.run(turn_input).await;
+    let second = test.run(turn_input).await;
     assert_eq!(second.reply, "Still blue.", "{second:?}");
     assert!(!codes(&second).contains(&"agent.session-anew"));
-    let texts = stage.texts();
+    let texts = test.texts();
     let sent = |mark: &str| texts.iter().any(|text| text.contains(mark));
     assert!(sent("FIRSTMARK") && sent("SECONDMARK"));
     let used = |outcome: &TurnResult| outcome.usage.map_or(0, |usage| usage.output);
     assert!(used(&second) < used(&first) * 4, "tokens of the session were counted twice");
 
-    let mut turn_input = stage.turn_input("hello");
+    let mut turn_input = test.turn_input("hello");
     turn_input.resume = first.resume.map(|mut handle| {
         "00000000-0000-4000-8000-000000000000".clone_into(&mut handle.session);
         handle
     });
-    let lost = stage.run(turn_input).await;
-    let told =
-        codes(&lost).contains(&"agent.session-anew") || reason(&lost) == Some(Reason::Session);
+    let lost = test.run(turn_input).await;
+    let told = codes(&lost).contains(&"agent.session-anew")
+        || reason(&lost) == Some(FailureReason::Session);
     assert!(told, "{lost:?}");
 }

@@ -9,111 +9,114 @@ use convoke_rehearsal::script::Condition;
 use convoke_rehearsal::{Answer, End, Reply, Script};
 use serde_json::json;
 
-use crate::stage::{Cli, Stage, codes, codex_settings, environment, runs, until, until_text};
+use crate::test_host::{
+    Cli, TestHost, codes, codex_settings, environment, runs, until, until_text,
+};
 
 pub async fn cancels_without_a_trace(cli: Cli) {
     for _ in 0..2 {
         let hang = Reply::default().say("I begin ").end(End::Hang);
-        let Some(stage) = Stage::new(cli, Script::default().with_default(hang.into())).await else {
+        let Some(test) = TestHost::new(cli, Script::default().with_default(hang.into())).await
+        else {
             return;
         };
-        let mut turn = stage.agent.start(stage.turn_input("hello"));
+        let mut turn = test.agent.start(test.turn_input("hello"));
         let streams = !matches!(cli, Cli::Codex98Exec | Cli::Codex166Exec);
         if streams {
             until_text(&mut turn).await;
         } else {
-            assert!(stage.server.has_model_calls(1, Duration::from_mins(3)).await);
+            assert!(test.server.has_model_calls(1, Duration::from_mins(3)).await);
         }
         turn.canceller().cancel();
         let outcome = turn.result().await;
         assert_eq!(outcome.verdict, Verdict::Cancelled);
         assert_eq!(outcome.reply.trim_end(), if streams { "I begin" } else { "" });
-        assert_eq!(stage.processes(), [0; 0]);
+        assert_eq!(test.processes(), [0; 0]);
     }
     for _ in 0..2 {
         let tool = "echo $$ >>pids; sleep 1000 & echo $! >>pids; wait";
-        let Some(stage) = Stage::new(cli, Script::new([cli.shell(tool)])).await else {
+        let Some(test) = TestHost::new(cli, Script::new([cli.shell(tool)])).await else {
             return;
         };
-        let mut turn_input = stage.turn_input("hello");
+        let mut turn_input = test.turn_input("hello");
         turn_input.permissions = Permissions::Full;
-        let turn = stage.agent.start(turn_input);
-        until("the tool never ran", || stage.pids().len() >= 2).await;
-        let pids = stage.pids();
+        let turn = test.agent.start(turn_input);
+        until("the tool never ran", || test.pids().len() >= 2).await;
+        let pids = test.pids();
         turn.canceller().cancel();
         assert_eq!(turn.result().await.verdict, Verdict::Cancelled);
         assert_eq!(pids.iter().filter(|&&pid| runs(pid)).count(), 0);
-        assert_eq!(stage.processes(), [0; 0]);
+        assert_eq!(test.processes(), [0; 0]);
     }
 }
 
 pub async fn ends_when_convoke_is_killed(cli: Cli) {
     let tool = "echo $$ >>pids; sleep 1000 & echo $! >>pids; wait";
-    let Some(stage) = Stage::new(cli, Script::new([cli.shell(tool)])).await else {
+    let Some(test) = TestHost::new(cli, Script::new([cli.shell(tool)])).await else {
         return;
     };
     let mut convoke = std::process::Command::new(env!("CARGO_BIN_EXE_convoke-test-host"))
         .args([cli.kind().name(), cli.model()])
-        .arg(stage.work.path())
+        .arg(test.work.path())
         .arg(cli.program().unwrap())
-        .args(codex_settings(cli, &stage.server.base_url()))
+        .args(codex_settings(cli, &test.server.base_url()))
         .env_clear()
-        .envs(environment(&stage.server, stage.home.path()))
+        .envs(environment(&test.server, test.home.path()))
         .spawn()
         .unwrap();
-    until("the tool never ran", || stage.pids().len() >= 2).await;
+    until("the tool never ran", || test.pids().len() >= 2).await;
     convoke.kill().unwrap();
     convoke.wait().unwrap();
-    until("something outlived Convoke", || stage.processes().is_empty()).await;
+    until("something outlived Convoke", || test.processes().is_empty()).await;
 }
 
 /// Longer than a process may go on after the end of its turn.
 pub async fn waits_for_sub_agents(cli: Cli) {
-    let Some(stage) = Stage::new(cli, background(sub_agent())).await else {
+    let Some(test) = TestHost::new(cli, background(sub_agent())).await else {
         return;
     };
-    let outcome = stage.run(stage.turn_input(PROMPT)).await;
+    let outcome = test.run(test.turn_input(PROMPT)).await;
     assert_eq!((&outcome.verdict, outcome.reply.as_str()), (&Verdict::Done, FINAL));
-    assert_eq!(stage.processes(), [0; 0]);
+    assert_eq!(test.processes(), [0; 0]);
 }
 
 pub async fn waits_for_background_shells(cli: Cli) {
     let script = background(background_shell("sleep 12; echo done"));
-    let Some(stage) = Stage::new(cli, script).await else {
+    let Some(test) = TestHost::new(cli, script).await else {
         return;
     };
-    let mut turn_input = stage.turn_input(PROMPT);
+    let mut turn_input = test.turn_input(PROMPT);
     turn_input.permissions = Permissions::Full;
-    let outcome = stage.run(turn_input).await;
+    let outcome = test.run(turn_input).await;
     assert_eq!((&outcome.verdict, outcome.reply.as_str()), (&Verdict::Done, FINAL));
     assert!(!codes(&outcome).contains(&"agent.tasks-ended"));
-    assert_eq!(stage.processes(), [0; 0]);
+    assert_eq!(test.processes(), [0; 0]);
 }
 
 pub async fn ends_shells_that_never_end(cli: Cli) {
     let script = background(background_shell("echo $$ >>pids; sleep 1000"));
-    let Some(stage) = Stage::new(cli, script).await else {
+    let Some(test) = TestHost::new(cli, script).await else {
         return;
     };
-    let mut turn_input = stage.turn_input(PROMPT);
+    let mut turn_input = test.turn_input(PROMPT);
     turn_input.permissions = Permissions::Full;
     turn_input.limits.background = Duration::from_secs(5);
-    let outcome = stage.run(turn_input).await;
+    let outcome = test.run(turn_input).await;
     assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
     assert_eq!(outcome.reply, "INTERIM: launched, I will report.");
     assert!(codes(&outcome).contains(&"agent.tasks-ended"));
-    assert_eq!(stage.pids().iter().filter(|&&pid| runs(pid)).count(), 0);
-    assert_eq!(stage.processes(), [0; 0]);
+    assert_eq!(test.pids().iter().filter(|&&pid| runs(pid)).count(), 0);
+    assert_eq!(test.processes(), [0; 0]);
 }
 
 pub async fn cancels_background_tasks_without_a_trace(cli: Cli) {
     for task in [sub_agent(), background_shell("echo $$ >>pids; sleep 1000")] {
-        let Some(stage) = Stage::new(cli, background(task)).await else {
+        let Some(test) = TestHost::new(cli, background(task)).await else {
             return;
         };
-        let mut turn_input = stage.turn_input(PROMPT);
+        let mut turn_input = test.turn_input(PROMPT);
         turn_input.permissions = Permissions::Full;
-        let mut turn = stage.agent.start(turn_input);
+        let mut turn = test.agent.start(turn_input);
         while let Some(event) = turn.next().await {
             // The first answer is counted, and the task runs on.
             if matches!(event.kind, EventKind::Usage(_)) {
@@ -125,7 +128,7 @@ pub async fn cancels_background_tasks_without_a_trace(cli: Cli) {
         assert_eq!(outcome.verdict, Verdict::Cancelled, "{outcome:?}");
         assert_eq!(outcome.reply, "INTERIM: launched, I will report.");
         assert!(!codes(&outcome).contains(&"agent.processes-left"), "{outcome:?}");
-        assert_eq!(stage.processes(), [0; 0]);
+        assert_eq!(test.processes(), [0; 0]);
     }
 }
 

@@ -2,40 +2,40 @@
 
 use std::time::{Duration, Instant};
 
-use convoke_agent::config::Kind;
+use convoke_agent::config::AgentKind;
 use convoke_agent::event::EventKind;
-use convoke_agent::verdict::Reason;
+use convoke_agent::verdict::FailureReason;
 use convoke_agent::{TurnResult, Verdict};
 use convoke_rehearsal::{Answer, End, Reply, Script};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::stage::{Cli, Stage, codes, reason};
+use crate::test_host::{Cli, TestHost, codes, reason};
 
 /// The error statuses of a server, with the reason that the turn reports for each. The limit on repeated requests holds
 /// for every request of a turn, and a wait of an hour is told at once.
 pub async fn tells_errors_of_the_server_and_limits_requests(cli: Cli) {
     let hour = || Answer::error(429).with_header("retry-after", "3600");
     for (fault, answer, expected) in [
-        ("404", Answer::error(404), &[Reason::Model][..]),
-        ("500", Answer::error(500), &[Reason::Server]),
-        ("429 for an hour", hour(), &[Reason::RateLimit]),
+        ("404", Answer::error(404), &[FailureReason::Model][..]),
+        ("500", Answer::error(500), &[FailureReason::Server]),
+        ("429 for an hour", hour(), &[FailureReason::RateLimit]),
         // Gemini has no event for it: the stream just ends.
         (
             "failed response",
             Reply::default().say("half").end(End::Failed).into(),
-            &[Reason::Server, Reason::Network],
+            &[FailureReason::Server, FailureReason::Network],
         ),
     ] {
-        let Some(stage) = Stage::new(cli, Script::default().with_default(answer)).await else {
+        let Some(test) = TestHost::new(cli, Script::default().with_default(answer)).await else {
             return;
         };
-        let mut turn_input = stage.turn_input("hello");
+        let mut turn_input = test.turn_input("hello");
         turn_input.limits.retries = 3;
         let begun = Instant::now();
-        let turn = stage.run(turn_input).await;
-        let requests = stage.server.model_calls().len();
+        let turn = test.run(turn_input).await;
+        let requests = test.server.model_calls().len();
         println!(
             "{cli:?} {fault}: {} after {requests} requests, {:?}",
             turn.verdict,
@@ -46,45 +46,46 @@ pub async fn tells_errors_of_the_server_and_limits_requests(cli: Cli) {
         let told = reason(&turn).is_some_and(|reason| expected.contains(&reason));
         assert!(told || unnamed, "{cli:?} {fault}: {turn:?}");
         // Claude asks once more without streaming.
-        let most = if cli.kind() == Kind::Claude && fault == "failed response" { 8 } else { 4 };
+        let most =
+            if cli.kind() == AgentKind::Claude && fault == "failed response" { 8 } else { 4 };
         assert!((1..=most).contains(&requests), "{cli:?} {fault}: {requests} requests");
-        assert_eq!(stage.processes(), [0; 0]);
+        assert_eq!(test.processes(), [0; 0]);
     }
 }
 
 pub async fn tells_failures_apart(cli: Cli) {
     let cut = || Answer::from(Reply::default().say("half of an ans").end(End::Cut));
     for (what, answer, reasons) in [
-        ("401", Answer::error(401), &[Reason::Auth][..]),
-        ("403", Answer::error(403), &[Reason::Auth]),
-        ("429", Answer::error(429), &[Reason::RateLimit]),
-        ("500", Answer::error(500), &[Reason::Server]),
-        ("cut", cut(), &[Reason::Network, Reason::Server, Reason::Other]),
+        ("401", Answer::error(401), &[FailureReason::Auth][..]),
+        ("403", Answer::error(403), &[FailureReason::Auth]),
+        ("429", Answer::error(429), &[FailureReason::RateLimit]),
+        ("500", Answer::error(500), &[FailureReason::Server]),
+        ("cut", cut(), &[FailureReason::Network, FailureReason::Server, FailureReason::Other]),
     ] {
-        let Some(stage) = Stage::new(cli, Script::default().with_default(answer)).await else {
+        let Some(test) = TestHost::new(cli, Script::default().with_default(answer)).await else {
             return;
         };
-        let outcome = stage.run(stage.turn_input("hello")).await;
+        let outcome = test.run(test.turn_input("hello")).await;
         let found = reason(&outcome);
         assert!(
             found.is_some_and(|found| reasons.contains(&found)),
             "{cli:?} {what}: {:?}",
             outcome.verdict
         );
-        assert_eq!(stage.processes(), [0; 0]);
+        assert_eq!(test.processes(), [0; 0]);
     }
 }
 
 /// One version goes on trying for ever, and says so without a count.
 pub async fn gives_up_where_there_is_no_network(cli: Cli) {
-    let Some(stage) = Stage::new(cli, Script::default()).await else {
+    let Some(test) = TestHost::new(cli, Script::default()).await else {
         return;
     };
-    let turn_input = stage.turn_input("hello");
-    let Stage { server, agent, home: _home, work: _work, .. } = stage;
+    let turn_input = test.turn_input("hello");
+    let TestHost { server, agent, home: _home, work: _work, .. } = test;
     server.shutdown().await;
     let outcome = agent.start(turn_input).result().await;
-    assert_eq!(reason(&outcome), Some(Reason::Network), "{outcome:?}");
+    assert_eq!(reason(&outcome), Some(FailureReason::Network), "{outcome:?}");
 }
 
 /// A reply that is longer than a line of output may be.
@@ -94,10 +95,10 @@ pub async fn understands_the_end_of_a_reply_of_50_megabytes(cli: Cli) {
     let reply = (0..50).fold(Reply::default(), |reply, _| {
         reply.say(lines.by_ref().take(1 << 16).collect::<String>())
     });
-    let Some(stage) = Stage::new(cli, Script::new([reply.into()])).await else {
+    let Some(test) = TestHost::new(cli, Script::new([reply.into()])).await else {
         return;
     };
-    let mut turn = stage.agent.start(stage.turn_input("hello"));
+    let mut turn = test.agent.start(test.turn_input("hello"));
     let mut told = 0;
     while let Some(event) = turn.next().await {
         if let EventKind::Text { text, .. } = &event.kind {
@@ -115,7 +116,7 @@ pub async fn understands_the_end_of_a_reply_of_50_megabytes(cli: Cli) {
     assert_eq!(turn.reply.len(), 4 << 20);
     assert!(notes.contains(&"agent.reply-truncated"), "{notes:?}");
     assert!(told <= 16 << 20, "{told} bytes of text in events");
-    assert_eq!(stage.processes(), [0; 0]);
+    assert_eq!(test.processes(), [0; 0]);
 }
 
 /// What a raw server answers.
@@ -144,22 +145,22 @@ pub async fn ends_a_reply_without_an_end_at_its_limits(cli: Cli) {
 async fn raw_turn(cli: Cli, raw: Raw) -> Option<TurnResult> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
-    let stage = Stage::at(cli, &address).await?;
+    let test = TestHost::at(cli, &address).await?;
     let server = tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             tokio::spawn(answer(stream, raw, cli.kind()));
         }
     });
-    let mut turn_input = stage.turn_input("hello");
+    let mut turn_input = test.turn_input("hello");
     turn_input.limits.turn = Duration::from_secs(20);
     turn_input.limits.retries = 1;
-    let turn = stage.run(turn_input).await;
+    let turn = test.run(turn_input).await;
     server.abort();
-    assert_eq!(stage.processes(), [0; 0]);
+    assert_eq!(test.processes(), [0; 0]);
     Some(turn)
 }
 
-async fn answer(mut stream: TcpStream, raw: Raw, kind: Kind) -> std::io::Result<()> {
+async fn answer(mut stream: TcpStream, raw: Raw, kind: AgentKind) -> std::io::Result<()> {
     read_request(&mut stream).await?;
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
     stream.write_all(head.as_bytes()).await?;
@@ -196,12 +197,12 @@ async fn read_request(stream: &mut TcpStream) -> std::io::Result<()> {
 }
 
 /// Returns the beginning of a streamed reply, and its piece of this number.
-fn endless(kind: Kind, number: u64) -> (String, String) {
+fn endless(kind: AgentKind, number: u64) -> (String, String) {
     let ticks: Vec<String> = (0..100).map(|tick| (number * 100 + tick).to_string()).collect();
     let text = ticks.join(" tick ");
     let event = |name: &str, data: serde_json::Value| format!("event: {name}\ndata: {data}\n\n");
     match kind {
-        Kind::Claude => (
+        AgentKind::Claude => (
             event(
                 "message_start",
                 json!({"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant",
@@ -215,7 +216,7 @@ fn endless(kind: Kind, number: u64) -> (String, String) {
                 json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}),
             ),
         ),
-        Kind::Gemini => (
+        AgentKind::Gemini => (
             String::new(),
             format!(
                 "data: {}\n\n",

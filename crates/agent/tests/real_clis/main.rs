@@ -24,14 +24,14 @@ mod ending;
 mod faults;
 mod project;
 mod sandbox;
-mod stage;
+mod test_host;
 mod tools;
 
 use delivery::*;
 use ending::*;
 use faults::*;
 use project::*;
-use stage::Cli;
+use test_host::Cli;
 use tools::*;
 
 for_each_cli! {

@@ -3,14 +3,14 @@
 use std::net::TcpListener;
 
 use convoke_agent::Verdict;
-use convoke_agent::config::Kind;
+use convoke_agent::config::AgentKind;
 use convoke_agent::event::EventKind;
 use convoke_agent::turn_input::Permissions;
 use convoke_rehearsal::{Answer, Script};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::stage::{Cli, Stage, codes};
+use crate::test_host::{Cli, TestHost, codes};
 
 /// What the model has the CLI run: each line says whether an attempt was stopped.
 const HOSTILE: &str = r#"
@@ -29,15 +29,15 @@ echo x >$OUTSIDE/shown
 async fn stops_what_a_hostile_model_tries(cli: Cli) {
     for (permissions, inside) in [(Permissions::ReadOnly, "stopped"), (Permissions::Edit, "open")] {
         let script = Script::new([cli.shell("sh hostile.sh 2>&1"), Answer::say("Done.")]);
-        let Some(stage) = Stage::new(cli, script).await else {
+        let Some(test) = TestHost::new(cli, script).await else {
             return;
         };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let outside = TempDir::new().unwrap();
-        let home = stage.home.path();
+        let home = test.home.path();
         let (directory, configuration) = match cli.kind() {
-            Kind::Claude => (home.join(".claude"), "settings.json"),
-            Kind::Gemini => (home.join(".gemini"), "settings.json"),
+            AgentKind::Claude => (home.join(".claude"), "settings.json"),
+            AgentKind::Gemini => (home.join(".gemini"), "settings.json"),
             _ => (home.join("codex"), "config.toml"),
         };
         for secret in [".ssh/id", ".copilot/key"] {
@@ -56,10 +56,10 @@ async fn stops_what_a_hostile_model_tries(cli: Cli) {
         ];
         let variables = variables.map(|(name, value)| format!("{name}='{value}'"));
         let text = variables.join("\n") + HOSTILE;
-        std::fs::write(stage.work.path().join("hostile.sh"), text).unwrap();
-        let mut turn_input = stage.turn_input("try everything");
+        std::fs::write(test.work.path().join("hostile.sh"), text).unwrap();
+        let mut turn_input = test.turn_input("try everything");
         turn_input.permissions = permissions;
-        let mut turn = stage.agent.start(turn_input);
+        let mut turn = test.agent.start(turn_input);
         let mut output = String::new();
         while let Some(event) = turn.next().await {
             if let EventKind::ToolFinished { output: text, .. } = event.kind {
@@ -75,7 +75,7 @@ async fn stops_what_a_hostile_model_tries(cli: Cli) {
             );
         }
         assert!(output.contains(&format!("inside={inside}")), "{permissions:?}: {output}");
-        assert_eq!(stage.work.path().join("inside").exists(), inside == "open");
+        assert_eq!(test.work.path().join("inside").exists(), inside == "open");
         assert_eq!(std::fs::read(&configuration).unwrap_or_default(), before);
         assert!(!outside.path().join("shown").exists());
         // The agent went on as if nothing had happened.
@@ -90,20 +90,20 @@ async fn writes_no_file_that_it_may_only_read(cli: Cli) {
     let file = outside.path().join("made.txt");
     let path = file.display().to_string();
     let (tool, input) = match cli.kind() {
-        Kind::Claude => ("Write", json!({"file_path": path, "content": "x"})),
-        Kind::Gemini => ("write_file", json!({"file_path": path, "content": "x"})),
+        AgentKind::Claude => ("Write", json!({"file_path": path, "content": "x"})),
+        AgentKind::Gemini => ("write_file", json!({"file_path": path, "content": "x"})),
         _ => (
             "apply_patch",
             json!(format!("*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch\n")),
         ),
     };
     let script = Script::new([Answer::call(tool, input), Answer::say("Done.")]);
-    let Some(stage) = Stage::new(cli, script).await else {
+    let Some(test) = TestHost::new(cli, script).await else {
         return;
     };
-    let mut turn_input = stage.turn_input("make a file");
+    let mut turn_input = test.turn_input("make a file");
     turn_input.permissions = Permissions::Edit;
-    let outcome = stage.run(turn_input).await;
+    let outcome = test.run(turn_input).await;
     assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
     assert!(!file.exists(), "{outcome:?}");
 }

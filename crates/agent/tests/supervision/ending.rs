@@ -3,73 +3,73 @@
 use std::time::Duration;
 
 use convoke_agent::Verdict;
-use convoke_agent::verdict::Reason;
+use convoke_agent::verdict::FailureReason;
 
-use crate::stage::{Stage, WITH_TOOLS, codes, reason, runs, until};
+use crate::test_host::{TestHost, WITH_TOOLS, codes, reason, runs, until};
 
 #[tokio::test]
 async fn a_child_that_closes_its_output_and_goes_on_is_ended() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let script = "echo $$ >>pids; echo so long; exec >&- 2>&-; sleep 1000";
-    let outcome = stage.run(script, "").await;
-    assert_eq!(reason(&outcome), Some(Reason::Incomplete));
-    assert!(!runs(stage.pids()[0]));
+    let outcome = test.run(script, "").await;
+    assert_eq!(reason(&outcome), Some(FailureReason::Incomplete));
+    assert!(!runs(test.pids()[0]));
 }
 
 #[tokio::test]
 async fn what_a_child_detaches_ends_with_the_turn() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let script = "(setsid sh -c 'echo $$ >>pids; exec sleep 1000' >/dev/null 2>&1 &) ; \
                   while [ ! -s pids ]; do sleep .01; done; echo done";
-    let outcome = stage.run(script, "").await;
+    let outcome = test.run(script, "").await;
     assert_eq!((outcome.verdict.as_str(), outcome.reply.as_str()), ("done", "done"));
     assert_eq!(codes(&outcome), ["agent.processes-left"]);
-    assert!(!runs(stage.pids()[0]));
+    assert!(!runs(test.pids()[0]));
 }
 
 #[tokio::test]
 async fn a_detached_child_that_holds_the_output_open_does_not_hold_the_turn() {
-    let stage = Stage::new();
-    let outcome = stage.run("setsid sleep 1000 & echo done", "").await;
+    let test = TestHost::new();
+    let outcome = test.run("setsid sleep 1000 & echo done", "").await;
     assert_eq!((outcome.verdict.as_str(), outcome.reply.as_str()), ("done", "done"));
 }
 
 #[tokio::test]
 async fn a_daemon_that_hides_well_ends_with_the_turn() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     // Forked twice, in a session of its own, without our environment, its output or its directory.
     let hidden =
         r#"echo $$ >>"$1"; (trap '' HUP INT TERM; sleep 1000 & echo $! >>"$1"; wait) & wait"#;
-    std::fs::write(stage.path().join("hidden"), hidden).unwrap();
+    std::fs::write(test.path().join("hidden"), hidden).unwrap();
     let script = r#"
         dir=$PWD
         (cd /; setsid env -i /bin/sh "$dir/hidden" "$dir/pids" <&- >/dev/null 2>&1 &)
         while [ "$(grep -c . pids 2>/dev/null)" != 2 ]; do sleep .01; done
         echo done"#;
-    let outcome = stage.run(script, "").await;
+    let outcome = test.run(script, "").await;
     assert_eq!((outcome.verdict.as_str(), outcome.reply.as_str()), ("done", "done"));
     assert_eq!(codes(&outcome), ["agent.processes-left"]);
-    assert_eq!(stage.pids().into_iter().filter(|&pid| runs(pid)).count(), 0);
+    assert_eq!(test.pids().into_iter().filter(|&pid| runs(pid)).count(), 0);
 }
 
 /// A signal without a name in our tables ends a tool, and then the agent itself.
 #[tokio::test]
 async fn an_end_by_a_nameless_signal_is_no_end_of_our_watch() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let script =
         "(sleep 1000 & kill -40 $!; wait $!); echo on; (setsid sh -c 'kill -40 $$' &) ; echo done";
-    let outcome = stage.run(script, "").await;
+    let outcome = test.run(script, "").await;
     assert_eq!((outcome.verdict.as_str(), outcome.reply.as_str()), ("done", "on\ndone"));
-    let outcome = stage.run("echo half; kill -40 $$", "").await;
+    let outcome = test.run("echo half; kill -40 $$", "").await;
     assert_eq!(outcome.reply, "half");
-    assert_eq!(reason(&outcome), Some(Reason::Incomplete), "{outcome:?}");
+    assert_eq!(reason(&outcome), Some(FailureReason::Incomplete), "{outcome:?}");
 }
 
 #[tokio::test]
 async fn a_cancelled_turn_leaves_nothing_of_its_tools() {
-    let stage = Stage::new();
-    let turn = stage.agent(WITH_TOOLS).start(stage.turn_input(""));
-    let pids = stage.has_pids(3).await;
+    let test = TestHost::new();
+    let turn = test.agent(WITH_TOOLS).start(test.turn_input(""));
+    let pids = test.has_pids(3).await;
     turn.canceller().cancel();
     assert_eq!(turn.result().await.verdict, Verdict::Cancelled);
     assert_eq!(pids.iter().filter(|&&pid| runs(pid)).count(), 0);
@@ -77,10 +77,10 @@ async fn a_cancelled_turn_leaves_nothing_of_its_tools() {
 
 #[tokio::test]
 async fn a_child_that_ignores_every_signal_is_killed() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let script = format!("trap '' INT TERM HUP; {WITH_TOOLS}");
-    let turn = stage.agent(&script).start(stage.turn_input(""));
-    let pids = stage.has_pids(3).await;
+    let turn = test.agent(&script).start(test.turn_input(""));
+    let pids = test.has_pids(3).await;
     turn.canceller().cancel();
     assert_eq!(turn.result().await.verdict, Verdict::Cancelled);
     assert_eq!(pids.iter().filter(|&&pid| runs(pid)).count(), 0);
@@ -88,9 +88,9 @@ async fn a_child_that_ignores_every_signal_is_killed() {
 
 #[tokio::test]
 async fn a_turn_that_is_dropped_ends_its_child() {
-    let stage = Stage::new();
-    let turn = stage.agent(WITH_TOOLS).start(stage.turn_input(""));
-    let pids = stage.has_pids(3).await;
+    let test = TestHost::new();
+    let turn = test.agent(WITH_TOOLS).start(test.turn_input(""));
+    let pids = test.has_pids(3).await;
     drop(turn);
     until("the child went on", || !pids.iter().any(|&pid| runs(pid))).await;
 }
@@ -103,21 +103,21 @@ async fn two_hundred_cancelled_turns_leave_no_process() {
             turns.join_next().await.unwrap().unwrap();
         }
         turns.spawn(async move {
-            let stage = Stage::new();
+            let test = TestHost::new();
             // Every other one has to be killed.
             let script = match round % 2 {
                 0 => WITH_TOOLS.to_owned(),
                 _ => format!("trap '' INT; {WITH_TOOLS}"),
             };
-            let mut turn_input = stage.turn_input("hello");
+            let mut turn_input = test.turn_input("hello");
             turn_input.limits.grace = Duration::from_millis(20);
-            let turn = stage.agent(&script).start(turn_input);
+            let turn = test.agent(&script).start(turn_input);
             // From the first moment of a turn to the middle of its tool call.
             let count = usize::try_from(round / 2 % 4).unwrap();
-            stage.has_pids(count).await;
+            test.has_pids(count).await;
             turn.canceller().cancel();
             assert_eq!(turn.result().await.verdict, Verdict::Cancelled);
-            let left: Vec<i32> = stage.pids().into_iter().filter(|&pid| runs(pid)).collect();
+            let left: Vec<i32> = test.pids().into_iter().filter(|&pid| runs(pid)).collect();
             assert!(left.is_empty(), "round {round} left {left:?}");
         });
     }

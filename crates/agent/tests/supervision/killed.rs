@@ -3,28 +3,28 @@
 use std::process::Command;
 
 use convoke_agent::Verdict;
-use convoke_agent::verdict::Reason;
+use convoke_agent::verdict::FailureReason;
 
-use crate::stage::{HOST, Stage, WITH_TOOLS, reason, runs, until};
+use crate::test_host::{HOST, TestHost, WITH_TOOLS, reason, runs, until};
 
 #[tokio::test]
 async fn when_convoke_is_killed_its_agents_and_their_tools_end() {
     for _ in 0..20 {
-        let stage = Stage::new();
+        let test = TestHost::new();
         let mut convoke = Command::new(HOST)
             .args(["plain", ""])
-            .arg(stage.path())
+            .arg(test.path())
             .args(["/bin/sh", "-c", WITH_TOOLS])
             .spawn()
             .unwrap();
-        let pids = stage.has_pids(3).await;
+        let pids = test.has_pids(3).await;
         convoke.kill().unwrap();
         convoke.wait().unwrap();
         until("an agent outlived Convoke", || !pids.iter().any(|&pid| runs(pid))).await;
         // The guardian clears the turn's directory away, which Convoke no longer can.
         let is_private = |name: &str| name.starts_with("convoke-");
         until("a private directory is left", || {
-            let mut entries = std::fs::read_dir(stage.path()).unwrap().flatten();
+            let mut entries = std::fs::read_dir(test.path()).unwrap().flatten();
             !entries.any(|entry| is_private(&entry.file_name().to_string_lossy()))
         })
         .await;
@@ -38,14 +38,14 @@ async fn when_convoke_and_a_guardian_are_killed_together_nothing_is_left() {
                   (setsid env -i sh -c 'echo $$ >>pids; exec /bin/sleep 1000' &); \
                   while :; do sleep 1; done";
     for round in 0..30 {
-        let stage = Stage::new();
+        let test = TestHost::new();
         let mut convoke = Command::new(HOST)
             .args(["plain", ""])
-            .arg(stage.path())
+            .arg(test.path())
             .args(["/bin/sh", "-c", script])
             .spawn()
             .unwrap();
-        let pids = stage.has_pids(4).await;
+        let pids = test.has_pids(4).await;
         let keeper = parent(pids[0]);
         let guardian = parent(keeper);
         let convoke_id = i32::try_from(convoke.id()).unwrap();
@@ -58,7 +58,7 @@ async fn when_convoke_and_a_guardian_are_killed_together_nothing_is_left() {
         until("a tool outlived Convoke and its guardian", || !pids.iter().any(|&pid| runs(pid)))
             .await;
         until("a private directory is left", || {
-            let mut entries = std::fs::read_dir(stage.path()).unwrap().flatten();
+            let mut entries = std::fs::read_dir(test.path()).unwrap().flatten();
             !entries.any(|entry| entry.file_name().to_string_lossy().starts_with("convoke-"))
         })
         .await;
@@ -69,20 +69,20 @@ async fn when_convoke_and_a_guardian_are_killed_together_nothing_is_left() {
 
 #[tokio::test]
 async fn when_a_guardian_is_killed_the_agent_and_its_tools_end_too() {
-    let stage = Stage::new();
-    let turn = stage.agent(WITH_TOOLS).start(stage.turn_input(""));
-    let pids = stage.has_pids(3).await;
+    let test = TestHost::new();
+    let turn = test.agent(WITH_TOOLS).start(test.turn_input(""));
+    let pids = test.has_pids(3).await;
     let guardian = parent(parent(pids[0])).to_string();
     assert!(Command::new("kill").args(["-9", &guardian]).status().unwrap().success());
-    assert_eq!(reason(&turn.result().await), Some(Reason::Incomplete));
+    assert_eq!(reason(&turn.result().await), Some(FailureReason::Incomplete));
     until("an agent outlived its guardian", || !pids.iter().any(|&pid| runs(pid))).await;
 }
 
 #[tokio::test]
 async fn when_a_keeper_is_killed_the_turn_ends() {
-    let stage = Stage::new();
-    let turn = stage.agent(WITH_TOOLS).start(stage.turn_input(""));
-    let pids = stage.has_pids(3).await;
+    let test = TestHost::new();
+    let turn = test.agent(WITH_TOOLS).start(test.turn_input(""));
+    let pids = test.has_pids(3).await;
     let keeper = parent(pids[0]).to_string();
     assert!(Command::new("kill").args(["-9", &keeper]).status().unwrap().success());
     assert_ne!(turn.result().await.verdict, Verdict::Done);

@@ -4,44 +4,44 @@ use std::time::Duration;
 
 use convoke_agent::Verdict;
 use convoke_agent::adapter::agent;
-use convoke_agent::config::{Definition, Kind, Protocol};
+use convoke_agent::config::{AgentKind, Definition, Protocol};
 use convoke_agent::event::EventKind;
-use convoke_agent::verdict::Reason;
+use convoke_agent::verdict::FailureReason;
 
-use crate::stage::{Stage, reason, runs};
+use crate::test_host::{TestHost, reason, runs};
 
 #[tokio::test]
 async fn a_flood_is_ended_at_its_limit() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     for script in ["yes", "yes >&2", "tr '\\0' x </dev/zero"] {
-        let mut turn_input = stage.turn_input("");
+        let mut turn_input = test.turn_input("");
         turn_input.limits.output_bytes = 2 << 20;
         turn_input.limits.line_bytes = 1 << 20;
         turn_input.limits.reply_bytes = 100;
-        let outcome = stage.agent(script).start(turn_input).result().await;
-        assert_eq!(reason(&outcome), Some(Reason::Flood), "{script}");
+        let outcome = test.agent(script).start(turn_input).result().await;
+        assert_eq!(reason(&outcome), Some(FailureReason::Flood), "{script}");
         assert!(outcome.reply.len() <= 100);
     }
 }
 
 #[tokio::test]
 async fn output_over_its_limit_ends_a_turn_that_is_still_being_fed() {
-    let stage = Stage::new();
-    let mut turn_input = stage.turn_input(&"x".repeat(8 << 20));
+    let test = TestHost::new();
+    let mut turn_input = test.turn_input(&"x".repeat(8 << 20));
     turn_input.limits.output_bytes = 1 << 20;
-    let outcome = stage.agent("echo $$ >>pids; yes").start(turn_input).result().await;
-    assert_eq!(reason(&outcome), Some(Reason::Flood));
-    assert!(!stage.pids().into_iter().any(runs));
+    let outcome = test.agent("echo $$ >>pids; yes").start(turn_input).result().await;
+    assert_eq!(reason(&outcome), Some(FailureReason::Flood));
+    assert!(!test.pids().into_iter().any(runs));
 }
 
 #[tokio::test]
 async fn a_child_that_never_ends_runs_out_of_time() {
-    let stage = Stage::new();
-    let mut turn_input = stage.turn_input("");
+    let test = TestHost::new();
+    let mut turn_input = test.turn_input("");
     turn_input.limits.turn = Duration::from_hours(1);
     turn_input.limits.silence = Duration::from_hours(2);
     let script = "trap '' INT TERM HUP; echo $$ >>pids; echo half; while :; do sleep 1; done";
-    let mut turn = stage.agent(script).start(turn_input);
+    let mut turn = test.agent(script).start(turn_input);
     while !matches!(turn.next().await.unwrap().kind, EventKind::Text { .. }) {}
     // An hour later.
     tokio::time::pause();
@@ -50,38 +50,38 @@ async fn a_child_that_never_ends_runs_out_of_time() {
     let outcome = turn.result().await;
     assert_eq!(outcome.verdict, Verdict::TimedOut);
     assert_eq!(outcome.reply, "half");
-    assert!(!runs(stage.pids()[0]));
+    assert!(!runs(test.pids()[0]));
 }
 
 #[tokio::test]
 async fn a_child_that_falls_silent_runs_out_of_time() {
-    let stage = Stage::new();
-    let mut turn_input = stage.turn_input("");
+    let test = TestHost::new();
+    let mut turn_input = test.turn_input("");
     turn_input.limits.silence = Duration::from_millis(300);
-    let outcome = stage.agent("echo one; sleep 1000").start(turn_input).result().await;
+    let outcome = test.agent("echo one; sleep 1000").start(turn_input).result().await;
     assert_eq!(outcome.verdict, Verdict::TimedOut);
 }
 
 #[tokio::test]
 async fn a_turn_with_no_time_ends_at_once_and_one_without_end_does_not_panic() {
-    let stage = Stage::new();
-    let mut turn_input = stage.turn_input("x");
+    let test = TestHost::new();
+    let mut turn_input = test.turn_input("x");
     turn_input.limits.turn = Duration::ZERO;
     turn_input.limits.grace = Duration::ZERO;
-    let outcome = stage.agent("echo $$ >>pids; sleep 1000").start(turn_input).result().await;
+    let outcome = test.agent("echo $$ >>pids; sleep 1000").start(turn_input).result().await;
     assert_eq!(outcome.verdict, Verdict::TimedOut);
-    assert!(!stage.pids().into_iter().any(runs));
-    let mut turn_input = stage.turn_input("x");
+    assert!(!test.pids().into_iter().any(runs));
+    let mut turn_input = test.turn_input("x");
     turn_input.limits.turn = Duration::MAX;
     turn_input.limits.silence = Duration::MAX;
     turn_input.limits.grace = Duration::MAX;
-    let outcome = stage.agent("cat").start(turn_input).result().await;
+    let outcome = test.agent("cat").start(turn_input).result().await;
     assert_eq!((outcome.verdict, outcome.reply.as_str()), (Verdict::Done, "x"));
 }
 
 #[tokio::test]
 async fn an_agent_that_tries_again_too_often_is_stopped() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     // The shell takes codex's first argument for the name of its script.
     let counted = r#"{"type":"error","message":"Reconnecting... '$n'/5 (unexpected status 503)"}"#;
     let not_counted = r#"{"type":"error","message":"Reconnecting... (unexpected status 503)"}"#;
@@ -93,23 +93,23 @@ async fn an_agent_that_tries_again_too_often_is_stopped() {
                 [ $n -le 2 ] || sleep 1000
             done"
         );
-        an_agent_is_stopped(&stage, &script).await;
+        an_agent_is_stopped(&test, &script).await;
     }
 }
 
-async fn an_agent_is_stopped(stage: &Stage, script: &str) {
-    std::fs::write(stage.path().join("exec"), script).unwrap();
-    std::fs::write(stage.path().join("attempts"), "").unwrap();
+async fn an_agent_is_stopped(test: &TestHost, script: &str) {
+    std::fs::write(test.path().join("exec"), script).unwrap();
+    std::fs::write(test.path().join("attempts"), "").unwrap();
     let definition = Definition {
         command: Some("/bin/sh".to_owned()),
         protocol: Protocol::Exec,
-        ..Definition::built_in(Kind::Codex)
+        ..Definition::built_in(AgentKind::Codex)
     };
-    let mut turn_input = stage.turn_input("hello\n");
+    let mut turn_input = test.turn_input("hello\n");
     turn_input.limits.retries = 2;
-    let outcome = agent(definition, stage.host()).start(turn_input).result().await;
-    assert_eq!(reason(&outcome), Some(Reason::Server), "{outcome:?}");
+    let outcome = agent(definition, test.host()).start(turn_input).result().await;
+    assert_eq!(reason(&outcome), Some(FailureReason::Server), "{outcome:?}");
     assert!(outcome.verdict.to_string().contains("retry limit"), "{outcome:?}");
-    let attempts = std::fs::read_to_string(stage.path().join("attempts")).unwrap_or_default();
+    let attempts = std::fs::read_to_string(test.path().join("attempts")).unwrap_or_default();
     assert!(attempts.lines().count() <= 3, "{attempts}");
 }

@@ -7,7 +7,7 @@ mod ending;
 mod killed;
 mod limits;
 mod output;
-mod stage;
 mod stand_in;
 mod start;
 mod tasks;
+mod test_host;

@@ -3,47 +3,47 @@
 use std::time::Duration;
 
 use convoke_agent::adapter::{Host, Script, StandIn, agent};
-use convoke_agent::config::{Definition, Kind};
+use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::SandboxSettings;
 use convoke_agent::{Agent as _, Verdict};
 
-use crate::stage::{HOST, Stage, codes};
+use crate::test_host::{HOST, TestHost, codes};
 
 #[tokio::test]
 async fn a_prompt_arrives_byte_for_byte_and_the_reply_comes_back() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let mut prompt = "/compact @/etc/hostname !ls 你好 👋 -x\r\n\t\u{0}".repeat(20_000);
     prompt.truncate(prompt.floor_char_boundary(768 << 10));
-    let outcome = stage.run("cat >got; printf done", &prompt).await;
+    let outcome = test.run("cat >got; printf done", &prompt).await;
     assert_eq!(outcome.verdict, Verdict::Done);
     assert_eq!(outcome.reply, "done");
-    assert!(std::fs::read(stage.path().join("got")).unwrap() == prompt.as_bytes());
+    assert!(std::fs::read(test.path().join("got")).unwrap() == prompt.as_bytes());
 }
 
 #[tokio::test]
 async fn a_child_that_writes_before_it_has_read_does_not_block() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let prompt = "x".repeat(700 << 10);
     let script = "head -c 3000000 /dev/zero | tr '\\0' '\\n'; cat >/dev/null; echo end";
-    assert_eq!(stage.run(script, &prompt).await.verdict, Verdict::Done);
+    assert_eq!(test.run(script, &prompt).await.verdict, Verdict::Done);
 }
 
 #[tokio::test]
 async fn a_child_that_never_reads_does_not_block() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let prompt = "x".repeat(700 << 10);
-    let outcome = stage.run("echo I do not listen", &prompt).await;
+    let outcome = test.run("echo I do not listen", &prompt).await;
     assert_eq!(outcome.reply, "I do not listen");
 }
 
 #[tokio::test]
 async fn a_line_without_end_is_shortened_and_the_rest_is_read() {
-    let stage = Stage::new();
-    let mut turn_input = stage.turn_input("");
+    let test = TestHost::new();
+    let mut turn_input = test.turn_input("");
     turn_input.limits.line_bytes = 1000;
     let script = "head -c 5000000 /dev/zero | tr '\\0' x; echo; echo end";
-    let outcome = stage.agent(script).start(turn_input).result().await;
+    let outcome = test.agent(script).start(turn_input).result().await;
     assert_eq!(outcome.reply, format!("{}\nend", "x".repeat(1000)));
     assert_eq!(codes(&outcome), ["agent.reply-truncated", "agent.line-too-long"]);
     assert_eq!(outcome.diagnostics[0].bytes, Some(5_000_000 - 1000));
@@ -51,10 +51,10 @@ async fn a_line_without_end_is_shortened_and_the_rest_is_read() {
 
 #[tokio::test]
 async fn half_a_character_is_replaced_and_a_split_one_rejoined() {
-    let stage = Stage::new();
-    let outcome = stage.run("printf '\\344'; sleep .05; printf '\\275\\240'", "").await;
+    let test = TestHost::new();
+    let outcome = test.run("printf '\\344'; sleep .05; printf '\\275\\240'", "").await;
     assert_eq!((outcome.reply.as_str(), codes(&outcome).len()), ("你", 0));
-    let outcome = stage.run("printf 'a\\344\\275'", "").await;
+    let outcome = test.run("printf 'a\\344\\275'", "").await;
     assert_eq!(outcome.reply, "a\u{fffd}");
     assert_eq!(codes(&outcome), ["agent.output-damaged"]);
 }
@@ -62,11 +62,11 @@ async fn half_a_character_is_replaced_and_a_split_one_rejoined() {
 #[tokio::test]
 async fn a_child_that_has_ended_before_anybody_looks_is_heard() {
     for _ in 0..10 {
-        let stage = Stage::new();
-        let turn = stage.agent("echo $$ >>pids; echo quick").start(stage.turn_input(""));
+        let test = TestHost::new();
+        let turn = test.agent("echo $$ >>pids; echo quick").start(test.turn_input(""));
         tokio::task::yield_now().await;
         // On one thread nobody else comes to look meanwhile.
-        while stage.pids().is_empty() {
+        while test.pids().is_empty() {
             std::thread::sleep(Duration::from_millis(5));
         }
         std::thread::sleep(Duration::from_millis(50));
@@ -77,44 +77,44 @@ async fn a_child_that_has_ended_before_anybody_looks_is_heard() {
 
 #[tokio::test]
 async fn a_program_that_ends_at_once_is_seen_whole_every_time() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     for round in 0..50 {
-        let outcome = stage.run("printf quick; exit 0", "not read").await;
+        let outcome = test.run("printf quick; exit 0", "not read").await;
         assert_eq!(
             (outcome.verdict.as_str(), outcome.reply.as_str()),
             ("done", "quick"),
             "{round}"
         );
-        let outcome = stage.run("exit 7", "not read").await;
+        let outcome = test.run("exit 7", "not read").await;
         assert!(outcome.verdict.to_string().contains("exit code 7"), "{round}: {outcome:?}");
     }
 }
 
 #[tokio::test]
 async fn a_failing_command_fails_with_its_last_words() {
-    let stage = Stage::new();
-    let outcome = stage.run("echo the disk is full >&2; exit 3", "").await;
+    let test = TestHost::new();
+    let outcome = test.run("echo the disk is full >&2; exit 3", "").await;
     let Verdict::Failed(failure) = &outcome.verdict else { panic!("it failed") };
     assert_eq!(failure.message, "it ended with exit code 3: the disk is full");
 }
 
 #[tokio::test]
 async fn secrets_of_the_environment_are_not_in_error_messages() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let definition = Definition {
         command: Some("/bin/sh".to_owned()),
         args: vec!["-c".into(), "echo key $MY_TOKEN refused >&2; exit 1".into()],
         env: [("MY_TOKEN".to_owned(), "correct-horse".to_owned())].into(),
-        ..Definition::built_in(Kind::Plain)
+        ..Definition::built_in(AgentKind::Plain)
     };
     let host = Host {
         guardian: Guardian::from_program(HOST),
         env: std::env::vars_os().collect(),
-        temp_root: stage.path().to_owned(),
-        state_dir: stage.path().to_owned(),
+        temp_root: test.path().to_owned(),
+        state_dir: test.path().to_owned(),
         sandbox: SandboxSettings::default(),
     };
-    let outcome = agent(definition, host).start(stage.turn_input("")).result().await;
+    let outcome = agent(definition, host).start(test.turn_input("")).result().await;
     let text = format!("{outcome:?}");
     assert!(text.contains("key [redacted] refused"), "{text}");
     assert!(!text.contains("correct-horse"));
@@ -122,14 +122,14 @@ async fn secrets_of_the_environment_are_not_in_error_messages() {
 
 #[tokio::test]
 async fn an_agent_that_ends_without_text_is_reported() {
-    let stage = Stage::new();
-    let silent = stage.run("cat >/dev/null; echo ' '", "hello").await;
+    let test = TestHost::new();
+    let silent = test.run("cat >/dev/null; echo ' '", "hello").await;
     assert_eq!(
         (silent.verdict.clone(), codes(&silent)),
         (Verdict::Done, vec!["agent.reply-empty"])
     );
     let stand_in = StandIn::new(Script { turns: vec![Vec::new()] });
-    let silent = stand_in.start(stage.turn_input("hello")).result().await;
+    let silent = stand_in.start(test.turn_input("hello")).result().await;
     assert_eq!(
         (silent.verdict.clone(), codes(&silent)),
         (Verdict::Done, vec!["agent.reply-empty"])

@@ -6,15 +6,15 @@ use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::event::EventKind;
 use convoke_agent::{Agent as _, Verdict};
 
-use crate::stage::Stage;
+use crate::test_host::TestHost;
 
 #[tokio::test]
 async fn the_stand_in_answers_from_its_script_and_then_with_an_account() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let stand_in = StandIn::new(Script::replies(["First."]));
-    let first = stand_in.start(stage.turn_input("hello")).result().await;
+    let first = stand_in.start(test.turn_input("hello")).result().await;
     assert_eq!((first.reply.as_str(), first.verdict), ("First.", Verdict::Done));
-    let mut turn_input = stage.turn_input("hello\nthere");
+    let mut turn_input = test.turn_input("hello\nthere");
     turn_input.system = Some("Be kind.".to_owned());
     turn_input.resume = first.resume;
     let second = stand_in.start(turn_input).result().await;
@@ -26,7 +26,7 @@ async fn the_stand_in_answers_from_its_script_and_then_with_an_account() {
 
 #[tokio::test]
 async fn the_stand_in_is_cancelled_hundreds_of_times_and_never_goes_on() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let children = || {
         let text = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
         text.split_whitespace().count()
@@ -40,7 +40,7 @@ async fn the_stand_in_is_cancelled_hundreds_of_times_and_never_goes_on() {
                 Step::Say("never said".to_owned()),
             ]],
         });
-        let mut turn = stand_in.start(stage.turn_input("hello"));
+        let mut turn = stand_in.start(test.turn_input("hello"));
         while let Some(event) = turn.next().await {
             if matches!(event.kind, EventKind::Text { .. }) {
                 turn.canceller().cancel();

@@ -4,59 +4,59 @@ use std::process::Command;
 
 use convoke_agent::Verdict;
 use convoke_agent::adapter::{Host, agent};
-use convoke_agent::config::{Definition, Kind};
+use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::SandboxSettings;
-use convoke_agent::verdict::Reason;
+use convoke_agent::verdict::FailureReason;
 
-use crate::stage::{HOST, Stage, reason};
+use crate::test_host::{HOST, TestHost, reason};
 
 #[tokio::test]
 async fn a_temporary_directory_may_lie_deeper_than_a_socket_can() {
-    let stage = Stage::new();
-    let deep = stage.path().join("deep".repeat(50));
+    let test = TestHost::new();
+    let deep = test.path().join("deep".repeat(50));
     std::fs::create_dir(&deep).unwrap();
-    let host = Host { temp_root: deep, ..stage.host() };
+    let host = Host { temp_root: deep, ..test.host() };
     let definition = Definition {
         command: Some("/bin/sh".to_owned()),
         args: vec!["-c".to_owned(), "echo here".to_owned()],
-        ..Definition::built_in(Kind::Plain)
+        ..Definition::built_in(AgentKind::Plain)
     };
-    let outcome = agent(definition, host).start(stage.turn_input("")).result().await;
+    let outcome = agent(definition, host).start(test.turn_input("")).result().await;
     assert_eq!((outcome.reply.as_str(), outcome.verdict), ("here", Verdict::Done));
 }
 
 #[tokio::test]
 async fn a_program_that_is_not_there_is_named() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let definition = Definition {
         command: Some("no-such-agent".to_owned()),
-        ..Definition::built_in(Kind::Plain)
+        ..Definition::built_in(AgentKind::Plain)
     };
     let host = Host {
         guardian: Guardian::from_program(HOST),
         env: Vec::new(),
-        temp_root: stage.path().to_owned(),
-        state_dir: stage.path().to_owned(),
+        temp_root: test.path().to_owned(),
+        state_dir: test.path().to_owned(),
         sandbox: SandboxSettings::default(),
     };
-    let outcome = agent(definition, host).start(stage.turn_input("")).result().await;
-    assert_eq!(reason(&outcome), Some(Reason::Start));
+    let outcome = agent(definition, host).start(test.turn_input("")).result().await;
+    assert_eq!(reason(&outcome), Some(FailureReason::Start));
     assert!(outcome.verdict.to_string().contains("no-such-agent"));
 }
 
 #[tokio::test]
 async fn a_program_that_cannot_be_run_is_no_turn_that_failed() {
-    let stage = Stage::new();
-    let program = stage.path().join("agent");
+    let test = TestHost::new();
+    let program = test.path().join("agent");
     std::fs::write(&program, "#!/no/such/interpreter\n").unwrap();
     assert!(Command::new("chmod").arg("+x").arg(&program).status().unwrap().success());
     let definition = Definition {
         command: Some(program.display().to_string()),
-        ..Definition::built_in(Kind::Plain)
+        ..Definition::built_in(AgentKind::Plain)
     };
-    let outcome = agent(definition, stage.host()).start(stage.turn_input("")).result().await;
-    assert_eq!(reason(&outcome), Some(Reason::Start), "{outcome:?}");
+    let outcome = agent(definition, test.host()).start(test.turn_input("")).result().await;
+    assert_eq!(reason(&outcome), Some(FailureReason::Start), "{outcome:?}");
     assert!(outcome.verdict.to_string().contains(&program.display().to_string()));
 }
 
@@ -64,11 +64,11 @@ async fn a_program_that_cannot_be_run_is_no_turn_that_failed() {
 /// us from seeing ours.
 #[tokio::test]
 async fn an_agent_is_seen_to_end_also_where_the_ends_of_children_are_ignored() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     for (script, done) in [("cat >/dev/null; echo yes", true), ("exit 3", false)] {
         let status = Command::new("env")
             .args(["--ignore-signal=CHLD", "--ignore-signal=PIPE", HOST, "plain", ""])
-            .arg(stage.path())
+            .arg(test.path())
             .args(["/bin/sh", "-c", script])
             .status()
             .unwrap();
@@ -78,10 +78,10 @@ async fn an_agent_is_seen_to_end_also_where_the_ends_of_children_are_ignored() {
 
 #[tokio::test]
 async fn an_agent_gets_a_broken_pipe_as_a_signal_as_everywhere() {
-    let stage = Stage::new();
-    let outcome = stage.run("(yes; echo $? >ended) | head -n 1", "").await;
+    let test = TestHost::new();
+    let outcome = test.run("(yes; echo $? >ended) | head -n 1", "").await;
     assert_eq!(outcome.reply, "y");
     // 128 and the number of the signal; `yes` would complain of an error instead.
-    let ended = std::fs::read_to_string(stage.path().join("ended")).unwrap_or_default();
+    let ended = std::fs::read_to_string(test.path().join("ended")).unwrap_or_default();
     assert_eq!(ended.trim(), "141");
 }

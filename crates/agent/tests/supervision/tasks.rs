@@ -3,33 +3,33 @@
 use std::time::Duration;
 
 use convoke_agent::adapter::agent;
-use convoke_agent::config::{Definition, Kind};
+use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::{Agent, Verdict};
 
-use crate::stage::{Stage, codes};
+use crate::test_host::{TestHost, codes};
 
 #[tokio::test]
 async fn a_turn_that_is_queued_when_the_input_ends_is_waited_for() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     // More time than a process has that is over.
     let script =
         "tasks \"$agent\"; tasks; result one; cat >/dev/null; sleep 12; echo \"$init\"; result two";
-    let outcome = claude(&stage, script).start(stage.turn_input("hello")).result().await;
+    let outcome = claude(&test, script).start(test.turn_input("hello")).result().await;
     assert_eq!((outcome.verdict, outcome.reply.as_str()), (Verdict::Done, "two"));
 }
 
 #[tokio::test]
 async fn shells_that_run_on_are_ended_when_their_time_is_over() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let script = "echo $$ >>pids; tasks \"$shell\"; result one; read -r line; echo \"$line\" >asked; tasks; exit 0";
     for (background, turn) in [(200, 300_000), (300_000, 3000)] {
-        let mut turn_input = stage.turn_input("hello");
+        let mut turn_input = test.turn_input("hello");
         turn_input.limits.background = Duration::from_millis(background);
         turn_input.limits.turn = Duration::from_millis(turn);
-        let outcome = claude(&stage, script).start(turn_input).result().await;
+        let outcome = claude(&test, script).start(turn_input).result().await;
         assert_eq!((&outcome.verdict, outcome.reply.as_str()), (&Verdict::Done, "one"));
         assert_eq!(codes(&outcome), ["agent.tasks-ended"]);
-        let asked = std::fs::read_to_string(stage.path().join("asked")).unwrap();
+        let asked = std::fs::read_to_string(test.path().join("asked")).unwrap();
         assert!(asked.contains("end_session"), "{asked}");
     }
 }
@@ -37,26 +37,26 @@ async fn shells_that_run_on_are_ended_when_their_time_is_over() {
 #[tokio::test]
 async fn a_cancel_ends_the_tasks_of_an_agent_that_has_answered() {
     for tasks in ["$shell", "$agent"] {
-        let stage = Stage::new();
+        let test = TestHost::new();
         let script = format!(
             "tasks \"{tasks}\"; result one; echo $$ >>pids; read -r line; echo \"$line\" >asked; tasks; exit 0"
         );
-        let turn = claude(&stage, &script).start(stage.turn_input("hello"));
-        stage.has_pids(1).await;
+        let turn = claude(&test, &script).start(test.turn_input("hello"));
+        test.has_pids(1).await;
         // The answer was written before the id, and may not have been read yet.
         tokio::time::sleep(Duration::from_millis(300)).await;
         turn.canceller().cancel();
         let outcome = turn.result().await;
         assert_eq!((outcome.verdict, outcome.reply.as_str()), (Verdict::Cancelled, "one"));
-        let asked = std::fs::read_to_string(stage.path().join("asked")).unwrap();
+        let asked = std::fs::read_to_string(test.path().join("asked")).unwrap();
         assert!(asked.contains("end_session"), "{asked}");
     }
 }
 
 /// A program that speaks as Claude Code does; what it says after the end of its input counts too.
-fn claude(stage: &Stage, script: &str) -> Box<dyn Agent> {
+fn claude(test: &TestHost, script: &str) -> Box<dyn Agent> {
     use std::os::unix::fs::PermissionsExt;
-    let program = stage.path().join("claude");
+    let program = test.path().join("claude");
     let events = r#"
 result() { echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"'"$1"'"}'; }
 tasks() { echo '{"type":"system","subtype":"background_tasks_changed","tasks":['"$1"']}'; }
@@ -67,5 +67,5 @@ read -r prompt
     std::fs::write(&program, format!("#!/bin/sh\n{events}{script}\n")).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let command = Some(program.display().to_string());
-    agent(Definition { command, ..Definition::built_in(Kind::Claude) }, stage.host())
+    agent(Definition { command, ..Definition::built_in(AgentKind::Claude) }, test.host())
 }

@@ -24,7 +24,7 @@ use crate::layout::Areas;
 use crate::overlay::{Overlay, Page};
 use crate::sent_prompt::SentPrompt;
 use crate::text::printable_line;
-use crate::transcript::{Head, Tone, Transcript};
+use crate::transcript::{MessageHeader, Tone, Transcript};
 use crate::user_action::{InputParser, PromptView, UserAction};
 use crate::work::Work;
 
@@ -403,7 +403,7 @@ impl Chat {
 
     fn add_message(&mut self, message: ShownMessage) {
         let to: Vec<&str> = message.to.iter().map(MemberName::as_str).collect();
-        let head = Head {
+        let head = MessageHeader {
             id: message.id,
             from: printable_line(message.from.as_str()),
             to: printable_line(&to.join(", ")),

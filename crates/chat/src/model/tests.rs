@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use convoke_agent::event::{Event as AgentEvent, EventKind, Part};
+use convoke_agent::event::{Event as AgentEvent, EventKind, TextPart};
 use convoke_agent::usage::Usage;
-use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{TurnResult, Verdict};
 use convoke_core::Diagnostic;
 use convoke_session::event::FailedTurn;
@@ -32,7 +32,7 @@ fn does(turn: u64, member: &str, kind: EventKind<'static>) -> SessionEventKind {
 }
 
 fn writes(turn: u64, member: &str, text: &'static str) -> SessionEventKind {
-    does(turn, member, EventKind::Text { text: Cow::Borrowed(text), part: Part::Delta })
+    does(turn, member, EventKind::Text { text: Cow::Borrowed(text), part: TextPart::Delta })
 }
 
 fn ended(turn: u64, member: &str, outcome: Verdict, reply: Option<&str>) -> SessionEventKind {
@@ -185,7 +185,7 @@ fn what_is_said_during_a_turn_is_shown_as_waiting_and_never_forgotten() {
 #[test]
 fn a_turn_that_failed_can_be_tried_again() {
     let mut chat = at_work();
-    let failure = Verdict::Failed(Failure::new(Reason::Auth, "run `claude login`"));
+    let failure = Verdict::Failed(Failure::new(FailureReason::Auth, "run `claude login`"));
     chat.happen(writes(1, "ada", "I have read"));
     chat.happen(ended(1, "ada", failure.clone(), None));
     let failed =

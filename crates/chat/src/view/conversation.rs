@@ -9,7 +9,7 @@ use ratatui::widgets::Paragraph;
 use super::sides;
 use crate::model::Chat;
 use crate::text::printable_line;
-use crate::transcript::{Entry, Head, Kind, Tone};
+use crate::transcript::{Entry, EntryKind, MessageHeader, Tone};
 use crate::work::Work;
 
 /// With fewer lines than this, every one counts.
@@ -55,11 +55,11 @@ pub(super) fn render(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
 fn entry_lines<'a>(entry: &'a Entry, width: u16, lines: &mut Vec<Line<'a>>) {
     lines.push(Line::default());
     match &entry.kind {
-        Kind::Said(head) => {
+        EntryKind::Said(head) => {
             lines.extend(entry.lines.iter().rev().map(|line| body(line)));
             lines.push(head_line(head, width));
         }
-        Kind::Note(tone) => {
+        EntryKind::Note(tone) => {
             let style = match tone {
                 Tone::Quiet => Style::new().dim(),
                 Tone::Warning => Style::new().fg(Color::Yellow),
@@ -74,7 +74,7 @@ fn entry_lines<'a>(entry: &'a Entry, width: u16, lines: &mut Vec<Line<'a>>) {
     }
 }
 
-fn head_line(head: &Head, width: u16) -> Line<'static> {
+fn head_line(head: &MessageHeader, width: u16) -> Line<'static> {
     let to = if head.to.is_empty() { String::new() } else { format!(" → {}", head.to) };
     let line = sides(&format!(" {}{to}", head.from), &head.cost, width);
     let colour = if head.is_person { Color::Cyan } else { Color::Green };

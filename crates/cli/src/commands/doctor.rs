@@ -6,12 +6,13 @@ use std::path::Path;
 
 use clap::Args;
 use convoke_agent::Vendor;
+use convoke_agent::process::guardian::Guardian;
 use convoke_agent::turn_input::Trust;
 use convoke_agent::vendor::SignInStatus;
-use convoke_inspect::HostEnvironment;
 use convoke_inspect::doctor::{
-    AgentReport, Depth, Evidence, Finding, Level, Limit, Report, examine,
+    AgentReport, Depth, Evidence, Finding, Level, Limit, Report, examine, try_turn,
 };
+use convoke_inspect::{HostEnvironment, diagnostics};
 
 use crate::conversation::home::Home;
 use crate::conversation::project::{Project, TeamFileReport, UserConfiguration, find_team_file};
@@ -35,6 +36,10 @@ pub struct Arguments {
     /// Asks each program whether it is signed in; some write into their own directory when they start
     #[arg(long)]
     ask: bool,
+    /// Runs a rehearsed turn of every agent, offline and in a private home, and names flags and events that have
+    /// changed; without it, only of those whose version is unknown
+    #[arg(long)]
+    verify: bool,
     /// Writes JSON
     #[arg(long)]
     json: bool,
@@ -49,6 +54,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let depth = if arguments.ask { Depth::Ask } else { Depth::Look };
     let trust = trust_here(&host_environment);
     let mut report = examine(&vendors, &host_environment, trust, depth);
+    try_turns(&mut report, arguments.verify, &host_environment)?;
     report.findings.extend(broken_configuration(&host_environment));
     let broken_team = broken_team_file(&host_environment);
     if let Some(TeamFileReport { file, errors }) = &broken_team {
@@ -73,6 +79,39 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         Outcome::Done if has_problem => Outcome::Failed,
         outcome => outcome,
     })
+}
+
+/// Runs a rehearsed turn of each agent whose version nobody has measured, or of all.
+fn try_turns(
+    report: &mut Report,
+    all: bool,
+    host_environment: &HostEnvironment,
+) -> anyhow::Result<()> {
+    let has = |findings: &[Finding], code| findings.iter().any(|it| it.diagnostic.code == code);
+    if has(&report.findings, diagnostics::DOCTOR_TEMPORARY_DIRECTORY) {
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let guardian = Guardian::this_program()?;
+    let mut trials = Vec::new();
+    for agent in &report.agents {
+        let Some(program) = agent.installed.first() else { continue };
+        let cannot_start = has(&agent.findings, diagnostics::DOCTOR_INTERPRETER_MISSING);
+        if cannot_start || (program.is_measured() && !all) {
+            continue;
+        }
+        let tried = try_turn(agent.agent, &program.path, host_environment, &guardian);
+        let mut found = runtime.block_on(tried);
+        if found.is_empty() {
+            let message = format!("a rehearsed turn of {} went as expected", agent.agent);
+            found.push(Finding::new(Level::Note, diagnostics::DOCTOR_TRIAL_PASSED, message));
+        }
+        trials.push((agent.agent, found));
+    }
+    for (agent, found) in trials {
+        report.add_trial(agent, &found);
+    }
+    Ok(())
 }
 
 /// The user's own agents, which every run reads first.

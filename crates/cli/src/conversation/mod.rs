@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
-use convoke_agent::config::Kind;
+use convoke_agent::config::AgentKind;
 use convoke_agent::id::{ThreadId, now};
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
@@ -122,11 +122,11 @@ pub struct Conversation {
     /// The team and its directory.
     pub project: Project,
     /// What answers for the agents.
-    pub players: AgentBackend,
+    pub backend: AgentBackend,
     /// The option that chooses the same agents again.
     pub option: &'static str,
     /// The model servers of a rehearsal with CLIs.
-    pub stage: RehearsalServers,
+    pub rehearsal_servers: RehearsalServers,
     /// The diagnostics of opening it.
     pub diagnostics: Vec<Diagnostic>,
     /// Whether the session is new.
@@ -171,9 +171,9 @@ impl Conversation {
     /// Returns the model members: Convoke sends their requests itself.
     pub fn models(&self) -> impl Iterator<Item = MemberName> {
         let members = self.coordinator.team_agents().team().members.iter();
-        let is_model = |settings: &AgentSettings| settings.agent == Kind::Api.name();
+        let is_model = |settings: &AgentSettings| settings.agent == AgentKind::Api.name();
         members
-            .filter(|_| self.players == AgentBackend::Agents)
+            .filter(|_| self.backend == AgentBackend::Agents)
             .filter(move |member| member.agent().is_some_and(is_model))
             .map(|member| member.name.clone())
     }
@@ -205,23 +205,23 @@ impl Conversation {
 ///
 /// Without a team file, a rehearsal is of the built-in sample.
 pub async fn open(
-    order: &ConversationOptions,
+    options: &ConversationOptions,
     host_environment: &HostEnvironment,
     observer: Box<dyn Observer>,
 ) -> anyhow::Result<Conversation> {
     let home = Home::of(host_environment);
     let store = SqliteStore::open(&home.data).await?;
     let user = UserConfiguration::load(&home)?;
-    let session = match &order.session {
+    let session = match &options.session {
         Some(written) => Some(store.session(sessions::find(&store, written).await?).await?),
         None => None,
     };
-    let project = match (&order.team, &session) {
+    let project = match (&options.team, &session) {
         (Some(path), _) => Project::read(path, &user)?,
         (None, Some(session)) => project_of(session, &home, &user)?,
         (None, None) => match find_team_file(&host_environment) {
             Some(path) => Project::read(&path, &user)?,
-            None if matches!(order.rehearse, Some(Rehearse::StandIn | Rehearse::Cli)) => {
+            None if matches!(options.rehearse, Some(Rehearse::StandIn | Rehearse::Cli)) => {
                 sample::write(&home, &user)?
             }
             None => return Err(no_team(host_environment).into()),
@@ -231,7 +231,7 @@ pub async fn open(
     // The sample is a play, also in a session that does not say so.
     let is_play = project.origin == Origin::Sample;
     let began_as = began_as.or(is_play.then_some(Rehearsal::StandIn));
-    let players = AgentBackend::of(order.rehearse, began_as);
+    let backend = AgentBackend::of(options.rehearse, began_as);
     let done = match &session {
         Some(session) if project.origin == Origin::Sample => {
             sessions::turns_done(&store, session.began.id).await?
@@ -239,31 +239,31 @@ pub async fn open(
         _ => std::collections::HashMap::new(),
     };
     let is_new = session.is_none();
-    let began = session.map_or_else(|| begin(&project, players), |session| session.began);
+    let began = session.map_or_else(|| begin(&project, backend), |session| session.began);
     let resolver = AgentResolver {
         project: &project,
         catalog: &user.catalog,
-        players,
+        backend,
         done,
         session: began.id,
         store: &store,
         home: &home,
         host_environment,
     };
-    let option = players.option(began.rehearsal.or(began_as));
-    let ResolvedTeam { team_agents, stage, diagnostics } = resolver.fill().await?;
+    let option = backend.option(began.rehearsal.or(began_as));
+    let ResolvedTeam { team_agents, rehearsal_servers, diagnostics } = resolver.fill().await?;
     let coordinator = if is_new {
         Coordinator::create(store, began, team_agents, observer).await?
     } else {
         Coordinator::open(store, began.id, team_agents, observer).await?
     };
-    let stays_rehearsal = !is_new && order.rehearse.is_none() && players != AgentBackend::Agents;
+    let stays_rehearsal = !is_new && options.rehearse.is_none() && backend != AgentBackend::Agents;
     Ok(Conversation {
         coordinator,
         project,
-        players,
+        backend,
         option,
-        stage,
+        rehearsal_servers,
         diagnostics,
         is_new,
         stays_rehearsal,
@@ -297,7 +297,7 @@ pub fn model_member(
     let resolver = AgentResolver {
         project: &project,
         catalog: &user.catalog,
-        players: AgentBackend::Agents,
+        backend: AgentBackend::Agents,
         done: std::collections::HashMap::new(),
         session: session.began.id,
         store,
@@ -349,7 +349,7 @@ fn team_text_in(directory: &Path) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-fn begin(project: &Project, players: AgentBackend) -> NewSession {
+fn begin(project: &Project, backend: AgentBackend) -> NewSession {
     NewSession {
         id: SessionId::generate(),
         created_at: now(),
@@ -357,7 +357,7 @@ fn begin(project: &Project, players: AgentBackend) -> NewSession {
         directory: project.directory.display().to_string(),
         team: without_secrets(&project.text),
         task: project.team.task.clone(),
-        rehearsal: players.rehearsal(),
+        rehearsal: backend.rehearsal(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use convoke_agent::config::{Catalog, Kind};
+use convoke_agent::config::{AgentKind, Catalog};
 use convoke_agent::diagnostics;
 use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files as _, TooLarge, git};
@@ -163,7 +163,7 @@ impl Project {
             let MemberKind::Agent(settings) = &mut member.kind else { continue };
             let Some(definition) = catalog.get(&settings.agent) else { continue };
             let format = match definition.kind {
-                Kind::StandIn => Kind::Plain,
+                AgentKind::StandIn => AgentKind::Plain,
                 kind => kind,
             };
             format.name().clone_into(&mut settings.agent);

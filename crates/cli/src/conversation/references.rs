@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use convoke_agent::config::{Catalog, Definition, Kind, Unused};
+use convoke_agent::config::{AgentKind, Catalog, Definition, Unused};
 use convoke_files::{Disk, FileKind, Files as _, TooLarge};
 use convoke_model::Endpoint;
 use convoke_team::{AgentSettings, BadReference, FileLocation, References, TeamFileCode};
@@ -41,7 +41,7 @@ impl References for ProjectReferences<'_> {
     fn missing(&self, settings: &AgentSettings) -> Option<(&'static str, BadReference)> {
         let agent = self.definition(settings)?;
         let has_program = settings.command.is_some() || agent.command.is_some();
-        (agent.kind == Kind::Plain && !has_program).then(|| {
+        (agent.kind == AgentKind::Plain && !has_program).then(|| {
             let bad = BadReference {
                 code: TeamFileCode::Missing,
                 problem: "is missing: a plain agent is a program of yours".to_owned(),

@@ -19,11 +19,11 @@ use convoke_wire::{PartKind, RequestParts};
 /// The model servers of a rehearsal, one for each member with a CLI.
 #[derive(Debug, Default)]
 pub struct RehearsalServers {
-    actors: Vec<Actor>,
+    members: Vec<RehearsedMember>,
 }
 
 #[derive(Debug)]
-struct Actor {
+struct RehearsedMember {
     member: MemberName,
     server: Rehearsal,
     /// The number of calls that were returned.
@@ -72,7 +72,7 @@ impl RehearsalServers {
             state_dir,
             sandbox: SandboxSettings { route, ..SandboxSettings::default() },
         };
-        self.actors.push(Actor { member, server, seen: 0, _home: home });
+        self.members.push(RehearsedMember { member, server, seen: 0, _home: home });
         Ok(host)
     }
 
@@ -80,12 +80,13 @@ impl RehearsalServers {
     ///
     /// A program may call its model more than once in a turn; the first call carries what we sent.
     pub fn received(&mut self, member: &MemberName) -> Option<Received> {
-        let actor = self.actors.iter_mut().find(|actor| actor.member == *member)?;
-        let calls = actor.server.model_calls();
-        let fresh = calls.get(actor.seen..).unwrap_or_default();
+        let member_server =
+            self.members.iter_mut().find(|member_server| member_server.member == *member)?;
+        let calls = member_server.server.model_calls();
+        let fresh = calls.get(member_server.seen..).unwrap_or_default();
         let first = fresh.iter().find(|call| call.is_turn())?;
         let request_parts = RequestParts::of(first.model_call()?.wire, &first.body).ok()?;
-        actor.seen = calls.len();
+        member_server.seen = calls.len();
         let texts = |kind: PartKind| {
             let parts = request_parts.parts.iter().filter(move |part| part.kind == kind);
             parts.map(|part| part.text.clone()).collect()

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use convoke_agent::Agent;
 use convoke_agent::adapter::{Host, Script, StandIn, agent};
-use convoke_agent::config::{Catalog, Kind};
+use convoke_agent::config::{AgentKind, Catalog};
 use convoke_agent::id::ThreadId;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::{Route, SandboxSettings};
@@ -38,7 +38,7 @@ const PACE: Duration = Duration::from_millis(10);
 /// A team with its agents.
 pub(super) struct ResolvedTeam {
     pub(super) team_agents: TeamAgents,
-    pub(super) stage: RehearsalServers,
+    pub(super) rehearsal_servers: RehearsalServers,
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct ResolvedTeam {
 pub(super) struct AgentResolver<'a> {
     pub(super) project: &'a Project,
     pub(super) catalog: &'a Catalog,
-    pub(super) players: AgentBackend,
+    pub(super) backend: AgentBackend,
     /// The number of turns that each member has done: a script continues after them.
     pub(super) done: HashMap<MemberName, usize>,
     /// The session that the threads of models belong to, and their store.
@@ -60,7 +60,7 @@ impl AgentResolver<'_> {
     /// Resolves every member that is an agent. O(members).
     pub(super) async fn fill(&self) -> anyhow::Result<ResolvedTeam> {
         let team = self.project.team_with_formats(self.catalog);
-        let mut stage = RehearsalServers::default();
+        let mut rehearsal_servers = RehearsalServers::default();
         let mut diagnostics = Vec::new();
         let mut seats = HashMap::new();
         let mut secrets: Vec<_> = self.environment();
@@ -72,11 +72,11 @@ impl AgentResolver<'_> {
             let own = resolved.definition.env.iter();
             secrets.extend(own.map(|(name, value)| (name.into(), value.into())));
             let kind = resolved.definition.kind;
-            if self.players != AgentBackend::StandIns {
+            if self.backend != AgentBackend::StandIns {
                 diagnostics.extend(self.withheld_instructions(&name, &resolved));
             }
-            let agent: Arc<dyn Agent> = match self.players {
-                AgentBackend::Agents if kind == Kind::Api => {
+            let agent: Arc<dyn Agent> = match self.backend {
+                AgentBackend::Agents if kind == AgentKind::Api => {
                     let model = self.model(&name, &resolved, &mut diagnostics)?;
                     keys.extend(model.key());
                     Arc::new(model)
@@ -85,7 +85,8 @@ impl AgentResolver<'_> {
                     agent(resolved.definition.clone(), self.host(kind, &model_keys)?).into()
                 }
                 AgentBackend::Clis => {
-                    self.rehearse(&name, &resolved, &mut stage, &mut diagnostics).await?
+                    self.rehearse(&name, &resolved, &mut rehearsal_servers, &mut diagnostics)
+                        .await?
                 }
                 AgentBackend::StandIns => self.stand_in(&name),
             };
@@ -94,7 +95,7 @@ impl AgentResolver<'_> {
         let mut team_agents = TeamAgents::new(team, seats);
         let redactor = Redactor::for_env(&secrets);
         team_agents.redactor = keys.iter().fold(redactor, |redactor, key| key.known_to(&redactor));
-        Ok(ResolvedTeam { team_agents, stage, diagnostics })
+        Ok(ResolvedTeam { team_agents, rehearsal_servers, diagnostics })
     }
 
     fn resolve_agents(
@@ -169,7 +170,7 @@ impl AgentResolver<'_> {
         &self,
         name: &MemberName,
         resolved: &ResolvedAgent,
-        stage: &mut RehearsalServers,
+        rehearsal_servers: &mut RehearsalServers,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> anyhow::Result<Arc<dyn Agent>> {
         let definition = &resolved.definition;
@@ -189,8 +190,9 @@ impl AgentResolver<'_> {
             let all = sample::lines(name.as_str());
             lines = all[self.done(name, all.len())..].to_vec();
         }
-        let mut host =
-            stage.enter(name.clone(), vendor, lines, self.host_environment, state).await?;
+        let mut host = rehearsal_servers
+            .enter(name.clone(), vendor, lines, self.host_environment, state)
+            .await?;
         host.sandbox = self.sandbox(host.sandbox.route);
         let mut definition = definition.clone();
         definition.command = Some(program.display().to_string());
@@ -238,7 +240,7 @@ impl AgentResolver<'_> {
         let name = member.name.clone();
         let resolved =
             resolve_agent(self.project, self.catalog, name.as_str(), settings, diagnostics)?;
-        if resolved.definition.kind != Kind::Api {
+        if resolved.definition.kind != AgentKind::Api {
             let program = resolved.definition.program();
             let why = format!(
                 "{name} is `{program}`, which keeps its own history; only a model's is ours"
@@ -262,7 +264,7 @@ impl AgentResolver<'_> {
     }
 
     /// Returns the machine as a CLI sees it.
-    fn host(&self, kind: Kind, model_keys: &BTreeSet<OsString>) -> anyhow::Result<Host> {
+    fn host(&self, kind: AgentKind, model_keys: &BTreeSet<OsString>) -> anyhow::Result<Host> {
         let mut env = self.environment();
         env.retain(|(name, _)| is_inherited(name, kind, model_keys));
         Ok(Host {
@@ -291,7 +293,7 @@ impl AgentResolver<'_> {
 
 /// Tells whether a CLI inherits a variable: not if it holds the key of a model, unless it is one that the
 /// CLI itself signs in with.
-fn is_inherited(name: &OsStr, kind: Kind, model_keys: &BTreeSet<OsString>) -> bool {
+fn is_inherited(name: &OsStr, kind: AgentKind, model_keys: &BTreeSet<OsString>) -> bool {
     let signs_in_with = kind.vendor().map_or(&[][..], |vendor| vendor.facts().sign_in.keys);
     !model_keys.contains(name) || signs_in_with.iter().any(|own| name == *own)
 }
@@ -304,14 +306,14 @@ mod tests {
     fn a_cli_inherits_of_the_keys_of_models_the_one_that_it_signs_in_with() {
         let keys: BTreeSet<OsString> =
             ["ANTHROPIC_API_KEY", "CODEX_API_KEY", "MODEL_KEY"].map(OsString::from).into();
-        let inherited = |kind: Kind| {
+        let inherited = |kind: AgentKind| {
             let all = ["ANTHROPIC_API_KEY", "CODEX_API_KEY", "MODEL_KEY", "PATH"];
             all.into_iter()
                 .filter(|it| is_inherited(OsStr::new(it), kind, &keys))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(inherited(Kind::Claude), ["ANTHROPIC_API_KEY", "PATH"]);
-        assert_eq!(inherited(Kind::Codex), ["CODEX_API_KEY", "PATH"]);
-        assert_eq!(inherited(Kind::Plain), ["PATH"]);
+        assert_eq!(inherited(AgentKind::Claude), ["ANTHROPIC_API_KEY", "PATH"]);
+        assert_eq!(inherited(AgentKind::Codex), ["CODEX_API_KEY", "PATH"]);
+        assert_eq!(inherited(AgentKind::Plain), ["PATH"]);
     }
 }

@@ -159,6 +159,44 @@ fn a_finding_can_be_denied_and_a_name_can_be_wrong() {
     insta::assert_snapshot!(shown.join("\n\n"));
 }
 
+/// Claude Code of a version that nobody knows: one flag is gone, and one event has another name.
+const UNKNOWN_CLAUDE: &str = r#"#!/bin/bash
+if [ "$1" = --version ]; then echo "9.9.9 (Claude Code)"; exit; fi
+for argument in "$@"; do
+    if [ "$argument" = --include-partial-messages ]; then
+        echo "error: unknown option '--include-partial-messages'" >&2
+        exit 1
+    fi
+done
+read -r line
+echo '{"type":"system","subtype":"init","session_id":"s","model":"m"}'
+echo '{"type":"agent_message","message":{"id":"1","model":"m","content":[{"type":"text","text":"Hello."}]},"session_id":"s"}'
+echo '{"type":"result","subtype":"success","is_error":false,"result":"Hello.","session_id":"s"}'
+"#;
+
+#[test]
+fn a_version_that_nobody_knows_is_tried_and_what_changed_is_named() {
+    let context = machine().program("claude", UNKNOWN_CLAUDE).env("ANTHROPIC_API_KEY", "hunter2");
+    let shown = examine(&context, &["--agent", "claude"]);
+    assert!(!shown.contains("hunter2"));
+    insta::assert_snapshot!(shown);
+    let output = context.output(&["doctor", "--agent", "claude", "--json"], b"");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = report["agents"][0]["findings"].as_array().unwrap();
+    let codes: Vec<_> = findings.iter().map(|it| it["code"].as_str().unwrap()).collect();
+    assert_eq!(codes, ["doctor.version-unmeasured", "doctor.flag-gone", "doctor.event-changed"]);
+}
+
+#[test]
+fn a_version_that_was_measured_is_tried_only_when_asked_for() {
+    let script = UNKNOWN_CLAUDE.replace("9.9.9", "2.1.325");
+    let context = machine().program("claude", &script).env("ANTHROPIC_API_KEY", "x");
+    let plain = examine(&context, &["--agent", "claude"]);
+    assert!(!plain.contains("doctor.flag-gone"), "{plain}");
+    let verified = examine(&context, &["--agent", "claude", "--verify"]);
+    assert!(verified.contains("doctor.flag-gone"), "{verified}");
+}
+
 #[test]
 fn nothing_is_written_into_the_home() {
     let context = with_all();

@@ -33,6 +33,7 @@ mod terminal;
 mod threads;
 mod trust;
 mod vectors;
+mod verify;
 
 use context::TestContext;
 

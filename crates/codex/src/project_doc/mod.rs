@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::Diagnostic;
 
-use convoke_files::{FileKind, Files, Kind};
+use convoke_files::{EntryKind, FileKind, Files};
 
 pub use user_doc::{UserDoc, user_doc};
 
@@ -95,7 +95,7 @@ impl Document {
 
 /// Why a file that stands in the chain is not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
+pub enum IgnoreReason {
     /// A file of the same directory comes before it.
     Shadowed {
         /// That file.
@@ -131,23 +131,23 @@ pub enum Reason {
     NotAFileName,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for IgnoreReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Shadowed { by } => write!(f, "shadowed by {}", by.display()),
-            Reason::Blank => f.write_str("it is blank"),
-            Reason::OverBudget => f.write_str("the budget was used up"),
-            Reason::Dangling => f.write_str("it is a link that leads nowhere"),
-            Reason::Directory => f.write_str("it is a directory"),
-            Reason::NotRegular => f.write_str("it is neither a file nor a directory"),
-            Reason::Unreadable { error } => write!(f, "it could not be read: {error}"),
-            Reason::LostWith { unreadable } => {
+            IgnoreReason::Shadowed { by } => write!(f, "shadowed by {}", by.display()),
+            IgnoreReason::Blank => f.write_str("it is blank"),
+            IgnoreReason::OverBudget => f.write_str("the budget was used up"),
+            IgnoreReason::Dangling => f.write_str("it is a link that leads nowhere"),
+            IgnoreReason::Directory => f.write_str("it is a directory"),
+            IgnoreReason::NotRegular => f.write_str("it is neither a file nor a directory"),
+            IgnoreReason::Unreadable { error } => write!(f, "it could not be read: {error}"),
+            IgnoreReason::LostWith { unreadable } => {
                 write!(f, "lost, because {} could not be read", unreadable.display())
             }
-            Reason::SwitchedOff => f.write_str("project_doc_max_bytes is 0"),
-            Reason::Untrusted => f.write_str("the project is not trusted"),
-            Reason::NotUtf8 => f.write_str("it is not valid UTF-8"),
-            Reason::NotAFileName => f.write_str("a fallback name may not be a path"),
+            IgnoreReason::SwitchedOff => f.write_str("project_doc_max_bytes is 0"),
+            IgnoreReason::Untrusted => f.write_str("the project is not trusted"),
+            IgnoreReason::NotUtf8 => f.write_str("it is not valid UTF-8"),
+            IgnoreReason::NotAFileName => f.write_str("a fallback name may not be a path"),
         }
     }
 }
@@ -158,7 +158,7 @@ pub struct Ignored {
     /// Where it stands.
     pub path: PathBuf,
     /// Why it is not sent.
-    pub reason: Reason,
+    pub reason: IgnoreReason,
 }
 
 /// What was found for one place.
@@ -216,7 +216,7 @@ pub fn discover(files: &dyn Files, settings: &Settings<'_>) -> ProjectDocs {
         Some(failed) => Err(failed),
         None => read_within(files, settings, &candidates, &mut found),
     };
-    let dangling = found.ignored.iter().filter(|file| file.reason == Reason::Dangling);
+    let dangling = found.ignored.iter().filter(|file| file.reason == IgnoreReason::Dangling);
     let dangling: Vec<_> = dangling.map(|file| report::dangling(&file.path)).collect();
     found.diagnostics.extend(dangling);
     if let Err(failed) = read {
@@ -226,9 +226,9 @@ pub fn discover(files: &dyn Files, settings: &Settings<'_>) -> ProjectDocs {
         found.ignored.retain(|ignored| !candidates.contains(&ignored.path));
         for path in candidates {
             let reason = if path == failed.path {
-                Reason::Unreadable { error: failed.error.to_string() }
+                IgnoreReason::Unreadable { error: failed.error.to_string() }
             } else {
-                Reason::LostWith { unreadable: failed.path.clone() }
+                IgnoreReason::LostWith { unreadable: failed.path.clone() }
             };
             found.ignored.push(Ignored { path, reason });
         }
@@ -316,20 +316,20 @@ fn choose(
             Rules::V0_166 => files.kind(&path),
         };
         let reason = match kind {
-            Ok(Kind::File | Kind::Symlink) => match &chosen {
+            Ok(EntryKind::File | EntryKind::Symlink) => match &chosen {
                 None => {
                     chosen = Some(path);
                     continue;
                 }
-                Some(by) => Reason::Shadowed { by: by.clone() },
+                Some(by) => IgnoreReason::Shadowed { by: by.clone() },
             },
-            Ok(Kind::Directory) => Reason::Directory,
-            Ok(Kind::Special) => Reason::NotRegular,
+            Ok(EntryKind::Directory) => IgnoreReason::Directory,
+            Ok(EntryKind::Special) => IgnoreReason::NotRegular,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if files.entry_kind(&path).is_err() {
                     continue;
                 }
-                Reason::Dangling
+                IgnoreReason::Dangling
             }
             // A name below a file (`docs/GUIDE.md` beside a file `docs`) fails like any other.
             Err(error) if chosen.is_none() => {
@@ -342,20 +342,20 @@ fn choose(
     }
     for name in &names.refused {
         let path = directory.join(name);
-        if files.kind(&path).is_ok_and(|kind| kind == Kind::File) {
-            let reason = Reason::NotAFileName;
+        if files.kind(&path).is_ok_and(|kind| kind == EntryKind::File) {
+            let reason = IgnoreReason::NotAFileName;
             ignored.push(Ignored { path, reason });
         }
     }
     (chosen, None)
 }
 
-fn switched_off(settings: &Settings<'_>) -> Option<Reason> {
+fn switched_off(settings: &Settings<'_>) -> Option<IgnoreReason> {
     if settings.max_bytes == 0 {
-        return Some(Reason::SwitchedOff);
+        return Some(IgnoreReason::SwitchedOff);
     }
     (settings.rules == Rules::V0_166 && settings.trust == Trust::Untrusted)
-        .then_some(Reason::Untrusted)
+        .then_some(IgnoreReason::Untrusted)
 }
 
 fn read_within(
@@ -369,13 +369,13 @@ fn read_within(
         if remaining == 0 {
             let reason = match files.read_head(path, 0) {
                 // An empty file is not missed.
-                Ok(head) if head.size == 0 => Reason::Blank,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Reason::Dangling,
+                Ok(head) if head.size == 0 => IgnoreReason::Blank,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => IgnoreReason::Dangling,
                 // Codex no longer notices that it could not read it.
                 other => {
                     let size = other.map_or(0, |head| head.size);
                     found.diagnostics.push(report::over_budget(path, size, settings));
-                    Reason::OverBudget
+                    IgnoreReason::OverBudget
                 }
             };
             found.ignored.push(Ignored { path: path.clone(), reason });
@@ -384,7 +384,7 @@ fn read_within(
         let head = match files.read_head(path, remaining) {
             Ok(head) => head,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                found.ignored.push(Ignored { path: path.clone(), reason: Reason::Dangling });
+                found.ignored.push(Ignored { path: path.clone(), reason: IgnoreReason::Dangling });
                 continue;
             }
             Err(error) => {
@@ -403,7 +403,7 @@ fn read_within(
             }
         };
         if text.trim().is_empty() {
-            found.ignored.push(Ignored { path: path.clone(), reason: Reason::Blank });
+            found.ignored.push(Ignored { path: path.clone(), reason: IgnoreReason::Blank });
             continue;
         }
         if loaded < head.size {

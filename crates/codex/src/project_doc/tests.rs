@@ -1,6 +1,8 @@
 use std::path::Path;
 
-use super::{DEFAULT_MAX_BYTES, ProjectDocs, Reason, Rules, Settings, Trust, discover, user_doc};
+use super::{
+    DEFAULT_MAX_BYTES, IgnoreReason, ProjectDocs, Rules, Settings, Trust, discover, user_doc,
+};
 use convoke_files::MemoryTree;
 
 const BOTH: [Rules; 2] = [Rules::V0_98, Rules::V0_166];
@@ -50,7 +52,7 @@ impl Place {
     }
 }
 
-fn reason_for(found: &ProjectDocs, path: &str) -> Option<Reason> {
+fn reason_for(found: &ProjectDocs, path: &str) -> Option<IgnoreReason> {
     let ignored = found.ignored.iter().find(|it| it.path == Path::new(path));
     ignored.map(|ignored| ignored.reason.clone())
 }
@@ -93,7 +95,7 @@ fn one_file_of_a_directory_is_sent_and_the_others_are_shadowed() {
         let found = place.discover(rules);
         assert_eq!(found.text().as_deref(), Some("override\n\nfallback"));
         let by = "/r/AGENTS.override.md".into();
-        assert_eq!(reason_for(&found, "/r/AGENTS.md"), Some(Reason::Shadowed { by }));
+        assert_eq!(reason_for(&found, "/r/AGENTS.md"), Some(IgnoreReason::Shadowed { by }));
     }
 }
 
@@ -108,7 +110,7 @@ fn a_blank_file_shadows_and_costs_nothing() {
     for rules in BOTH {
         let found = place.discover(rules);
         assert_eq!(found.text().as_deref(), Some("abcdefgh"));
-        assert_eq!(reason_for(&found, "/r/AGENTS.override.md"), Some(Reason::Blank));
+        assert_eq!(reason_for(&found, "/r/AGENTS.override.md"), Some(IgnoreReason::Blank));
         assert!(found.diagnostics.is_empty());
     }
 }
@@ -123,7 +125,7 @@ fn the_budget_is_spent_root_first_and_every_loss_is_named() {
         assert_eq!(codes(&found), ["agents-md.truncated", "agents-md.truncated"]);
         let lost: Vec<_> = found.diagnostics.iter().map(|it| it.bytes).collect();
         assert_eq!(lost, [Some(1), Some(5)]);
-        assert_eq!(reason_for(&found, "/r/sub/AGENTS.md"), Some(Reason::OverBudget));
+        assert_eq!(reason_for(&found, "/r/sub/AGENTS.md"), Some(IgnoreReason::OverBudget));
     }
 }
 
@@ -134,7 +136,7 @@ fn a_budget_of_nothing_switches_documents_off() {
     for rules in BOTH {
         let found = place.discover(rules);
         assert_eq!(found.text(), None);
-        assert_eq!(reason_for(&found, "/r/AGENTS.md"), Some(Reason::SwitchedOff));
+        assert_eq!(reason_for(&found, "/r/AGENTS.md"), Some(IgnoreReason::SwitchedOff));
     }
 }
 
@@ -147,7 +149,7 @@ fn one_unreadable_file_loses_all_of_them() {
         assert_eq!(found.text(), None);
         assert_eq!(codes(&found), ["agents-md.unreadable"]);
         let unreadable = "/r/sub/AGENTS.md".into();
-        assert_eq!(reason_for(&found, "/r/AGENTS.md"), Some(Reason::LostWith { unreadable }));
+        assert_eq!(reason_for(&found, "/r/AGENTS.md"), Some(IgnoreReason::LostWith { unreadable }));
     }
 }
 
@@ -201,7 +203,7 @@ fn a_fallback_name_may_be_a_path_in_the_earlier_version_only() {
     assert_eq!(place.text(Rules::V0_98).as_deref(), Some("guide"));
     let found = place.discover(Rules::V0_166);
     assert_eq!(found.text(), None);
-    assert_eq!(reason_for(&found, "/r/docs/GUIDE.md"), Some(Reason::NotAFileName));
+    assert_eq!(reason_for(&found, "/r/docs/GUIDE.md"), Some(IgnoreReason::NotAFileName));
 }
 
 #[test]

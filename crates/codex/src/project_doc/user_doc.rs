@@ -5,9 +5,9 @@ use std::path::Path;
 
 use convoke_core::diagnostic::Diagnostic;
 
-use super::{DEFAULT, Document, Ignored, OVERRIDE, Reason, Rules};
+use super::{DEFAULT, Document, IgnoreReason, Ignored, OVERRIDE, Rules};
 use crate::diagnostics;
-use convoke_files::{FileKind, Files, Kind};
+use convoke_files::{EntryKind, FileKind, Files};
 
 /// The user's own document in the Codex home directory.
 #[derive(Debug, Clone, Default)]
@@ -26,9 +26,9 @@ pub fn user_doc(files: &dyn Files, codex_home: &Path, rules: Rules) -> UserDoc {
     for name in [OVERRIDE, DEFAULT] {
         let path = codex_home.join(name);
         if let Some(document) = &found.document {
-            if files.kind(&path).is_ok_and(|kind| kind == Kind::File) {
+            if files.kind(&path).is_ok_and(|kind| kind == EntryKind::File) {
                 let by = document.path.clone();
-                let reason = Reason::Shadowed { by };
+                let reason = IgnoreReason::Shadowed { by };
                 found.ignored.push(Ignored { path, reason });
             }
             continue;
@@ -41,7 +41,7 @@ pub fn user_doc(files: &dyn Files, codex_home: &Path, rules: Rules) -> UserDoc {
             Err(None) => continue,
             Err(Some(reason)) => reason,
         };
-        if !matches!(reason, Reason::Blank) {
+        if !matches!(reason, IgnoreReason::Blank) {
             let message = format!("{} is not sent: {}", path.display(), reason);
             let lost = Diagnostic::new(diagnostics::AGENTS_MD_UNREADABLE, message);
             found.diagnostics.push(lost.at_path(path.display().to_string()));
@@ -51,16 +51,20 @@ pub fn user_doc(files: &dyn Files, codex_home: &Path, rules: Rules) -> UserDoc {
     found
 }
 
-fn read_user_doc(files: &dyn Files, path: &Path, rules: Rules) -> Result<Document, Option<Reason>> {
+fn read_user_doc(
+    files: &dyn Files,
+    path: &Path,
+    rules: Rules,
+) -> Result<Document, Option<IgnoreReason>> {
     let bytes = match files.read(path, FileKind::Instructions) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(None),
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
-            return Err(Some(Reason::Directory));
+            return Err(Some(IgnoreReason::Directory));
         }
         Err(error) => {
             let error = error.to_string();
-            return Err(Some(Reason::Unreadable { error }));
+            return Err(Some(IgnoreReason::Unreadable { error }));
         }
     };
     let size = bytes.len() as u64;
@@ -69,11 +73,11 @@ fn read_user_doc(files: &dyn Files, path: &Path, rules: Rules) -> Result<Documen
         Err(invalid) if rules == Rules::V0_166 => {
             String::from_utf8_lossy(invalid.as_bytes()).into_owned()
         }
-        Err(_) => return Err(Some(Reason::NotUtf8)),
+        Err(_) => return Err(Some(IgnoreReason::NotUtf8)),
     };
     let text = text.trim();
     if text.is_empty() {
-        return Err(Some(Reason::Blank));
+        return Err(Some(IgnoreReason::Blank));
     }
     Ok(Document { path: path.to_owned(), text: text.to_owned(), size, loaded: size })
 }

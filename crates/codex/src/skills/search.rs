@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use convoke_files::limit::TooManyEntries;
-use convoke_files::{FileKind, Files, Kind};
+use convoke_files::{EntryKind, FileKind, Files};
 use serde::Deserialize;
 
 use super::{Found, FoundSkill, RejectedSkill, SYSTEM_FOLDER, Scope, front_matter};
@@ -105,7 +105,7 @@ impl Finder<'_> {
     /// Searches the folders below a root, the nearest first.
     fn search(&mut self, root: &Path, scope: Scope, found: &mut Found) {
         // Most roots are not there, and resolving links looks at every directory above.
-        if !matches!(self.files.kind(root), Ok(Kind::Directory)) {
+        if !matches!(self.files.kind(root), Ok(EntryKind::Directory)) {
             return;
         }
         let Ok(real) = self.files.canonicalize(root) else {
@@ -126,14 +126,14 @@ impl Finder<'_> {
                     continue;
                 }
                 let real = folder.real.join(name);
-                let is_link = *kind == Kind::Symlink;
+                let is_link = *kind == EntryKind::Symlink;
                 let leads_to = match kind {
-                    Kind::Symlink if scope == Scope::System => continue,
-                    Kind::Symlink => self.files.kind(&real).ok(),
+                    EntryKind::Symlink if scope == Scope::System => continue,
+                    EntryKind::Symlink => self.files.kind(&real).ok(),
                     kind => Some(*kind),
                 };
                 match leads_to {
-                    Some(Kind::Directory) if folder.depth < MAX_DEPTH => {
+                    Some(EntryKind::Directory) if folder.depth < MAX_DEPTH => {
                         let real =
                             if is_link { self.files.canonicalize(&real).ok() } else { Some(real) };
                         let Some(real) = real else { continue };
@@ -146,7 +146,7 @@ impl Finder<'_> {
                             queue.push_back(Folder { path, real, depth: folder.depth + 1 });
                         }
                     }
-                    Some(Kind::File) if name == FILE_NAME && !is_link => {
+                    Some(EntryKind::File) if name == FILE_NAME && !is_link => {
                         self.take(&folder, &entries, root, scope, found);
                     }
                     _ => {}
@@ -159,7 +159,7 @@ impl Finder<'_> {
     fn take(
         &mut self,
         folder: &Folder,
-        entries: &[(OsString, Kind)],
+        entries: &[(OsString, EntryKind)],
         root: &Path,
         scope: Scope,
         found: &mut Found,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::{Code, Diagnostic};
-use convoke_files::{Kind, absolute};
+use convoke_files::{EntryKind, absolute};
 
 use super::loader::{Level, Loader};
 use super::markdown::Import;
@@ -40,8 +40,8 @@ pub(super) fn follow(loader: &mut Loader<'_>, importing: &Importing, imports: &[
     for import in imports {
         let path = importing.resolve(loader, &import.path);
         match loader.files.kind(&path) {
-            Ok(Kind::File) => follow_one(loader, importing, import, &path),
-            Ok(Kind::Directory | Kind::Symlink | Kind::Special) => {
+            Ok(EntryKind::File) => follow_one(loader, importing, import, &path),
+            Ok(EntryKind::Directory | EntryKind::Symlink | EntryKind::Special) => {
                 let message = format!("@{} is not a file", import.path);
                 warn(loader, diagnostics::IMPORT_NOT_TAKEN, importing, import.line, message);
             }
@@ -88,7 +88,9 @@ fn follow_one(loader: &mut Loader<'_>, importing: &Importing, import: &Import, p
 fn report_missing(loader: &mut Loader<'_>, importing: &Importing, import: &Import) {
     let bare = import.path.trim_end_matches(PUNCTUATION);
     let path = importing.resolve(loader, bare);
-    if bare.len() < import.path.len() && loader.files.kind(&path).is_ok_and(|it| it == Kind::File) {
+    if bare.len() < import.path.len()
+        && loader.files.kind(&path).is_ok_and(|it| it == EntryKind::File)
+    {
         let by = importing.path.clone();
         let message = format!(
             "@{} is not imported: `{}` counts as part of the path",
@@ -114,7 +116,7 @@ pub(super) fn report_near_misses(
     for miss in misses {
         let bare = miss.path.trim_end_matches(PUNCTUATION);
         let path = importing.resolve(loader, bare);
-        if bare.is_empty() || !loader.files.kind(&path).is_ok_and(|kind| kind == Kind::File) {
+        if bare.is_empty() || !loader.files.kind(&path).is_ok_and(|kind| kind == EntryKind::File) {
             continue;
         }
         let message = format!("@{bare} is not imported: white space must stand before the @");

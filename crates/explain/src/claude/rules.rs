@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use convoke_core::diagnostic::Diagnostic;
-use convoke_files::Kind;
+use convoke_files::EntryKind;
 
 use super::front_matter::FrontMatter;
 use super::loader::{Cleaned, Level, Loader, Waiting};
@@ -222,8 +222,8 @@ fn rule_files(loader: &mut Loader<'_>, top: &Path, level: Level) -> Vec<PathBuf>
             continue;
         }
         match files.kind(&path) {
-            Ok(Kind::Directory) => open.append(&mut listed(loader, &path, &mut visited)),
-            Ok(Kind::File) if is_rule => {
+            Ok(EntryKind::Directory) => open.append(&mut listed(loader, &path, &mut visited)),
+            Ok(EntryKind::File) if is_rule => {
                 found.push(files.canonicalize(&path).unwrap_or(path));
             }
             // A rule that cannot be looked at is still a rule that is missing.

@@ -8,7 +8,9 @@ mod skills;
 
 use std::path::{Path, PathBuf};
 
-use convoke_codex::project_doc::{self, Document, Ignored, Reason, Rules, discover, user_doc};
+use convoke_codex::project_doc::{
+    self, Document, IgnoreReason, Ignored, Rules, discover, user_doc,
+};
 use convoke_files::{Files, absolute};
 
 use crate::edition::Edition;
@@ -146,29 +148,29 @@ fn take_ignored(report: &mut AgentReport, ignored: Vec<Ignored>) {
     }
 }
 
-fn rule(reason: Reason) -> Rule {
+fn rule(reason: IgnoreReason) -> Rule {
     match reason {
-        Reason::Shadowed { by } => Rule::Shadowed(by),
-        Reason::Blank => Rule::Blank,
-        Reason::OverBudget => Rule::OverBudget,
-        Reason::Dangling => Rule::Dangling,
-        Reason::Directory => Rule::Directory,
-        Reason::NotRegular => Rule::NotRegular,
-        Reason::Unreadable { error } => Rule::Unreadable(error),
-        Reason::LostWith { unreadable } => Rule::LostWith(unreadable),
-        Reason::SwitchedOff => Rule::SwitchedOff("project_doc_max_bytes = 0"),
-        Reason::Untrusted => Rule::Untrusted,
-        Reason::NotUtf8 => Rule::NotUtf8,
-        Reason::NotAFileName => Rule::NotAFileName,
+        IgnoreReason::Shadowed { by } => Rule::Shadowed(by),
+        IgnoreReason::Blank => Rule::Blank,
+        IgnoreReason::OverBudget => Rule::OverBudget,
+        IgnoreReason::Dangling => Rule::Dangling,
+        IgnoreReason::Directory => Rule::Directory,
+        IgnoreReason::NotRegular => Rule::NotRegular,
+        IgnoreReason::Unreadable { error } => Rule::Unreadable(error),
+        IgnoreReason::LostWith { unreadable } => Rule::LostWith(unreadable),
+        IgnoreReason::SwitchedOff => Rule::SwitchedOff("project_doc_max_bytes = 0"),
+        IgnoreReason::Untrusted => Rule::Untrusted,
+        IgnoreReason::NotUtf8 => Rule::NotUtf8,
+        IgnoreReason::NotAFileName => Rule::NotAFileName,
     }
 }
 
 /// Says when a blank file is all that its directory gives, though others stand beside it.
 fn report_blank(report: &mut AgentReport, ignored: &[Ignored]) {
-    let blank = ignored.iter().filter(|file| file.reason == Reason::Blank);
+    let blank = ignored.iter().filter(|file| file.reason == IgnoreReason::Blank);
     for blank in blank {
         let shadowed = ignored.iter().find(|file| match &file.reason {
-            Reason::Shadowed { by } => *by == blank.path,
+            IgnoreReason::Shadowed { by } => *by == blank.path,
             _ => false,
         });
         if let Some(shadowed) = shadowed {

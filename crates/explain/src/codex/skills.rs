@@ -6,7 +6,7 @@ use convoke_codex::project_doc::Rules;
 use convoke_codex::skills::{
     FoundSkill, MAX_DESCRIPTION, SYSTEM_FOLDER, Scope, Search, Switches, find,
 };
-use convoke_files::{Files, Kind};
+use convoke_files::{EntryKind, Files};
 use toml::{Table, Value};
 
 use super::Start;
@@ -84,7 +84,7 @@ pub(super) fn explain(
     let Start { rules, cwd, codex_home, config } = start;
     let (rules, settings) = (*rules, &config.skills);
     let system = codex_home.join("skills").join(SYSTEM_FOLDER);
-    let is_installed = matches!(files.kind(&system), Ok(Kind::Directory));
+    let is_installed = matches!(files.kind(&system), Ok(EntryKind::Directory));
     let machine = session.etc.join("codex");
     let search = Search {
         rules,

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
-use convoke_files::{Files, Kind, absolute};
+use convoke_files::{EntryKind, Files, absolute};
 use serde_json::Value;
 
 use super::memory;
@@ -105,7 +105,7 @@ pub(super) fn on_read(
         return Vec::new();
     };
     let top = place::nearest_with(files, &root, &settings.markers).unwrap_or(root);
-    let is_directory = files.kind(file).is_ok_and(|kind| kind == Kind::Directory);
+    let is_directory = files.kind(file).is_ok_and(|kind| kind == EntryKind::Directory);
     let start = if is_directory { file } else { file.parent().unwrap_or(file) };
     let why = LoadReason::Read(file.to_owned());
     let mut found = Vec::new();
@@ -149,11 +149,11 @@ fn push_all(
 ) {
     for path in paths {
         match files.kind(&path) {
-            Ok(Kind::File) => {
+            Ok(EntryKind::File) => {
                 found.push(Found { place: found.len(), path, why: why.clone(), group });
             }
-            Ok(Kind::Directory) => report.ignore(&path, Rule::Directory),
-            Ok(Kind::Special | Kind::Symlink) => report.ignore(&path, Rule::NotRegular),
+            Ok(EntryKind::Directory) => report.ignore(&path, Rule::Directory),
+            Ok(EntryKind::Special | EntryKind::Symlink) => report.ignore(&path, Rule::NotRegular),
             Err(error) => {
                 if files.entry_kind(&path).is_ok() {
                     let rule = report.miss(&path, &error);

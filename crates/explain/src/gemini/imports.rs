@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use convoke_core::diagnostic::{Code, Diagnostic};
 use convoke_core::whitespace::trim;
-use convoke_files::{Files, Kind, absolute};
+use convoke_files::{EntryKind, Files, absolute};
 
 use super::settings::ImportFormat;
 use super::size;
@@ -285,7 +285,9 @@ fn real_or_nearest(files: &dyn Files, path: &Path) -> Option<PathBuf> {
 fn words_of(files: &dyn Files, path: &Path, error: &io::Error) -> String {
     let path_text = path.display();
     let access = match files.kind(path) {
-        Ok(Kind::Directory) => return "EISDIR: illegal operation on a directory, read".to_owned(),
+        Ok(EntryKind::Directory) => {
+            return "EISDIR: illegal operation on a directory, read".to_owned();
+        }
         Ok(_) => "open",
         Err(_) => "access",
     };
@@ -306,7 +308,7 @@ fn refuse(
     files: &dyn Files,
     report: &mut AgentReport,
 ) {
-    if files.kind(path).is_ok_and(|kind| kind == Kind::File) && !report.mentions(path) {
+    if files.kind(path).is_ok_and(|kind| kind == EntryKind::File) && !report.mentions(path) {
         let by = source.path.to_owned();
         let allowed = root.to_owned();
         report.ignore(path, Rule::OutsideImport { by, allowed });

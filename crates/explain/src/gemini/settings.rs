@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Component, Path, PathBuf};
 
-use convoke_files::{Files, Kind, absolute};
+use convoke_files::{EntryKind, Files, absolute};
 use serde_json::Value;
 
 use super::skills::SkillSettings;
@@ -110,7 +110,7 @@ impl Settings {
 
     fn check_directories(&mut self, files: &dyn Files, report: &mut AgentReport) {
         for directory in &self.include_directories {
-            if !files.kind(directory).is_ok_and(|kind| kind == Kind::Directory) {
+            if !files.kind(directory).is_ok_and(|kind| kind == EntryKind::Directory) {
                 let message = format!(
                     "{} is included in the workspace and is no directory: Gemini CLI ends before any request",
                     directory.display()

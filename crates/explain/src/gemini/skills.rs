@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use convoke_files::{Files, Kind, yaml};
+use convoke_files::{EntryKind, Files, yaml};
 use yaml_serde::Value;
 
 use super::settings::Settings;
@@ -93,13 +93,13 @@ struct List {
 impl List {
     /// Takes the skill in a place itself, then those in its directories, the last name first.
     fn search(&mut self, files: &dyn Files, place: &Path, source: SkillSource) {
-        if !matches!(files.kind(place), Ok(Kind::Directory)) {
+        if !matches!(files.kind(place), Ok(EntryKind::Directory)) {
             return;
         }
         let real = files.canonicalize(place).unwrap_or_else(|_| place.to_owned());
         let entries = files.entries(&real).unwrap_or_default();
         let directories = entries.iter().rev().filter(|(name, kind)| {
-            matches!(kind, Kind::Directory | Kind::Symlink)
+            matches!(kind, EntryKind::Directory | EntryKind::Symlink)
                 && !name.as_encoded_bytes().starts_with(b".")
         });
         let own = entries.iter().any(|(name, _)| name == FILE_NAME).then(PathBuf::new);
@@ -107,7 +107,7 @@ impl List {
         for folder in own.into_iter().chain(below) {
             let path = place.join(&folder).join(FILE_NAME);
             let real = real.join(&folder).join(FILE_NAME);
-            if matches!(files.kind(&real), Ok(Kind::File)) {
+            if matches!(files.kind(&real), Ok(EntryKind::File)) {
                 self.take(files, path, &real, source);
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use convoke_files::{Files, Kind};
+use convoke_files::{EntryKind, Files};
 
 use super::{FILE_NAME, OmittedSkill, SkillRule};
 use crate::report::AgentReport;
@@ -30,16 +30,16 @@ impl Unsearched {
         let directories = own_home.into_iter().chain(chain.iter().map(PathBuf::as_path));
         let mut found = Vec::new();
         for path in directories.flat_map(|it| PLACES.map(|place| it.join(place))) {
-            if !matches!(files.kind(&path), Ok(Kind::Directory)) {
+            if !matches!(files.kind(&path), Ok(EntryKind::Directory)) {
                 continue;
             }
             let real = files.canonicalize(&path).unwrap_or_else(|_| path.clone());
             let entries = files.entries(&real).unwrap_or_default();
             let mut skills = Vec::new();
             for (name, kind) in entries {
-                if name == FILE_NAME && kind != Kind::Directory {
+                if name == FILE_NAME && kind != EntryKind::Directory {
                     skills.push(PathBuf::new());
-                } else if matches!(kind, Kind::Directory | Kind::Symlink)
+                } else if matches!(kind, EntryKind::Directory | EntryKind::Symlink)
                     && name != ".system"
                     && files.kind(&real.join(&name).join(FILE_NAME)).is_ok()
                 {

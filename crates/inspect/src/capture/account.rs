@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
 use super::ownership::{Span, Yours, attribute};
-use super::{Capture, CaptureError, Ended};
+use super::{Capture, CaptureError, ChildEnd};
 
 /// The account of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,11 +58,11 @@ impl Capture {
         let is_elsewhere = |request: &&Recorded| matches!(request.kind, Kind::Elsewhere { .. });
         let sent = self.requests.iter().filter(|request| !is_elsewhere(request));
         let said = match &self.ended {
-            Ended::Done { output } => output.clone(),
-            Ended::Failed { reason } => reason.clone(),
-            Ended::Stopped => String::new(),
-            Ended::TimedOut => "nothing, until its time was over".to_owned(),
-            Ended::Interrupted => "nothing, until it was interrupted".to_owned(),
+            ChildEnd::Done { output } => output.clone(),
+            ChildEnd::Failed { reason } => reason.clone(),
+            ChildEnd::Stopped => String::new(),
+            ChildEnd::TimedOut => "nothing, until its time was over".to_owned(),
+            ChildEnd::Interrupted => "nothing, until it was interrupted".to_owned(),
         };
         let sent = sent.map(|request| format!("{} {}", request.method, request.target));
         CaptureError::NoCall { sent: sent.collect(), said }

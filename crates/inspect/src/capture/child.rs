@@ -10,7 +10,7 @@ use convoke_agent::process::{Dialogue, Input, Launch, PrivateDir, supervise};
 use convoke_agent::stream::plain::Plain;
 use convoke_agent::stream::{Reader, Sink, TurnPhase};
 use convoke_agent::turn_input::Limits;
-use convoke_agent::verdict::{Ending, Failure, Reason};
+use convoke_agent::verdict::{Ending, Failure, FailureReason};
 use convoke_agent::{AgentTurn, TurnResult, Verdict};
 use convoke_redact::Redactor;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ pub(super) struct Child<'a> {
 /// How a program ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "how")]
-pub enum Ended {
+pub enum ChildEnd {
     /// With exit code 0.
     Done {
         /// What it wrote to its standard output.
@@ -57,7 +57,7 @@ pub(super) async fn run(
     child: &Child<'_>,
     guardian: &Guardian,
     enough: impl Future<Output = ()>,
-) -> Ended {
+) -> ChildEnd {
     let turn = start(child, guardian);
     let canceller = turn.canceller();
     let result = turn.result();
@@ -76,11 +76,11 @@ pub(super) async fn run(
         }
     };
     match result.verdict {
-        _ if was_enough => Ended::Stopped,
-        Verdict::Done => Ended::Done { output: result.reply },
-        Verdict::Failed(failure) => Ended::Failed { reason: failure.message },
-        Verdict::TimedOut => Ended::TimedOut,
-        Verdict::Cancelled => Ended::Interrupted,
+        _ if was_enough => ChildEnd::Stopped,
+        Verdict::Done => ChildEnd::Done { output: result.reply },
+        Verdict::Failed(failure) => ChildEnd::Failed { reason: failure.message },
+        Verdict::TimedOut => ChildEnd::TimedOut,
+        Verdict::Cancelled => ChildEnd::Interrupted,
     }
 }
 
@@ -107,7 +107,7 @@ fn start(child: &Child<'_>, guardian: &Guardian) -> AgentTurn {
         policy: None,
     };
     tokio::spawn(async move {
-        let failed = |error: String| TurnResult::failed(Failure::new(Reason::Start, error));
+        let failed = |error: String| TurnResult::failed(Failure::new(FailureReason::Start, error));
         let result = match PrivateDir::create(&temporary) {
             Ok(private) => {
                 private.path().clone_into(&mut launch.private_dir);

@@ -80,17 +80,19 @@ pub async fn measure(
     if let Some(directory) = options.directory {
         user.directory = directory;
     }
-    let trust = Trust::of(vendor, &user, host_environment)?;
+    let mut notes = Vec::new();
     let conditions = match options.purpose {
-        Purpose::Show => Conditions { commands: trust.commands(), as_vendors: true },
+        Purpose::Show => {
+            let trust = Trust::of(vendor, &user, host_environment)?;
+            if trust == Trust::Missing {
+                notes.extend(commands_withheld(&host_environment.cwd));
+            }
+            Conditions { commands: trust.commands(), as_vendors: true }
+        }
         Purpose::FindFiles => Conditions { commands: Commands::Withheld, as_vendors: false },
     };
-    let mut notes = Vec::new();
-    if options.purpose == Purpose::Show && trust == Trust::Missing {
-        notes.extend(commands_withheld(&host_environment.cwd));
-    }
     let program = std::iter::once(program.into_os_string());
-    let order = CaptureOptions {
+    let options = CaptureOptions {
         command: program.chain(options.arguments).collect(),
         vendor: Some(vendor),
         stdin: options.prompt,
@@ -102,7 +104,7 @@ pub async fn measure(
         start: Start::Measured(conditions),
         guardian: options.guardian,
     };
-    let mut captured = capture(order, host_environment).await?;
+    let mut captured = capture(options, host_environment).await?;
     captured.as_users(vendor, &user, host_environment);
     captured.measured(notes)
 }

@@ -32,7 +32,7 @@ mod ownership;
 mod saved;
 
 pub use account::{Account, Share};
-pub use child::Ended;
+pub use child::ChildEnd;
 pub use diff::{Change, Difference, Side, compare};
 pub use home::{HomeError, UserHome};
 pub use measured::{MeasureOptions, Measured, Purpose, measure};
@@ -85,7 +85,7 @@ pub struct Capture {
     /// The private home that it had; it is gone.
     pub home: PathBuf,
     /// How it ended.
-    pub ended: Ended,
+    pub ended: ChildEnd,
     /// What it sent, in order.
     pub requests: Vec<Recorded>,
     /// What of it can be the user's.
@@ -96,26 +96,26 @@ pub struct Capture {
 
 /// Runs a CLI and captures what it sends.
 pub async fn capture(
-    order: CaptureOptions,
+    options: CaptureOptions,
     host_environment: &HostEnvironment,
 ) -> Result<Capture, CaptureError> {
-    let (name, arguments) = order.command.split_first().ok_or(CaptureError::NoCommand)?;
+    let (name, arguments) = options.command.split_first().ok_or(CaptureError::NoCommand)?;
     let not_found = || CaptureError::NotFound(name.to_string_lossy().into_owned());
     let path = host_environment.program(name).ok_or_else(not_found)?;
-    let vendor = order.vendor.or_else(|| Vendor::of(&path));
+    let vendor = options.vendor.or_else(|| Vendor::of(&path));
     let vendor = vendor.ok_or_else(|| CaptureError::Unknown(path.clone()))?;
 
     let home = PrivateDir::create(&std::env::temp_dir()).map_err(CaptureError::Home)?;
     let mut notes = Vec::new();
-    let user = order.configuration_from.as_deref().map(|home| UserHome {
-        directory: order.directory.unwrap_or_else(|| home.join(vendor.facts().directory)),
+    let user = options.configuration_from.as_deref().map(|home| UserHome {
+        directory: options.directory.unwrap_or_else(|| home.join(vendor.facts().directory)),
         home: home.to_owned(),
     });
     if let Some(from) = &user {
         let left = home::copy_configuration(vendor, from, home.path(), &host_environment.cwd)?;
         notes.extend(left.iter().map(|path| notes::left_out(path)));
     }
-    let server = start(order.script).await?;
+    let server = start(options.script).await?;
     endpoint::configure(vendor, &server.base_url(), home.path()).map_err(|error| {
         // The user knows the file by the place that it was copied from.
         let from = user.as_ref().map_or(home.path(), |from| &from.home);
@@ -124,7 +124,7 @@ pub async fn capture(
 
     let model_server = ModelServer { base_url: &server.base_url(), proxy_url: &server.proxy_url() };
     let mut environment = environment(vendor, model_server, home.path(), host_environment);
-    let (arguments, own_environment) = match order.start {
+    let (arguments, own_environment) = match options.start {
         Start::Typed => (endpoint::headless(vendor, arguments), Vec::new()),
         Start::Measured(conditions) => {
             let users = &host_environment.environment;
@@ -140,37 +140,37 @@ pub async fn capture(
             None => environment.remove(&name),
         };
     }
-    environment.extend(order.environment);
+    environment.extend(options.environment);
     let run = child::Child {
         program: path.clone(),
         arguments: arguments.clone(),
         environment: environment.into_iter().collect(),
         cwd: &host_environment.cwd,
         temporary: &home.path().join("tmp"),
-        stdin: order.stdin.clone(),
-        patience: order.patience,
+        stdin: options.stdin.clone(),
+        patience: options.patience,
     };
     let enough = async {
-        match order.start {
+        match options.start {
             Start::Typed => std::future::pending().await,
             Start::Measured(_) => {
-                if !server.has_model_calls(1, order.patience).await {
+                if !server.has_model_calls(1, options.patience).await {
                     std::future::pending::<()>().await;
                 }
             }
         }
     };
-    let ended = child::run(&run, &order.guardian, enough).await;
+    let ended = child::run(&run, &options.guardian, enough).await;
     let requests = server.requests();
 
     // Asked under the same conditions as the run, which end with the server.
     let mut program = Installed::on_disk(&path, vendor);
-    let was_stopped = matches!(ended, Ended::TimedOut | Ended::Interrupted);
+    let was_stopped = matches!(ended, ChildEnd::TimedOut | ChildEnd::Interrupted);
     if program.version.is_none() && !was_stopped {
         let arguments = vec!["--version".into()];
         let question = child::Child { arguments, cwd: home.path(), stdin: String::new(), ..run };
-        let answer = child::run(&question, &order.guardian, std::future::pending()).await;
-        if let Ended::Done { output } = answer {
+        let answer = child::run(&question, &options.guardian, std::future::pending()).await;
+        if let ChildEnd::Done { output } = answer {
             program.version = version_in(&output);
         }
     }
@@ -181,7 +181,7 @@ pub async fn capture(
     let words: Vec<String> = words.map(as_text).collect::<Result<_, _>>()?;
     let given = ownership::Given {
         arguments: &words[1..],
-        stdin: &order.stdin,
+        stdin: &options.stdin,
         cwd: &host_environment.cwd,
         configuration_from: user.as_ref(),
     };
@@ -241,17 +241,17 @@ impl Capture {
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let mut diagnostics = self.notes.clone();
         match &self.ended {
-            Ended::Done { .. } | Ended::Stopped => {}
-            Ended::TimedOut => diagnostics.push(Diagnostic::new(
+            ChildEnd::Done { .. } | ChildEnd::Stopped => {}
+            ChildEnd::TimedOut => diagnostics.push(Diagnostic::new(
                 diagnostics::CAPTURE_TIMED_OUT,
                 "the program did not end in time and was killed",
             )),
-            Ended::Failed { reason } => {
+            ChildEnd::Failed { reason } => {
                 let reason = reason.trim_end();
                 let message = format!("the program ended with an error: {reason}");
                 diagnostics.push(Diagnostic::new(diagnostics::CAPTURE_FAILED, message));
             }
-            Ended::Interrupted => diagnostics
+            ChildEnd::Interrupted => diagnostics
                 .push(Diagnostic::new(diagnostics::CAPTURE_FAILED, "the program was interrupted")),
         }
         let elsewhere = self.elsewhere();
@@ -286,6 +286,9 @@ pub enum CaptureError {
         /// The file.
         path: PathBuf,
     },
+    /// A file changed while the program ran.
+    #[error("a file that it reads was changed while it ran; run it again")]
+    Changed,
     /// It is not known how to point this program to the server.
     #[error("{} is none of claude, codex and gemini; if it is one under another name, say so with --as", .0.display())]
     Unknown(PathBuf),

@@ -13,7 +13,7 @@ use convoke_rehearsal::{Answered, Recorded};
 use convoke_wire::Kind;
 use serde::{Deserialize, Serialize};
 
-use super::{Capture, Ended, Yours};
+use super::{Capture, ChildEnd, Yours};
 use crate::installed::Installed;
 use convoke_agent::Vendor;
 
@@ -31,7 +31,7 @@ struct Manifest {
     command: Vec<String>,
     cwd: PathBuf,
     home: PathBuf,
-    ended: Ended,
+    ended: ChildEnd,
     yours: Vec<Yours>,
     requests: Vec<Request>,
 }

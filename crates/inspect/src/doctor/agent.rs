@@ -63,7 +63,8 @@ fn check_version(program: &Installed, facts: &Facts, findings: &mut Vec<Finding>
     let message = format!("{} {version} is not among those measured: {measured}", facts.command);
     let newest = facts.versions.last().copied().unwrap_or_default();
     let fix = format!(
-        "It may well work; if something is odd, run `npm install -g {}@{newest}`.",
+        "Run `convoke explain --verify` to see whether it reads the same files; a measured version is \
+         `npm install -g {}@{newest}`.",
         facts.package
     );
     let oldest = facts.versions.first().copied().unwrap_or_default();

@@ -17,6 +17,7 @@ mod machine;
 mod network;
 mod sandbox;
 mod sign_in;
+mod trial;
 
 pub use finding::{Finding, Level};
 pub use instructions::{InstructionFile, Instructions};
@@ -24,6 +25,7 @@ pub use machine::Limit;
 pub use network::{Network, Proxy, Redirect};
 pub use sandbox::SandboxReport;
 pub use sign_in::{Evidence, SignInReport};
+pub use trial::try_turn;
 
 /// How far an examination goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +81,20 @@ impl AgentReport {
 }
 
 impl Report {
+    /// Adds what a trial turn of an agent found.
+    pub fn add_trial(&mut self, agent: Vendor, found: &[Finding]) {
+        let examined = self.agents.iter_mut().filter(|it| it.agent == agent);
+        examined.for_each(|it| it.findings.extend(found.iter().cloned()));
+        self.note_if_no_agent_is_usable();
+    }
+
+    fn note_if_no_agent_is_usable(&mut self) {
+        let is_noted = self.findings.iter().any(|it| *it == finding::no_agent());
+        if !is_noted && !self.agents.iter().any(AgentReport::is_usable) {
+            self.findings.insert(0, finding::no_agent());
+        }
+    }
+
     /// Returns every finding, the agents' first.
     pub fn all_findings(&self) -> impl Iterator<Item = &Finding> {
         let agents = self.agents.iter().flat_map(|agent| &agent.findings);
@@ -97,11 +113,10 @@ pub fn examine(
     let agents: Vec<AgentReport> =
         vendors.map(|vendor| agent::examine(*vendor, host_environment, trust, depth)).collect();
     let mut findings = Vec::new();
-    if !agents.iter().any(AgentReport::is_usable) {
-        findings.push(finding::no_agent());
-    }
     let limits = machine::limits(host_environment, &mut findings);
     let network = network::examine(host_environment, &mut findings);
     let sandbox = sandbox::examine(host_environment, &mut findings);
-    Report { version: 1, agents, limits, network, sandbox, findings }
+    let mut report = Report { version: 1, agents, limits, network, sandbox, findings };
+    report.note_if_no_agent_is_usable();
+    report
 }

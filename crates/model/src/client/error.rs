@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use convoke_agent::verdict::Reason;
+use convoke_agent::verdict::FailureReason;
 use serde_json::Value;
 
 use super::retry::LONGEST_ASKED;
@@ -19,7 +19,7 @@ pub enum CallError {
         /// The HTTP status.
         status: u16,
         /// What the server says of it.
-        reason: Reason,
+        reason: FailureReason,
         /// In its own words.
         message: String,
         /// How long it asks to wait.
@@ -29,7 +29,7 @@ pub enum CallError {
     #[error("{message}")]
     Said {
         /// Why.
-        reason: Reason,
+        reason: FailureReason,
         /// In the server's words.
         message: String,
     },
@@ -70,7 +70,7 @@ impl CallError {
         };
         let message = match (status, reason) {
             // The address is wrong more often than the server.
-            (404, Reason::Request) => {
+            (404, FailureReason::Request) => {
                 format!("nothing answers below this address; is `base-url` right? {message}")
             }
             _ => message,
@@ -87,19 +87,21 @@ impl CallError {
         };
         let reason = match said.status {
             Some(status) => said.reason_with(status),
-            None => said.reason().unwrap_or(Reason::Server),
+            None => said.reason().unwrap_or(FailureReason::Server),
         };
         Self::Said { reason, message }
     }
 
     /// Returns the kind of failure.
-    pub fn reason(&self) -> Reason {
+    pub fn reason(&self) -> FailureReason {
         match self {
             Self::Status { reason, .. } | Self::Said { reason, .. } => *reason,
-            Self::Connect(_) | Self::Tls(_) | Self::Idle(_) | Self::TimedOut(_) => Reason::Network,
-            Self::Shape(_) => Reason::Server,
-            Self::Useless(_) | Self::Cut(_) => Reason::Incomplete,
-            Self::Flood(_) => Reason::Flood,
+            Self::Connect(_) | Self::Tls(_) | Self::Idle(_) | Self::TimedOut(_) => {
+                FailureReason::Network
+            }
+            Self::Shape(_) => FailureReason::Server,
+            Self::Useless(_) | Self::Cut(_) => FailureReason::Incomplete,
+            Self::Flood(_) => FailureReason::Flood,
         }
     }
 
@@ -126,11 +128,13 @@ impl CallError {
             // The status decides: words of the server may only make a failure final.
             Self::Status { status, reason, .. } => match status {
                 408 | 409 | 425 => true,
-                429 => *reason == Reason::RateLimit,
-                500.. => *reason == Reason::Server,
+                429 => *reason == FailureReason::RateLimit,
+                500.. => *reason == FailureReason::Server,
                 _ => false,
             },
-            Self::Said { reason, .. } => matches!(reason, Reason::Server | Reason::RateLimit),
+            Self::Said { reason, .. } => {
+                matches!(reason, FailureReason::Server | FailureReason::RateLimit)
+            }
             Self::Connect(_) | Self::Cut(_) | Self::Idle(_) => true,
             Self::Shape(_)
             | Self::Useless(_)
@@ -201,54 +205,54 @@ impl Said {
     }
 
     /// Returns the reason for a status: its words count only where the status leaves it open.
-    fn reason_with(&self, status: u16) -> Reason {
-        let (own, open): (_, &[Reason]) = match status {
+    fn reason_with(&self, status: u16) -> FailureReason {
+        let (own, open): (_, &[FailureReason]) = match status {
             401 => (None, &[]),
-            429 => (self.coded(), &[Reason::Budget]),
+            429 => (self.coded(), &[FailureReason::Budget]),
             400..=499 => (self.reason(), &OF_THE_REQUEST),
-            500 => (self.reason(), &[Reason::ContextFull, Reason::Budget]),
+            500 => (self.reason(), &[FailureReason::ContextFull, FailureReason::Budget]),
             // What a gateway that is busy says of tokens is said of its own limits.
-            _ => (self.coded(), &[Reason::ContextFull, Reason::Budget]),
+            _ => (self.coded(), &[FailureReason::ContextFull, FailureReason::Budget]),
         };
         match own.filter(|own| open.contains(own)) {
             Some(own) => own,
-            None if status == 404 && self.mentions("model") => Reason::Model,
+            None if status == 404 && self.mentions("model") => FailureReason::Model,
             // A key that is known may still not be allowed to do this, and a path may not be there.
-            None if status == 403 || status == 404 => Reason::Request,
-            None => Reason::from_status(status),
+            None if status == 403 || status == 404 => FailureReason::Request,
+            None => FailureReason::from_status(status),
         }
     }
 
     /// Returns the reason that its words give: what its codes say, and then what its prose does.
-    fn reason(&self) -> Option<Reason> {
+    fn reason(&self) -> Option<FailureReason> {
         let is_too_long = ["context length", "context window", "context size", "too many tokens"]
             .iter()
             .any(|words| self.mentions(words));
         match self.coded() {
             Some(reason) => Some(reason),
-            None if is_too_long => Some(Reason::ContextFull),
-            None if self.words.contains("server_error") => Some(Reason::Server),
+            None if is_too_long => Some(FailureReason::ContextFull),
+            None if self.words.contains("server_error") => Some(FailureReason::Server),
             None => None,
         }
     }
 
     /// Returns the reason that its codes give, where they are of one meaning.
-    fn coded(&self) -> Option<Reason> {
+    fn coded(&self) -> Option<FailureReason> {
         let has = |word: &str| self.words.contains(word);
         if has("context_length_exceeded") || has("exceed_context_size") {
-            Some(Reason::ContextFull)
+            Some(FailureReason::ContextFull)
         } else if has("insufficient_quota") || has("usage_not_included") {
-            Some(Reason::Budget)
+            Some(FailureReason::Budget)
         } else if has("rate_limit") {
-            Some(Reason::RateLimit)
+            Some(FailureReason::RateLimit)
         } else if has("invalid_api_key") || has("authentication") {
-            Some(Reason::Auth)
+            Some(FailureReason::Auth)
         } else if has("model_not_found") {
-            Some(Reason::Model)
+            Some(FailureReason::Model)
         } else if has("invalid_prompt") {
-            Some(Reason::Request)
+            Some(FailureReason::Request)
         } else if has("overloaded") {
-            Some(Reason::Server)
+            Some(FailureReason::Server)
         } else {
             None
         }
@@ -260,8 +264,8 @@ impl Said {
 }
 
 /// What may be wrong with a request that a server refuses with a status from 400 on.
-const OF_THE_REQUEST: [Reason; 4] =
-    [Reason::ContextFull, Reason::Budget, Reason::Auth, Reason::Model];
+const OF_THE_REQUEST: [FailureReason; 4] =
+    [FailureReason::ContextFull, FailureReason::Budget, FailureReason::Auth, FailureReason::Model];
 
 /// Says how long the server asks to wait, where it does.
 fn asked(after: Option<Duration>) -> String {
@@ -293,32 +297,62 @@ mod tests {
         let too_many =
             r#"{"error":{"message":"Too many tokens, please wait before trying again."}}"#;
         let cases = [
-            (401, r#"{"error":{"message":"no","code":"invalid_api_key"}}"#, Reason::Auth, false),
-            (401, r#"{"error":{"message":"no","type":"server_error"}}"#, Reason::Auth, false),
-            (403, "", Reason::Request, false),
-            (403, r#"{"error":{"code":"invalid_api_key"}}"#, Reason::Auth, false),
-            (400, r#"{"error":{"message":"bad"}}"#, Reason::Request, false),
-            (400, r#"{"error":{"message":"hm","type":"server_error"}}"#, Reason::Request, false),
-            (400, r#"{"error":{"code":"rate_limit_exceeded"}}"#, Reason::Request, false),
-            (400, r#"{"error":{"type":"overloaded_error"}}"#, Reason::Request, false),
-            (400, too_many, Reason::ContextFull, false),
-            (404, r#"{"error":"no such model"}"#, Reason::Model, false),
-            (404, "404 page not found", Reason::Request, false),
-            (404, "", Reason::Request, false),
-            (429, r#"{"error":{"code":"rate_limit_exceeded"}}"#, Reason::RateLimit, true),
-            (429, too_many, Reason::RateLimit, true),
-            (429, r#"{"error":{"code":"context_length_exceeded"}}"#, Reason::RateLimit, true),
-            (429, r#"{"error":{"code":"insufficient_quota"}}"#, Reason::Budget, false),
-            (402, "", Reason::RateLimit, false),
-            (400, r#"{"error":{"code":"context_length_exceeded"}}"#, Reason::ContextFull, false),
-            (413, "", Reason::ContextFull, false),
-            (500, r#"{"error":{"type":"exceed_context_size_error"}}"#, Reason::ContextFull, false),
-            (500, "<html>", Reason::Server, true),
-            (500, r#"{"error":"the context size is exceeded"}"#, Reason::ContextFull, false),
-            (503, too_many, Reason::Server, true),
-            (503, r#"{"detail":"loading"}"#, Reason::Server, true),
-            (503, r#"{"error":{"code":"invalid_api_key"}}"#, Reason::Server, true),
-            (408, "", Reason::Request, true),
+            (
+                401,
+                r#"{"error":{"message":"no","code":"invalid_api_key"}}"#,
+                FailureReason::Auth,
+                false,
+            ),
+            (
+                401,
+                r#"{"error":{"message":"no","type":"server_error"}}"#,
+                FailureReason::Auth,
+                false,
+            ),
+            (403, "", FailureReason::Request, false),
+            (403, r#"{"error":{"code":"invalid_api_key"}}"#, FailureReason::Auth, false),
+            (400, r#"{"error":{"message":"bad"}}"#, FailureReason::Request, false),
+            (
+                400,
+                r#"{"error":{"message":"hm","type":"server_error"}}"#,
+                FailureReason::Request,
+                false,
+            ),
+            (400, r#"{"error":{"code":"rate_limit_exceeded"}}"#, FailureReason::Request, false),
+            (400, r#"{"error":{"type":"overloaded_error"}}"#, FailureReason::Request, false),
+            (400, too_many, FailureReason::ContextFull, false),
+            (404, r#"{"error":"no such model"}"#, FailureReason::Model, false),
+            (404, "404 page not found", FailureReason::Request, false),
+            (404, "", FailureReason::Request, false),
+            (429, r#"{"error":{"code":"rate_limit_exceeded"}}"#, FailureReason::RateLimit, true),
+            (429, too_many, FailureReason::RateLimit, true),
+            (
+                429,
+                r#"{"error":{"code":"context_length_exceeded"}}"#,
+                FailureReason::RateLimit,
+                true,
+            ),
+            (429, r#"{"error":{"code":"insufficient_quota"}}"#, FailureReason::Budget, false),
+            (402, "", FailureReason::RateLimit, false),
+            (
+                400,
+                r#"{"error":{"code":"context_length_exceeded"}}"#,
+                FailureReason::ContextFull,
+                false,
+            ),
+            (413, "", FailureReason::ContextFull, false),
+            (
+                500,
+                r#"{"error":{"type":"exceed_context_size_error"}}"#,
+                FailureReason::ContextFull,
+                false,
+            ),
+            (500, "<html>", FailureReason::Server, true),
+            (500, r#"{"error":"the context size is exceeded"}"#, FailureReason::ContextFull, false),
+            (503, too_many, FailureReason::Server, true),
+            (503, r#"{"detail":"loading"}"#, FailureReason::Server, true),
+            (503, r#"{"error":{"code":"invalid_api_key"}}"#, FailureReason::Server, true),
+            (408, "", FailureReason::Request, true),
         ];
         for (status, body, reason, passing) in cases {
             let error = CallError::from_answer(status, body, None);
@@ -331,14 +365,14 @@ mod tests {
     #[test]
     fn an_error_in_a_stream_goes_by_the_status_that_is_its_code() {
         let cases = [
-            (r#"{"code":429,"message":"too many tokens"}"#, Reason::RateLimit, true),
-            (r#"{"code":400,"type":"server_error","message":"no"}"#, Reason::Request, false),
+            (r#"{"code":429,"message":"too many tokens"}"#, FailureReason::RateLimit, true),
+            (r#"{"code":400,"type":"server_error","message":"no"}"#, FailureReason::Request, false),
             (
                 r#"{"code":"rate_limit_exceeded","message":"too many tokens"}"#,
-                Reason::RateLimit,
+                FailureReason::RateLimit,
                 true,
             ),
-            (r#"{"code":70000,"message":"no"}"#, Reason::Server, true),
+            (r#"{"code":70000,"message":"no"}"#, FailureReason::Server, true),
         ];
         for (error, reason, passing) in cases {
             let error = CallError::said(&serde_json::from_str(error).unwrap());

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use convoke_agent::verdict::Reason;
+use convoke_agent::verdict::FailureReason;
 use convoke_thread::config::Wire;
 
 use super::{CallError, CallEvent, CallLimits};
@@ -140,7 +140,7 @@ fn no_stream(kind: &str) -> CallError {
     };
     let message =
         format!("the answer is no stream of events{kind}; does this address speak this wire?");
-    CallError::Said { reason: Reason::Request, message }
+    CallError::Said { reason: FailureReason::Request, message }
 }
 
 /// Hands on what was heard, up to the end.

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use convoke_agent::usage::Usage;
-use convoke_agent::verdict::Reason;
+use convoke_agent::verdict::FailureReason;
 use convoke_model::wire::{Answer as Answered, FinishReason};
 use convoke_model::{CallError, CallEvent, CallLimits, Client, Endpoint, Key, Proxies};
 use convoke_rehearsal::{Answer, End, Kind, Limits, Rehearsal, Reply, Script, start, start_with};
@@ -71,7 +71,7 @@ fn said(answer: &Answered) -> String {
     texts.flatten().map(|part| part.text().to_owned()).collect()
 }
 
-fn retries(events: &[CallEvent]) -> Vec<(u32, Option<u16>, Reason)> {
+fn retries(events: &[CallEvent]) -> Vec<(u32, Option<u16>, FailureReason)> {
     let retries = events.iter().filter_map(|event| match event {
         CallEvent::Retry { attempt, error, .. } => Some((*attempt, error.status(), error.reason())),
         _ => None,
@@ -127,9 +127,9 @@ async fn what_may_pass_is_tried_again_and_shown() {
         let server = start(script).await.unwrap();
         let events = events(&client(&server, wire, patient())).await;
         let expected = [
-            (1, Some(429), Reason::RateLimit),
-            (2, Some(503), Reason::Server),
-            (3, None, Reason::Incomplete),
+            (1, Some(429), FailureReason::RateLimit),
+            (2, Some(503), FailureReason::Server),
+            (3, None, FailureReason::Incomplete),
         ];
         assert_eq!(retries(&events), expected, "{wire:?}");
         assert_eq!(said(answer(&events)), "Here it is.");
@@ -142,10 +142,10 @@ async fn what_may_pass_is_tried_again_and_shown() {
 async fn what_cannot_pass_is_not_tried_again() {
     for wire in WIRES {
         for (status, reason) in [
-            (400, Reason::Request),
-            (401, Reason::Auth),
-            (403, Reason::Request),
-            (404, Reason::Model),
+            (400, FailureReason::Request),
+            (401, FailureReason::Auth),
+            (403, FailureReason::Request),
+            (404, FailureReason::Model),
         ] {
             let server = start(Script::new([Answer::error(status)])).await.unwrap();
             let events = events(&client(&server, wire, patient())).await;
@@ -184,7 +184,7 @@ async fn a_wait_that_does_not_fit_into_the_time_is_a_failure_at_once() {
     let server = start(script).await.unwrap();
     let begun = Instant::now();
     let events = events(&client(&server, Wire::Chat, patient())).await;
-    assert_eq!(failure(&events).reason(), Reason::RateLimit);
+    assert_eq!(failure(&events).reason(), FailureReason::RateLimit);
     assert!(begun.elapsed() < patient().total);
 }
 
@@ -230,7 +230,7 @@ async fn a_failure_that_the_stream_tells_is_tried_again() {
         let failed = Reply::default().say("Half").end(End::Failed);
         let server = start(Script::new([failed.into(), Answer::say("Whole.")])).await.unwrap();
         let events = events(&client(&server, wire, patient())).await;
-        assert_eq!(retries(&events), [(1, None, Reason::Server)]);
+        assert_eq!(retries(&events), [(1, None, FailureReason::Server)]);
         assert_eq!(said(answer(&events)), "Whole.");
     }
 }
@@ -264,7 +264,7 @@ async fn a_stream_that_ends_without_its_terminal_event_is_a_failure() {
         let server = RawServer::start("200 OK", headers, body).await;
         let events = events(&client_at(&format!("http://{}", server.address), wire, limits)).await;
         let error = failure(&events);
-        assert_eq!(error.reason(), Reason::Incomplete, "{body}");
+        assert_eq!(error.reason(), FailureReason::Incomplete, "{body}");
         assert!(error.to_string().starts_with("the response stream ended early: "), "{error}");
     }
 }
@@ -384,7 +384,7 @@ async fn a_server_that_is_not_there_and_one_without_tls_are_told_apart_from_answ
     let gone = held.local_addr().unwrap();
     let limits = CallLimits { retries: 1, ..patient() };
     let nobody = events(&client_at(&format!("http://{gone}/v1"), Wire::Chat, limits)).await;
-    assert_eq!(retries(&nobody), [(1, None, Reason::Network)]);
+    assert_eq!(retries(&nobody), [(1, None, FailureReason::Network)]);
     assert!(failure(&nobody).to_string().contains("cannot reach"), "{nobody:?}");
 
     let server = start(Script::default()).await.unwrap();

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use convoke_agent::config::ApiWire;
-use convoke_agent::event::Purpose;
+use convoke_agent::event::RequestPurpose;
 use convoke_agent::thread::RequestEnd;
-use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, Verdict};
 use convoke_model::undo_compaction;
 use convoke_rehearsal::script::{Content, HttpError};
@@ -35,7 +35,7 @@ fn full() -> Answer {
     Content::Error(HttpError::new(400, message)).into()
 }
 
-fn failure(taken: &Taken) -> (Reason, String) {
+fn failure(taken: &Taken) -> (FailureReason, String) {
     match &taken.outcome.verdict {
         Verdict::Failed(Failure { reason, message }) => (*reason, message.clone()),
         other => panic!("{other:?}"),
@@ -139,7 +139,7 @@ async fn a_compaction_that_fails_again_in_the_same_turn_ends_it() {
     let lab = Lab::new(ApiWire::Responses, script).await.with_window(WINDOW).with_tools();
     let taken = lab.say("Look", None).await;
     let (reason, message) = failure(&taken);
-    assert_eq!(reason, Reason::ContextFull);
+    assert_eq!(reason, FailureReason::ContextFull);
     assert!(message.starts_with("the thread could not be compacted: "), "{message}");
     assert_eq!(lab.bodies().len(), 3);
 }
@@ -155,7 +155,7 @@ async fn a_compaction_that_does_not_help_is_told_and_never_repeated_in_a_loop() 
     let lab = Lab::new(ApiWire::Responses, script).await.with_window(500).with_tools();
     let taken = lab.say("Look", None).await;
     let (reason, message) = failure(&taken);
-    assert_eq!(reason, Reason::ContextFull);
+    assert_eq!(reason, FailureReason::ContextFull);
     assert!(message.contains("did not help") && message.contains("450"), "{message}");
     assert_eq!(lab.bodies().len(), 3);
 }
@@ -183,11 +183,11 @@ async fn a_thread_that_is_always_too_long_fails_with_that_reason() {
     let first = lab.say("First question", None).await;
     let lines = lab.lines(&first).await;
     let second = lab.say("Second question", Some(&first)).await;
-    assert_eq!(failure(&second).0, Reason::ContextFull);
+    assert_eq!(failure(&second).0, FailureReason::ContextFull);
     assert_eq!(lab.lines(&first).await, lines);
     assert!(lab.bodies().len() < 20, "{} requests", lab.bodies().len());
     let alone = lab.say("Too long from the start", None).await;
-    assert_eq!(failure(&alone).0, Reason::ContextFull);
+    assert_eq!(failure(&alone).0, FailureReason::ContextFull);
 }
 
 #[tokio::test]
@@ -267,7 +267,7 @@ async fn what_is_no_whole_summary_stands_for_nothing() {
             let turn = lab.agent().start_compaction(lab.turn_input("", Some(&first)));
             let compacted = take(turn).await;
             let (reason, message) = failure(&compacted);
-            assert_eq!(reason, Reason::Incomplete, "{wire:?}: {message}");
+            assert_eq!(reason, FailureReason::Incomplete, "{wire:?}: {message}");
             assert!(message.contains("the summary is"), "{wire:?}: {message}");
             assert_eq!(lab.lines(&first).await, lines);
             assert!(lab.say("Second question", Some(&first)).await.reply() == "Two.");
@@ -281,7 +281,7 @@ async fn a_summary_is_no_reply_of_a_turn_that_fails_after_it() {
     let lab = Lab::new(ApiWire::Responses, script).await.with_window(WINDOW);
     let first = lab.say("First question", None).await;
     let second = lab.say("Second question", Some(&first)).await;
-    assert_eq!((failure(&second).0, second.outcome.reply.as_str()), (Reason::Request, ""));
+    assert_eq!((failure(&second).0, second.outcome.reply.as_str()), (FailureReason::Request, ""));
     // What was used is told all the same.
     assert!(second.outcome.usage.is_some());
     // The compaction is not: it went with the turn.
@@ -306,7 +306,7 @@ async fn a_turn_has_no_more_time_for_being_tried_again() {
     let sent = lab.store.records(&first.thread());
     let ends: Vec<_> = sent.iter().map(|it| it.outcome.end).collect();
     assert_eq!((ends[3], ends[1]), (Some(RequestEnd::TimedOut), Some(RequestEnd::Failed)));
-    assert_eq!(sent[2].meta.purpose, Purpose::Compaction);
+    assert_eq!(sent[2].meta.purpose, RequestPurpose::Compaction);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_agent::config::{Api, ApiTools, ApiWire};
-use convoke_agent::event::{Event, EventKind, Part};
+use convoke_agent::event::{Event, EventKind, TextPart};
 use convoke_agent::id::ThreadId;
 use convoke_agent::thread::{MemoryThreadStore, ThreadStore};
 use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
@@ -188,8 +188,8 @@ impl Taken {
     pub fn story(&self) -> Vec<String> {
         let words = self.events.iter().filter_map(|event| {
             Some(match &event.kind {
-                EventKind::Text { part: Part::Delta, .. }
-                | EventKind::Thinking { part: Part::Delta, .. }
+                EventKind::Text { part: TextPart::Delta, .. }
+                | EventKind::Thinking { part: TextPart::Delta, .. }
                 | EventKind::Request { .. }
                 | EventKind::Usage(_) => return None,
                 EventKind::Started { .. } => "started".to_owned(),

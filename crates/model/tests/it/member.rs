@@ -10,7 +10,7 @@ use convoke_agent::thread::{
     ThreadLine, ThreadStore,
 };
 use convoke_agent::usage::Usage;
-use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, Verdict};
 use convoke_rehearsal::{Answer, End, Reply, Script};
 use tokio::sync::Semaphore;
@@ -22,7 +22,7 @@ type Change = fn(&mut convoke_agent::config::Api);
 
 const WIRES: [ApiWire; 2] = [ApiWire::Responses, ApiWire::Chat];
 
-fn reason(verdict: &Verdict) -> Option<Reason> {
+fn reason(verdict: &Verdict) -> Option<FailureReason> {
     match verdict {
         Verdict::Failed(Failure { reason, .. }) => Some(*reason),
         _ => None,
@@ -154,10 +154,10 @@ async fn a_turn_that_fails_leaves_the_thread_as_it_was() {
         let first = lab.say("First", None).await;
         let lines = lab.lines(&first).await;
         let refused = lab.say("Second", Some(&first)).await;
-        assert_eq!(reason(&refused.outcome.verdict), Some(Reason::Auth));
+        assert_eq!(reason(&refused.outcome.verdict), Some(FailureReason::Auth));
         assert_eq!(refused.story(), ["started", "finished failed"]);
         let wrong = lab.say("Second", Some(&refused)).await;
-        assert_eq!(reason(&wrong.outcome.verdict), Some(Reason::Request));
+        assert_eq!(reason(&wrong.outcome.verdict), Some(FailureReason::Request));
         assert_eq!(lab.lines(&first).await, lines);
         let second = lab.say("Second", Some(&first)).await;
         assert_eq!(second.reply(), "Two.");
@@ -220,7 +220,9 @@ async fn a_turn_that_takes_too_long_ends_and_leaves_nothing() {
 
 #[tokio::test]
 async fn an_answer_that_stops_early_is_kept_and_told() {
-    for (end, expected) in [(End::MaxTokens, Reason::OutputFull), (End::Refused, Reason::Refused)] {
+    for (end, expected) in
+        [(End::MaxTokens, FailureReason::OutputFull), (End::Refused, FailureReason::Refused)]
+    {
         for wire in WIRES {
             let reply = Reply::default().say("So far").end(end);
             let lab = Lab::new(wire, Script::new([reply.into()])).await;
@@ -271,13 +273,13 @@ async fn a_member_of_a_session_keeps_to_its_own_thread() {
 #[tokio::test]
 async fn settings_that_cannot_work_are_told_before_anything_is_sent() {
     let lab = Lab::new(ApiWire::Chat, Script::default()).await;
-    let cases: [(Change, Reason, &str); 4] = [
-        (|api| api.base_url = None, Reason::Usage, "`base-url` is not set"),
-        (|api| api.base_url = Some("nonsense".to_owned()), Reason::Usage, "not an address"),
-        (|api| api.key_env = Some("MISSING".to_owned()), Reason::Auth, "`MISSING`"),
+    let cases: [(Change, FailureReason, &str); 4] = [
+        (|api| api.base_url = None, FailureReason::Usage, "`base-url` is not set"),
+        (|api| api.base_url = Some("nonsense".to_owned()), FailureReason::Usage, "not an address"),
+        (|api| api.key_env = Some("MISSING".to_owned()), FailureReason::Auth, "`MISSING`"),
         (
             |api| api.base_url = Some("http://a:hunter2@h".to_owned()),
-            Reason::Usage,
+            FailureReason::Usage,
             "name or a password",
         ),
     ];

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use convoke_agent::config::{ApiWire, Catalog, Definition, Kind};
+use convoke_agent::config::{AgentKind, ApiWire, Catalog, Definition};
 use convoke_agent::id::ThreadId;
 use convoke_agent::thread::{RequestRecord, ThreadStore};
 use convoke_core::ledger::{ENVELOPE, Entry, Rule, Source, Target};
@@ -54,7 +54,7 @@ async fn three_models_talk_to_each_other_and_each_remembers_its_own_part() {
     let team = Team::parse(TEAM).unwrap();
     let session = SessionId::generate();
     let thread = |member: &str| ThreadId::of_member(session, member);
-    let mut configured = Definition::built_in(Kind::Api);
+    let mut configured = Definition::built_in(AgentKind::Api);
     configured.api = lab.api.clone();
     configured.model = Some("m".to_owned());
     let store = SqliteStore::open(&lab.folder.path().join("state")).await.unwrap();

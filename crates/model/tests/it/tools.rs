@@ -1,7 +1,7 @@
 //! Tools: what a model is offered, what it gets, and what it never gets.
 
 use convoke_agent::config::ApiWire;
-use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, Verdict};
 use convoke_rehearsal::{Answer, Reply, Script};
 use serde_json::json;
@@ -71,8 +71,10 @@ async fn a_model_that_never_stops_calling_is_stopped() {
     let script = Script::new([]).with_default(again);
     let lab = Lab::new(ApiWire::Chat, script).await.with_tools();
     let taken = lab.say("Loop", None).await;
-    let stopped =
-        Verdict::Failed(Failure::new(Reason::Budget, "the model called tools 50 times in a row"));
+    let stopped = Verdict::Failed(Failure::new(
+        FailureReason::Budget,
+        "the model called tools 50 times in a row",
+    ));
     assert_eq!(taken.outcome.verdict, stopped);
 }
 

@@ -1,6 +1,6 @@
 //! Requests: stored before they are sent, and removed with their session.
 
-use convoke_agent::event::Purpose;
+use convoke_agent::event::RequestPurpose;
 use convoke_agent::thread::{
     RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts, ThreadStoreError,
 };
@@ -42,7 +42,7 @@ pub fn request(
     let meta = RequestMeta {
         at: Millis(1_700_000_000_002),
         path: "/\"path\"".to_owned(),
-        purpose: Purpose::Answer,
+        purpose: RequestPurpose::Answer,
         bytes: texts.body.len() as u64,
         unchanged_bytes: 1,
         redacted: false,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use convoke_agent::redaction::redact_result;
 use convoke_agent::thread::{ThreadAppend, ThreadStoreError};
 use convoke_agent::turn_input::ThreadWriter;
-use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{TurnResult, Verdict};
 use convoke_core::ledger::estimate_tokens;
 use convoke_core::{Diagnostic, MessageId, NewMessage};
@@ -194,7 +194,7 @@ impl<S: Store> Coordinator<S> {
             let (id, finished) = match ended {
                 Ok(ended) => ended,
                 Err(error) => {
-                    let failure = Failure::new(Reason::Other, error.to_string());
+                    let failure = Failure::new(FailureReason::Other, error.to_string());
                     (error.id(), FinishedTurn::without_events(TurnResult::failed(failure)))
                 }
             };
@@ -228,7 +228,7 @@ impl<S: Store> Coordinator<S> {
             Err(CoordinatorError::Store(
                 error @ StoreError::Thread(ThreadStoreError::Changed(_)),
             )) => {
-                let failure = Failure::new(Reason::Other, error.to_string());
+                let failure = Failure::new(FailureReason::Other, error.to_string());
                 finished.result.verdict = Verdict::Failed(failure);
                 Ok(StoredEnd::Failed(self.fail(running, &finished, None).await?))
             }

@@ -1,6 +1,6 @@
 //! The preparation of a turn: assembles its prompt from the stored conversation.
 
-use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_core::AssemblerOutput;
 
 use super::team_agents::MemberAgent;
@@ -38,7 +38,7 @@ impl<S: Store> Coordinator<S> {
             team.member(turn.member.as_str()).zip(self.team_agents.member_agent(&turn.member));
         let Some((member, member_agent)) = found else {
             let why = format!("no agent for {}", turn.member);
-            return Ok(Err(Unprepared { turn, failure: Failure::new(Reason::Start, why) }));
+            return Ok(Err(Unprepared { turn, failure: Failure::new(FailureReason::Start, why) }));
         };
         let mut input = PromptRecord::new(
             team,
@@ -53,7 +53,7 @@ impl<S: Store> Coordinator<S> {
         let output = match input.assemble(&material) {
             Ok(output) => output,
             Err(error) => {
-                let failure = Failure::new(Reason::ContextFull, error.to_string());
+                let failure = Failure::new(FailureReason::ContextFull, error.to_string());
                 return Ok(Err(Unprepared { turn, failure }));
             }
         };

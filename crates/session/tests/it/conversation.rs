@@ -5,27 +5,27 @@ use std::time::Duration;
 
 use convoke_agent::adapter::Step;
 use convoke_agent::event::EventKind;
-use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_session::{
     Controls, Coordinator, PersonMessage, SessionEvent, SessionEventKind, StopReason, Store,
     TurnId, TurnState,
 };
 
-use crate::stage::{Act, Stage, does, says};
+use crate::test_session::{Act, TestSession, does, says};
 
 #[tokio::test]
 async fn replies_are_routed_until_a_person_has_the_word() {
-    let stage = Stage::new(
+    let test = TestSession::new(
         "task = \"Review\"",
         &[("max", says(&["looks good [NEXT: sarah]"])), ("sarah", says(&["agreed"]))],
     )
     .await;
-    let mut coordinator = stage.begin().await;
+    let mut coordinator = test.begin().await;
     coordinator.accept(PersonMessage::new("kailai", "please review [NEXT: max]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     assert_eq!(stop, StopReason::Idle { person: "kailai".into() });
-    assert_eq!(stage.transcript(), ["kailai: please review", "max: looks good", "sarah: agreed"]);
-    let prompts = stage.prompts("sarah");
+    assert_eq!(test.transcript(), ["kailai: please review", "max: looks good", "sarah: agreed"]);
+    let prompts = test.prompts("sarah");
     assert!(prompts[0].contains("[TEAM_TASK]\nReview"), "{}", prompts[0]);
     assert!(
         prompts[0].ends_with("[CONTEXT]\n- kailai -> max: please review\n\n[MESSAGE]\nlooks good"),
@@ -37,19 +37,19 @@ async fn replies_are_routed_until_a_person_has_the_word() {
 
 #[tokio::test]
 async fn a_reply_answers_the_message_that_called_for_it_and_siblings_are_context() {
-    let stage = Stage::new(
+    let test = TestSession::new(
         "briefing = false",
         &[("max", says(&["from max"])), ("sarah", says(&["from sarah"]))],
     )
     .await;
-    let mut coordinator = stage.begin().await;
+    let mut coordinator = test.begin().await;
     coordinator
         .accept(PersonMessage::new("kailai", "both of you [NEXT: max, sarah]"))
         .await
         .unwrap();
     coordinator.run().await.unwrap();
     assert_eq!(
-        stage.prompts("sarah"),
+        test.prompts("sarah"),
         ["[CONTEXT]\n- max -> all: from max\n\n[MESSAGE]\nboth of you"]
     );
 }
@@ -58,38 +58,38 @@ async fn a_reply_answers_the_message_that_called_for_it_and_siblings_are_context
 async fn what_failed_is_kept_apart_its_markers_are_not_obeyed_and_the_person_is_asked() {
     let steps = vec![
         Step::Say("half a reply [NEXT: sarah]".to_owned()),
-        Step::Fail(Failure::new(Reason::Server, "overloaded")),
+        Step::Fail(Failure::new(FailureReason::Server, "overloaded")),
     ];
-    let stage = Stage::new("", &[("max", does(steps)), ("sarah", says(&["hello"]))]).await;
-    let mut coordinator = stage.begin().await;
+    let test = TestSession::new("", &[("max", does(steps)), ("sarah", says(&["hello"]))]).await;
+    let mut coordinator = test.begin().await;
     coordinator.accept(PersonMessage::new("lee", "go [NEXT: max]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     assert!(
         matches!(&stop, StopReason::TurnFailed { person, .. } if person.as_str() == "lee"),
         "{stop:?}"
     );
-    assert_eq!(stage.transcript(), ["lee: go"]);
-    let attempts = stage.store.attempts(stage.session, TurnId(1)).await.unwrap();
+    assert_eq!(test.transcript(), ["lee: go"]);
+    let attempts = test.store.attempts(test.session, TurnId(1)).await.unwrap();
     let partial = attempts[0].ended.as_ref().unwrap().partial.unwrap();
-    assert_eq!(stage.store.content(partial.hash).await.unwrap(), "half a reply [NEXT: sarah]");
+    assert_eq!(test.store.content(partial.hash).await.unwrap(), "half a reply [NEXT: sarah]");
 
     // Nothing is wedged: it can be tried again, and the conversation goes on.
     coordinator.retry(TurnId(1)).await.unwrap();
     coordinator.run().await.unwrap();
     coordinator.accept(PersonMessage::new("lee", "then you [NEXT: sarah]")).await.unwrap();
     assert_eq!(coordinator.run().await.unwrap(), StopReason::Idle { person: "lee".into() });
-    assert_eq!(stage.transcript(), ["lee: go", "lee: then you", "sarah: hello"]);
-    assert_eq!(stage.store.attempts(stage.session, TurnId(1)).await.unwrap().len(), 2);
+    assert_eq!(test.transcript(), ["lee: go", "lee: then you", "sarah: hello"]);
+    assert_eq!(test.store.attempts(test.session, TurnId(1)).await.unwrap().len(), 2);
 }
 
 #[tokio::test]
 async fn a_person_who_is_addressed_is_waited_for_and_what_waits_stays() {
-    let stage = Stage::new(
+    let test = TestSession::new(
         "",
         &[("max", says(&["lee, is it? [NEXT: lee, sarah]"])), ("sarah", says(&["fine"]))],
     )
     .await;
-    let mut coordinator = stage.begin().await;
+    let mut coordinator = test.begin().await;
     coordinator.accept(PersonMessage::new("kailai", "go").to(["max"])).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     assert!(
@@ -98,15 +98,15 @@ async fn a_person_who_is_addressed_is_waited_for_and_what_waits_stays() {
     );
     coordinator.accept(PersonMessage::new("lee", "it is")).await.unwrap();
     assert_eq!(coordinator.run().await.unwrap(), StopReason::Idle { person: "kailai".into() });
-    assert_eq!(stage.transcript(), ["kailai: go", "max: lee, is it?", "lee: it is", "sarah: fine"]);
+    assert_eq!(test.transcript(), ["kailai: go", "max: lee, is it?", "lee: it is", "sarah: fine"]);
     let message =
-        stage.store.message(stage.session, convoke_session::MessageNumber(3)).await.unwrap();
+        test.store.message(test.session, convoke_session::MessageNumber(3)).await.unwrap();
     assert_eq!(message.answers, Some(convoke_session::MessageNumber(2)));
 }
 
 #[tokio::test]
 async fn a_loop_is_stopped_by_repetition_and_by_the_turn_limit() {
-    let stage = Stage::new(
+    let test = TestSession::new(
         "[limits]\nturns = 7\n",
         &[
             ("max", does(vec![Step::Say("ok [NEXT: sarah]".to_owned())])),
@@ -114,7 +114,7 @@ async fn a_loop_is_stopped_by_repetition_and_by_the_turn_limit() {
         ],
     )
     .await;
-    let mut coordinator = stage.begin().await;
+    let mut coordinator = test.begin().await;
     coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     assert!(matches!(stop, StopReason::Repetition { times: 3, .. }), "{stop:?}");
@@ -125,48 +125,50 @@ async fn a_loop_is_stopped_by_repetition_and_by_the_turn_limit() {
         let n = counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         vec![Step::Say(format!("{n} [NEXT: max]"))]
     });
-    let stage = Stage::new("[limits]\nturns = 7\n", &[("max", talk)]).await;
-    let mut coordinator = stage.begin().await;
+    let test = TestSession::new("[limits]\nturns = 7\n", &[("max", talk)]).await;
+    let mut coordinator = test.begin().await;
     coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
     for turns in [7, 14] {
         let stop = coordinator.run().await.unwrap();
         assert!(matches!(stop, StopReason::TurnLimit { limit: 7, .. }), "{stop:?}");
-        assert_eq!(stage.transcript().len(), turns + 1);
+        assert_eq!(test.transcript().len(), turns + 1);
     }
 }
 
 #[tokio::test]
 async fn more_turns_than_may_wait_are_left_out_with_a_reason() {
-    let stage =
-        Stage::new("[limits]\nqueue = 1\n", &[("max", says(&["a"])), ("sarah", says(&["b"]))])
-            .await;
-    let mut coordinator = stage.begin().await;
+    let test = TestSession::new(
+        "[limits]\nqueue = 1\n",
+        &[("max", says(&["a"])), ("sarah", says(&["b"]))],
+    )
+    .await;
+    let mut coordinator = test.begin().await;
     coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     assert!(matches!(stop, StopReason::QueueFull { left_out: 1, .. }), "{stop:?}");
-    assert_eq!(stage.codes(), ["queue.full"]);
+    assert_eq!(test.codes(), ["queue.full"]);
     assert_eq!(coordinator.run().await.unwrap(), StopReason::Idle { person: "kailai".into() });
-    assert_eq!(stage.transcript(), ["kailai: go", "max: a"]);
+    assert_eq!(test.transcript(), ["kailai: go", "max: a"]);
 }
 
 #[tokio::test]
 async fn the_first_interrupt_cancels_the_turn_and_the_second_leaves() {
     let steps = vec![Step::Say("working".to_owned()), Step::Wait(Duration::from_mins(10))];
-    let stage = Stage::new("", &[("max", does(steps)), ("sarah", says(&["b"]))]).await;
-    let mut coordinator = stage.begin().await;
+    let test = TestSession::new("", &[("max", does(steps)), ("sarah", says(&["b"]))]).await;
+    let mut coordinator = test.begin().await;
     coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
     let controls = coordinator.controls();
     let is_text = |event: &SessionEventKind| matches!(event, SessionEventKind::Agent { event, .. } if matches!(event.kind, EventKind::Text { .. }));
-    let at_work = stage.happened(is_text);
+    let at_work = test.happened(is_text);
     tokio::spawn(async move {
         at_work.await;
         controls.interrupt();
     });
     let stop = coordinator.run().await.unwrap();
     assert_eq!(stop, StopReason::Cancelled { person: "kailai".into() });
-    let turn = &stage.store.turns_after(stage.session, TurnId(0), 1).await.unwrap()[0];
+    let turn = &test.store.turns_after(test.session, TurnId(0), 1).await.unwrap()[0];
     assert_eq!(turn.state, TurnState::Cancelled);
-    let ended = stage.store.attempts(stage.session, TurnId(1)).await.unwrap()[0].ended.clone();
+    let ended = test.store.attempts(test.session, TurnId(1)).await.unwrap()[0].ended.clone();
     assert!(ended.unwrap().partial.is_some());
     assert_eq!(coordinator.waiting().len(), 1, "what waits is still there");
     coordinator.controls().leave();
@@ -176,8 +178,8 @@ async fn the_first_interrupt_cancels_the_turn_and_the_second_leaves() {
 #[tokio::test]
 async fn an_agent_that_takes_too_long_is_a_failed_turn() {
     let steps = vec![Step::Say("slow".to_owned()), Step::Wait(Duration::from_mins(10))];
-    let stage = Stage::new("[limits]\nturn-timeout = \"1s\"\n", &[("max", does(steps))]).await;
-    let mut coordinator = stage.begin().await;
+    let test = TestSession::new("[limits]\nturn-timeout = \"1s\"\n", &[("max", does(steps))]).await;
+    let mut coordinator = test.begin().await;
     coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     let StopReason::TurnFailed { turns, .. } = stop else { panic!("{stop:?}") };
@@ -189,37 +191,37 @@ async fn parallel_turns_run_together_and_all_are_stored() {
     let acts = [("max", says(&["a"])), ("sarah", says(&["b"])), ("tom", says(&["c"]))];
     // One after another they would wait for each other in vain.
     let limits = "[limits]\nparallel = true\nturn-timeout = \"1m\"\n";
-    let stage = Stage::meeting(limits, &acts).await;
-    let mut coordinator = stage.begin().await;
+    let test = TestSession::meeting(limits, &acts).await;
+    let mut coordinator = test.begin().await;
     coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max, sarah, tom]")).await.unwrap();
     assert_eq!(coordinator.run().await.unwrap(), StopReason::Idle { person: "kailai".into() });
-    let mut said = stage.transcript();
+    let mut said = test.transcript();
     said.sort();
     assert_eq!(said, ["kailai: go", "max: a", "sarah: b", "tom: c"]);
     for name in ["max", "sarah", "tom"] {
-        assert!(stage.prompts(name)[0].ends_with("[MESSAGE]\ngo"), "{name}");
+        assert!(test.prompts(name)[0].ends_with("[MESSAGE]\ngo"), "{name}");
     }
 }
 
 #[tokio::test]
 async fn a_session_goes_on_where_it_stopped() {
-    let stage = Stage::new(
+    let test = TestSession::new(
         "[limits]\nturns = 1\n",
         &[("max", says(&["a [NEXT: sarah]"])), ("sarah", says(&["b"]))],
     )
     .await;
-    let mut coordinator = stage.begin().await;
+    let mut coordinator = test.begin().await;
     coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
     coordinator.run().await.unwrap();
     drop(coordinator);
-    let mut coordinator = stage.resume().await;
+    let mut coordinator = test.resume().await;
     assert_eq!(coordinator.run().await.unwrap(), StopReason::Idle { person: "kailai".into() });
-    assert_eq!(stage.transcript(), ["kailai: go", "max: a", "sarah: b"]);
+    assert_eq!(test.transcript(), ["kailai: go", "max: a", "sarah: b"]);
 }
 
 #[tokio::test]
 async fn drop_and_task_are_obeyed_before_anybody_is_called() {
-    let stage = Stage::new(
+    let test = TestSession::new(
         "briefing = false",
         &[
             ("max", says(&["stop that\n[DROP: sarah] [TEAM_TASK: new] [NEXT: tom]"])),
@@ -228,15 +230,15 @@ async fn drop_and_task_are_obeyed_before_anybody_is_called() {
         ],
     )
     .await;
-    let mut coordinator = stage.begin().await;
+    let mut coordinator = test.begin().await;
     coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
     coordinator.run().await.unwrap();
-    assert_eq!(stage.transcript(), ["kailai: go", "max: stop that", "tom: done"]);
+    assert_eq!(test.transcript(), ["kailai: go", "max: stop that", "tom: done"]);
     assert_eq!(
-        stage.prompts("tom"),
+        test.prompts("tom"),
         ["[TEAM_TASK]\nnew\n\n[CONTEXT]\n- kailai -> max, sarah: go\n\n[MESSAGE]\nstop that"]
     );
-    let turns = stage.store.turns_after(stage.session, TurnId(0), 9).await.unwrap();
+    let turns = test.store.turns_after(test.session, TurnId(0), 9).await.unwrap();
     let states: Vec<_> = turns.iter().map(|turn| turn.state.as_str()).collect();
     assert_eq!(states, ["done", "cancelled", "done"]);
 }
@@ -251,40 +253,40 @@ async fn a_conversation_can_run_on_another_task_and_people_can_speak_meanwhile()
         heard.get().unwrap().interject(message).unwrap();
         vec![Step::Say("a".to_owned())]
     });
-    let stage = Stage::new("", &[("max", interrupted), ("sarah", says(&["b"]))]).await;
-    let mut coordinator = stage.begin().await;
+    let test = TestSession::new("", &[("max", interrupted), ("sarah", says(&["b"]))]).await;
+    let mut coordinator = test.begin().await;
     controls.set(coordinator.controls()).unwrap();
     let task = tokio::spawn(async move {
         coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
         coordinator.run().await.unwrap()
     });
     assert_eq!(task.await.unwrap(), StopReason::Idle { person: "lee".into() });
-    assert_eq!(stage.transcript(), ["kailai: go", "max: a", "lee: and you", "sarah: b"]);
+    assert_eq!(test.transcript(), ["kailai: go", "max: a", "lee: and you", "sarah: b"]);
 }
 
 #[tokio::test]
 async fn the_second_process_is_told_who_holds_the_session() {
-    let stage = Stage::new("", &[("max", says(&["a"]))]).await;
-    let coordinator = stage.begin().await;
-    let team_agents = stage.team_agents.clone();
+    let test = TestSession::new("", &[("max", says(&["a"]))]).await;
+    let coordinator = test.begin().await;
+    let team_agents = test.team_agents.clone();
     let second = Coordinator::open(
-        stage.store.clone(),
-        stage.session,
+        test.store.clone(),
+        test.session,
         team_agents,
         Box::new(|_: SessionEvent| {}),
     );
     let refused = second.await.err().unwrap().to_string();
-    let expected = format!("session {} is held by process {}", stage.session, std::process::id());
+    let expected = format!("session {} is held by process {}", test.session, std::process::id());
     assert!(refused.starts_with(&expected), "{refused}");
     assert!(refused.ends_with("since 1970-01-01 00:00:01 UTC"), "{refused}");
     drop(coordinator);
-    stage.resume().await;
+    test.resume().await;
 }
 
 #[tokio::test]
 async fn a_message_of_nobody_is_refused_with_the_people_as_a_hint() {
-    let stage = Stage::new("", &[("max", says(&[]))]).await;
-    let mut coordinator = stage.begin().await;
+    let test = TestSession::new("", &[("max", says(&[]))]).await;
+    let mut coordinator = test.begin().await;
     let refused = coordinator.accept(PersonMessage::new("max", "hello")).await.unwrap_err();
     assert_eq!(refused.to_string(), "no person named `max` in this team");
     assert_eq!(refused.hint().as_deref(), Some("people in this team: kailai, lee"));

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use convoke_agent::event::{Event, EventKind, Part};
+use convoke_agent::event::{Event, EventKind, TextPart};
 use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
 use convoke_redact::Redactor;
 use convoke_session::conformance::new_session;
@@ -25,7 +25,7 @@ impl Agent for Flood {
         tokio::spawn(async move {
             for number in 0..PIECES {
                 let text = format!("{number} ").into();
-                side.send(Event::own(EventKind::Text { text, part: Part::Delta })).await;
+                side.send(Event::own(EventKind::Text { text, part: TextPart::Delta })).await;
             }
             let mut result = TurnResult::new(Verdict::Done);
             result.reply = all_pieces();
@@ -36,7 +36,7 @@ impl Agent for Flood {
 }
 
 fn all_pieces() -> String {
-    (0..PIECES).map(|number| format!("{number} ")).collect()
+    (0..PIECES).map(|number| number.to_string() + " ").collect()
 }
 
 /// Reads all events, much more slowly than they come; returns the text and the most events that waited.
@@ -49,7 +49,7 @@ async fn read_slowly(mut events: EventReceiver<SessionEvent>) -> (String, usize)
         }
         let Some(event) = events.recv().await else { return (text, most) };
         if let SessionEventKind::Agent { event, .. } = event.kind
-            && let EventKind::Text { text: piece, part: Part::Delta } = event.kind
+            && let EventKind::Text { text: piece, part: TextPart::Delta } = event.kind
         {
             text.push_str(&piece);
         }
@@ -89,11 +89,11 @@ fn pieces_of_a_text_are_merged_up_to_a_limit_and_nothing_else_is() {
         event: Event::own(EventKind::Text { text: text.to_owned().into(), part }),
     };
     for number in 0..PIECES {
-        queue.push(piece(1, &format!("{number} "), Part::Delta));
+        queue.push(piece(1, &format!("{number} "), TextPart::Delta));
     }
     assert_eq!(events.queued(), all_pieces().len().div_ceil(16 << 10));
-    queue.push(piece(1, "whole", Part::Whole));
-    queue.push(piece(2, "another turn", Part::Delta));
+    queue.push(piece(1, "whole", TextPart::Whole));
+    queue.push(piece(2, "another turn", TextPart::Delta));
     let mut texts = Vec::new();
     while let Some(SessionEventKind::Agent { event, .. }) = events.try_recv() {
         if let EventKind::Text { text, .. } = event.kind {

@@ -1,23 +1,23 @@
 //! The JSON form of events, which other programs read.
 
 use convoke_agent::adapter::Step;
-use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_session::PersonMessage;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, does, says};
+use crate::test_session::{TestSession, does, says};
 
 /// Holds a conversation and returns its events as JSON, with what differs from run to run taken out.
-async fn events(stage: Stage, text: &str) -> Vec<Value> {
-    let mut coordinator = stage.begin().await;
+async fn events(test: TestSession, text: &str) -> Vec<Value> {
+    let mut coordinator = test.begin().await;
     coordinator.accept(PersonMessage::new("kailai", text)).await.unwrap();
     coordinator.run().await.unwrap();
-    let events = stage.events.lock().unwrap();
+    let events = test.events.lock().unwrap();
     let mut events: Vec<Value> =
         events.iter().map(|event| serde_json::to_value(event).unwrap()).collect();
     assert!(events.is_sorted_by_key(|event| event["at"].as_i64().unwrap()), "{events:?}");
     for event in &mut events {
-        assert_eq!(event["session"], stage.session.to_string(), "{event}");
+        assert_eq!(event["session"], test.session.to_string(), "{event}");
         for (key, value) in event.as_object_mut().unwrap() {
             if ["session", "at", "elapsedMs", "hash"].contains(&key.as_str()) {
                 *value = json!("…");
@@ -40,10 +40,10 @@ fn of(mut event: Value) -> Value {
 
 #[tokio::test]
 async fn a_turn_is_told_step_by_step() {
-    let stage =
-        Stage::new("briefing = false", &[("max", says(&["fine [TEAM_TASK: go on]"]))]).await;
+    let test =
+        TestSession::new("briefing = false", &[("max", says(&["fine [TEAM_TASK: go on]"]))]).await;
     assert_eq!(
-        events(stage, "go [NEXT: max, bob]").await,
+        events(test, "go [NEXT: max, bob]").await,
         [
             of(json!({"type": "opened", "messages": 0, "waiting": 0, "interrupted": []})),
             of(
@@ -75,10 +75,12 @@ async fn a_turn_is_told_step_by_step() {
 
 #[tokio::test]
 async fn a_failure_says_what_and_whom_it_concerns() {
-    let steps =
-        vec![Step::Say("half".to_owned()), Step::Fail(Failure::new(Reason::Server, "overloaded"))];
-    let stage = Stage::new("", &[("max", does(steps))]).await;
-    let events = events(stage, "go [NEXT: max]").await;
+    let steps = vec![
+        Step::Say("half".to_owned()),
+        Step::Fail(Failure::new(FailureReason::Server, "overloaded")),
+    ];
+    let test = TestSession::new("", &[("max", does(steps))]).await;
+    let events = events(test, "go [NEXT: max]").await;
     let failed = json!({"verdict": "failed", "reason": "server", "message": "overloaded"});
     assert_eq!(events[4]["outcome"], failed);
     assert_eq!(events[4]["partialBytes"], 4);

@@ -11,7 +11,7 @@ mod progress;
 mod requests;
 mod room;
 mod sent;
-mod stage;
 mod store;
+mod test_session;
 mod threads;
 mod transfer;

@@ -7,7 +7,7 @@ use convoke_session::{
 };
 
 use crate::room::{Room, new_session, thread};
-use crate::stage::unchecked;
+use crate::test_session::unchecked;
 
 fn line(as_of: u64, text: &str) -> (Option<u64>, String) {
     (Some(as_of), text.to_owned())

@@ -8,13 +8,13 @@ use convoke_session::{
     Millis, PersonMessage, SessionEventKind, SessionId, StopReason, Store, TurnId, TurnState,
 };
 
-use crate::stage::{Stage, says, unchecked};
+use crate::test_session::{TestSession, says, unchecked};
 
 /// Holds a conversation whose agent stops in the middle of its second text, and drops it there, as if the
 /// process had died, once the store has what had come.
-async fn interrupted() -> Stage {
+async fn interrupted() -> TestSession {
     let first_time = std::sync::atomic::AtomicBool::new(true);
-    let act: crate::stage::Act = std::sync::Arc::new(move |_| {
+    let act: crate::test_session::Act = std::sync::Arc::new(move |_| {
         if !first_time.swap(false, std::sync::atomic::Ordering::Relaxed) {
             return vec![Step::Say("whole".to_owned())];
         }
@@ -22,12 +22,12 @@ async fn interrupted() -> Stage {
         let say = |text: &str| Step::Say(text.to_owned());
         vec![say("I look. [NEXT: sarah]"), tool, Step::Wait(Duration::from_mins(10)), say("never")]
     });
-    let stage = Stage::new("", &[("max", act), ("sarah", says(&["hello"]))]).await;
-    let mut coordinator = stage.begin().await;
+    let test = TestSession::new("", &[("max", act), ("sarah", says(&["hello"]))]).await;
+    let mut coordinator = test.begin().await;
     coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
     let is_stored = async {
         let began = Instant::now();
-        while stage.store.progress(stage.session, TurnId(1), 1).await.unwrap().is_empty() {
+        while test.store.progress(test.session, TurnId(1), 1).await.unwrap().is_empty() {
             assert!(began.elapsed() < Duration::from_mins(1), "nothing was stored");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -37,57 +37,57 @@ async fn interrupted() -> Stage {
         () = is_stored => {}
     }
     drop(coordinator);
-    stage
+    test
 }
 
 #[tokio::test]
 async fn what_had_come_of_a_turn_survives_the_end_of_the_process() {
-    let stage = interrupted().await;
-    let mut coordinator = stage.resume().await;
-    let opened = stage.events.lock().unwrap().iter().rev().find_map(|event| match &event.kind {
+    let test = interrupted().await;
+    let mut coordinator = test.resume().await;
+    let opened = test.events.lock().unwrap().iter().rev().find_map(|event| match &event.kind {
         SessionEventKind::Opened { interrupted, .. } => Some(interrupted.clone()),
         _ => None,
     });
     assert_eq!(opened, Some(vec![TurnId(1)]), "the turn is offered again");
-    let attempts = stage.store.attempts(stage.session, TurnId(1)).await.unwrap();
+    let attempts = test.store.attempts(test.session, TurnId(1)).await.unwrap();
     let ended = attempts[0].ended.as_ref().unwrap();
     assert_eq!(
         ended.verdict.to_string(),
         "failed: ended early: Convoke was interrupted during this attempt"
     );
     let content = async |of: Option<convoke_session::ContentRef>| {
-        stage.store.content(of.unwrap().hash).await.unwrap()
+        test.store.content(of.unwrap().hash).await.unwrap()
     };
     assert_eq!(content(ended.partial).await, "I look. [NEXT: sarah]");
     let events = content(ended.events).await;
     assert!(events.contains("toolFinished") && !events.contains("delta"), "{events}");
-    let left = stage.store.progress(stage.session, TurnId(1), 1).await.unwrap();
+    let left = test.store.progress(test.session, TurnId(1), 1).await.unwrap();
     assert_eq!(left, "", "what the end holds is not kept twice");
 
     assert_eq!(coordinator.run().await.unwrap(), StopReason::Idle { person: "kailai".into() });
     let expected = ["kailai: go", "max: whole"];
-    assert_eq!(stage.transcript(), expected, "markers of what was not finished are not obeyed");
-    let attempts = stage.store.attempts(stage.session, TurnId(1)).await.unwrap();
+    assert_eq!(test.transcript(), expected, "markers of what was not finished are not obeyed");
+    let attempts = test.store.attempts(test.session, TurnId(1)).await.unwrap();
     assert_eq!(attempts.len(), 2);
 }
 
 #[tokio::test]
 async fn copies_of_an_interrupted_session_hold_what_had_come_too() {
-    let stage = interrupted().await;
+    let test = interrupted().await;
     let copy = SessionId::generate();
-    fork(&stage.store, stage.session, None, copy, Millis(7)).await.unwrap();
+    fork(&test.store, test.session, None, copy, Millis(7)).await.unwrap();
     let mut text = Vec::new();
-    export(&stage.store, stage.session, &mut text).await.unwrap();
+    export(&test.store, test.session, &mut text).await.unwrap();
     let new = convoke_session::conformance::new_session();
     let text = String::from_utf8(text).unwrap();
-    let imported = import(&stage.store, text.as_bytes(), new, unchecked()).await.unwrap().session;
+    let imported = import(&test.store, text.as_bytes(), new, unchecked()).await.unwrap().session;
     for session in [copy, imported] {
-        let turn = stage.store.open_turns(session).await.unwrap().remove(0);
+        let turn = test.store.open_turns(session).await.unwrap().remove(0);
         assert_eq!(turn.state, TurnState::Queued);
-        let ended = stage.store.attempts(session, turn.id).await.unwrap().remove(0).ended.unwrap();
-        let partial = stage.store.content(ended.partial.unwrap().hash).await.unwrap();
+        let ended = test.store.attempts(session, turn.id).await.unwrap().remove(0).ended.unwrap();
+        let partial = test.store.content(ended.partial.unwrap().hash).await.unwrap();
         assert_eq!(partial, "I look. [NEXT: sarah]");
     }
-    let still_running = stage.store.open_turns(stage.session).await.unwrap().remove(0);
+    let still_running = test.store.open_turns(test.session).await.unwrap().remove(0);
     assert_eq!(still_running.state, TurnState::Running, "a copy changes nothing of the original");
 }

@@ -7,7 +7,7 @@ use convoke_agent::thread::{
     RequestEnd, RequestOutcome, RequestTexts, ThreadAppend, ThreadStore as _,
 };
 use convoke_agent::turn_input::ThreadWriter;
-use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
 use convoke_redact::Redactor;
 use convoke_session::conformance::request;
@@ -38,7 +38,8 @@ impl Agent for Rememberer {
             let lines = store.thread_lines(&thread).await.unwrap();
             let known = lines.len();
             let ThreadWriter::Caller { turn } = &turn_input.keeper else { panic!("who keeps it?") };
-            let mut outcome = TurnResult::failed(Failure::new(Reason::OutputFull, "too much"));
+            let mut outcome =
+                TurnResult::failed(Failure::new(FailureReason::OutputFull, "too much"));
             outcome.reply = format!("{known} remembered");
             if !turn_input.prompt.contains("fail") {
                 outcome.verdict = Verdict::Done;

@@ -4,7 +4,7 @@ use convoke_session::transfer::{TransferError, export, import};
 use convoke_session::{SessionId, Store as _};
 
 use crate::room::{Room, new_session, thread};
-use crate::stage::unchecked;
+use crate::test_session::unchecked;
 
 #[tokio::test]
 async fn a_copy_has_what_was_sent_in_its_turns_and_no_more() {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use convoke_agent::adapter::Step;
-use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_session::diff::diff;
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::transfer::{TransferError, export, export_snapshot, fork, import};
@@ -13,11 +13,11 @@ use convoke_session::{
 };
 use serde_json::Value;
 
-use crate::stage::{Stage, does, says, unchecked};
+use crate::test_session::{TestSession, does, says, unchecked};
 
 /// Holds a conversation of eight messages with two turns of max.
-async fn talked() -> Stage {
-    let stage = Stage::new(
+async fn talked() -> TestSession {
+    let test = TestSession::new(
         "task = \"Review\"\n[context]\nwindow = 3\nvisibility = \"addressed\"\n",
         &[
             ("max", says(&["one [NEXT: sarah]", "three"])),
@@ -25,11 +25,11 @@ async fn talked() -> Stage {
         ],
     )
     .await;
-    let mut coordinator = stage.begin().await;
+    let mut coordinator = test.begin().await;
     coordinator.accept(PersonMessage::new("kailai", "begin [NEXT: max]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     assert!(matches!(stop, StopReason::Addressed { .. }), "{stop:?}");
-    stage
+    test
 }
 
 fn new_session() -> NewSession {
@@ -60,21 +60,21 @@ async fn assert_replays(store: &SqliteStore, session: SessionId, attempts: usize
 
 #[tokio::test]
 async fn every_prompt_of_a_session_can_be_assembled_again() {
-    let stage = talked().await;
-    assert_replays(&stage.store, stage.session, 3).await;
+    let test = talked().await;
+    assert_replays(&test.store, test.session, 3).await;
     for (turn, member, index) in [(1, "max", 0), (2, "sarah", 0), (3, "max", 1)] {
-        let attempt = &stage.store.attempts(stage.session, TurnId(turn)).await.unwrap()[0];
-        let stored = stage.store.content(attempt.prompt.hash).await.unwrap();
-        assert_eq!(stored, stage.prompts(member)[index], "what was sent is what is stored");
+        let attempt = &test.store.attempts(test.session, TurnId(turn)).await.unwrap()[0];
+        let stored = test.store.content(attempt.prompt.hash).await.unwrap();
+        assert_eq!(stored, test.prompts(member)[index], "what was sent is what is stored");
     }
 }
 
 #[tokio::test]
 async fn two_prompts_of_a_member_are_compared() {
-    let stage = talked().await;
-    let diff_of = |a, b| diff(&stage.store, stage.session, TurnId(a), TurnId(b));
+    let test = talked().await;
+    let diff_of = |a, b| diff(&test.store, test.session, TurnId(a), TurnId(b));
     let changed = diff_of(1, 3).await.unwrap();
-    let prompts = stage.prompts("max");
+    let prompts = test.prompts("max");
     let same = prompts[0].bytes().zip(prompts[1].bytes()).take_while(|(a, b)| a == b).count();
     assert_eq!(changed.reusable_bytes(), same as u64);
     assert!(changed.prompt.lines.iter().any(|line| line.text == "Fix"));
@@ -85,37 +85,37 @@ async fn two_prompts_of_a_member_are_compared() {
 
 #[tokio::test]
 async fn a_whole_session_comes_back_the_same() {
-    let stage = talked().await;
-    let text = text_of(&stage.store, stage.session).await;
+    let test = talked().await;
+    let text = text_of(&test.store, test.session).await;
     let elsewhere = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(elsewhere.path()).await.unwrap();
     let imported = import(&store, text.as_bytes(), new_session(), unchecked()).await.unwrap();
-    assert_eq!(imported.session, stage.session, "it keeps its id where that is free");
+    assert_eq!(imported.session, test.session, "it keeps its id where that is free");
     // It comes to where it is imported: a file must not choose where agents work.
     let moved = text.replacen("\"directory\":\"/work\"", "\"directory\":\"/elsewhere\"", 1);
     assert_eq!(text_of(&store, imported.session).await, moved);
     assert_replays(&store, imported.session, 3).await;
     let again = import(&store, text.as_bytes(), new_session(), unchecked()).await.unwrap();
-    assert_ne!(again.session, stage.session);
+    assert_ne!(again.session, test.session);
     assert_replays(&store, again.session, 3).await;
 }
 
 #[tokio::test]
 async fn a_snapshot_comes_back_as_a_conversation() {
-    let stage = talked().await;
+    let test = talked().await;
     let mut out = Vec::new();
-    export_snapshot(&stage.store, stage.session, Millis(99), &mut out).await.unwrap();
+    export_snapshot(&test.store, test.session, Millis(99), &mut out).await.unwrap();
     let snapshot: Value = serde_json::from_slice(&out).unwrap();
     assert_eq!(snapshot["version"], 1);
     assert_eq!(snapshot["timestamp"], 99);
     assert_eq!(snapshot["teamTask"], "Fix");
     assert_eq!(snapshot["messages"][2]["inReplyTo"], "msg-2");
     let text = String::from_utf8(out.clone()).unwrap();
-    let imported = import(&stage.store, text.as_bytes(), new_session(), unchecked()).await.unwrap();
+    let imported = import(&test.store, text.as_bytes(), new_session(), unchecked()).await.unwrap();
     let mut again = Vec::new();
-    export_snapshot(&stage.store, imported.session, Millis(99), &mut again).await.unwrap();
+    export_snapshot(&test.store, imported.session, Millis(99), &mut again).await.unwrap();
     assert_eq!(again, out);
-    let refused = import(&stage.store, &b"{\"version\": 2}"[..], new_session(), unchecked())
+    let refused = import(&test.store, &b"{\"version\": 2}"[..], new_session(), unchecked())
         .await
         .unwrap_err();
     assert!(refused.to_string().contains("`version` must be the number 1"), "{refused}");
@@ -123,27 +123,27 @@ async fn a_snapshot_comes_back_as_a_conversation() {
 
 #[tokio::test]
 async fn a_fork_goes_its_own_way() {
-    let stage = talked().await;
+    let test = talked().await;
     let copy = SessionId::generate();
-    fork(&stage.store, stage.session, Some(MessageNumber(2)), copy, Millis(7)).await.unwrap();
-    let forked = stage.store.session(copy).await.unwrap();
+    fork(&test.store, test.session, Some(MessageNumber(2)), copy, Millis(7)).await.unwrap();
+    let forked = test.store.session(copy).await.unwrap();
     assert_eq!(forked.state.last_message, MessageNumber(2));
     assert_eq!(forked.state.task.as_deref(), Some("Review"));
-    assert_replays(&stage.store, copy, 1).await;
+    assert_replays(&test.store, copy, 1).await;
     let whole = SessionId::generate();
-    fork(&stage.store, stage.session, None, whole, Millis(7)).await.unwrap();
-    assert_eq!(stage.store.open_turns(whole).await.unwrap().len(), 1);
-    stage.store.remove(whole).await.unwrap();
-    assert_replays(&stage.store, stage.session, 3).await;
-    let beyond = fork(&stage.store, stage.session, Some(MessageNumber(99)), whole, Millis(7)).await;
+    fork(&test.store, test.session, None, whole, Millis(7)).await.unwrap();
+    assert_eq!(test.store.open_turns(whole).await.unwrap().len(), 1);
+    test.store.remove(whole).await.unwrap();
+    assert_replays(&test.store, test.session, 3).await;
+    let beyond = fork(&test.store, test.session, Some(MessageNumber(99)), whole, Millis(7)).await;
     assert_eq!(beyond.unwrap_err().to_string(), "there is no message 99 to fork at");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_under_way_is_taken_out_as_it_was_at_one_moment() {
-    let stage =
-        Stage::new("", &[("max", does(vec![Step::Say("on [NEXT: max]".to_owned())]))]).await;
-    let mut coordinator = stage.begin().await;
+    let test =
+        TestSession::new("", &[("max", does(vec![Step::Say("on [NEXT: max]".to_owned())]))]).await;
+    let mut coordinator = test.begin().await;
     let is_over = AtomicBool::new(false);
     let talk = async {
         for _ in 0..60 {
@@ -156,13 +156,13 @@ async fn a_session_that_is_under_way_is_taken_out_as_it_was_at_one_moment() {
         let mut taken = 0;
         while !is_over.load(Ordering::Relaxed) {
             let mut text = Vec::new();
-            match export(&stage.store, stage.session, &mut text).await {
+            match export(&test.store, test.session, &mut text).await {
                 Err(TransferError::Store(StoreError::Conflict { .. })) => continue,
                 exported => exported.unwrap(),
             }
             let text = String::from_utf8(text).unwrap();
-            import(&stage.store, text.as_bytes(), new_session(), unchecked()).await.unwrap();
-            match fork(&stage.store, stage.session, None, SessionId::generate(), Millis(7)).await {
+            import(&test.store, text.as_bytes(), new_session(), unchecked()).await.unwrap();
+            match fork(&test.store, test.session, None, SessionId::generate(), Millis(7)).await {
                 Ok(_) | Err(TransferError::Store(StoreError::Conflict { .. })) => taken += 1,
                 Err(error) => panic!("{error}"),
             }
@@ -175,29 +175,27 @@ async fn a_session_that_is_under_way_is_taken_out_as_it_was_at_one_moment() {
 
 #[tokio::test]
 async fn a_copy_as_it_was_earlier_has_no_prompt_with_what_was_said_later() {
-    let fails = Step::Fail(Failure::new(Reason::Server, "overloaded"));
+    let fails = Step::Fail(Failure::new(FailureReason::Server, "overloaded"));
     let acts = [("max", says(&["one"])), ("sarah", does(vec![fails]))];
-    let stage = Stage::new("", &acts).await;
-    let mut coordinator = stage.begin().await;
+    let test = TestSession::new("", &acts).await;
+    let mut coordinator = test.begin().await;
     coordinator.accept(PersonMessage::new("kailai", "begin [NEXT: max, sarah]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     assert!(matches!(stop, StopReason::TurnFailed { .. }), "{stop:?}");
     // Sarah answers the first message too, and has seen what max said to it.
     for (after, turns) in [(1, vec![]), (2, vec![TurnId(1), TurnId(2)])] {
         let copy = SessionId::generate();
-        fork(&stage.store, stage.session, Some(MessageNumber(after)), copy, Millis(7))
-            .await
-            .unwrap();
-        let kept = stage.store.turns_after(copy, TurnId(0), 9).await.unwrap();
+        fork(&test.store, test.session, Some(MessageNumber(after)), copy, Millis(7)).await.unwrap();
+        let kept = test.store.turns_after(copy, TurnId(0), 9).await.unwrap();
         assert_eq!(kept.iter().map(|turn| turn.id).collect::<Vec<_>>(), turns, "after {after}");
-        assert_replays(&stage.store, copy, turns.len()).await;
+        assert_replays(&test.store, copy, turns.len()).await;
     }
 }
 
 #[tokio::test]
 async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
-    let stage = talked().await;
-    let text = text_of(&stage.store, stage.session).await;
+    let test = talked().await;
+    let text = text_of(&test.store, test.session).await;
     let lines: Vec<&str> = text.lines().collect();
     let without = |at: usize| {
         let mut left = lines.clone();
@@ -242,7 +240,7 @@ async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
         ),
     ];
     for (text, why) in cases {
-        let refused = import(&stage.store, text.as_bytes(), new_session(), unchecked())
+        let refused = import(&test.store, text.as_bytes(), new_session(), unchecked())
             .await
             .unwrap_err()
             .to_string();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_agent::adapter::{Host, agent};
-use convoke_agent::config::{Definition, Kind};
+use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::event::EventKind;
 use convoke_agent::process::guardian::{Guardian, run_if_asked};
 use convoke_agent::sandbox::SandboxSettings;
@@ -60,7 +60,7 @@ async fn talk(
     let definition = Definition {
         command: Some("/bin/sh".to_owned()),
         args: vec!["-c".to_owned(), script.to_owned()],
-        ..Definition::built_in(Kind::Plain)
+        ..Definition::built_in(AgentKind::Plain)
     };
     let host = Host {
         guardian: Guardian::this_program().unwrap(),

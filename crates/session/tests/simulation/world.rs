@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use convoke_agent::adapter::{Script, StandIn, Step};
-use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::{
@@ -49,7 +49,7 @@ impl Agent for Actor {
         let Performance { line, fails } = performance(self.seed, nth);
         let mut steps = vec![Step::Say(line.text)];
         if fails {
-            steps.push(Step::Fail(Failure::new(Reason::Server, "overloaded")));
+            steps.push(Step::Fail(Failure::new(FailureReason::Server, "overloaded")));
         }
         StandIn::new(Script { turns: vec![steps] }).start(turn_input)
     }

@@ -36,7 +36,7 @@ pub struct Prompt<'a> {
     /// The thread's id, by which servers cache.
     pub cache_key: &'a str,
     /// What the request is for.
-    pub purpose: Purpose,
+    pub purpose: RequestPurpose,
     /// How summaries begin, by which one is recognised in a session file of Codex.
     pub summary_prefix: &'a str,
 }
@@ -50,7 +50,7 @@ impl Prompt<'_> {
 
 /// What a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub enum RequestPurpose {
     /// An answer.
     Answer,
     /// A summary of the thread: no tools, no schema, outputs as they were recorded.
@@ -63,7 +63,7 @@ pub struct Request {
     /// The path below the provider's address.
     pub path: &'static str,
     /// What it is for.
-    pub purpose: Purpose,
+    pub purpose: RequestPurpose,
     /// The exact body.
     pub body: String,
     /// Where every byte of the body came from.
@@ -89,8 +89,8 @@ pub fn build_api_prompt(
     mut diagnostics: Vec<Diagnostic>,
 ) -> Result<Request, RequestError> {
     let freeform = match (prompt.purpose, provider.wire) {
-        (Purpose::Compaction, Wire::Responses) => false,
-        (Purpose::Answer, Wire::Responses) => prompt.tools.iter().any(is_freeform_patch),
+        (RequestPurpose::Compaction, Wire::Responses) => false,
+        (RequestPurpose::Answer, Wire::Responses) => prompt.tools.iter().any(is_freeform_patch),
         (_, Wire::Chat) => prompt.model.patches_are_freeform(),
     };
     if freeform {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Prompt, Purpose};
+use super::{Prompt, RequestPurpose};
 use crate::config::Provider;
 use crate::item::Ids;
 use crate::json::JsonWriter;
@@ -12,7 +12,7 @@ const ENCRYPTED_REASONING: &str = "reasoning.encrypted_content";
 
 pub(super) fn write(prompt: &Prompt<'_>, provider: &Provider, out: &mut JsonWriter) {
     let settings = &prompt.model.settings;
-    let compacts = prompt.purpose == Purpose::Compaction;
+    let compacts = prompt.purpose == RequestPurpose::Compaction;
     let stores = provider.is_azure();
     out.object();
     out.field("model", &prompt.model.slug);

@@ -8,7 +8,7 @@ use super::{Thread, ThreadError};
 use crate::compaction;
 use crate::history::{Entry, History, Section};
 use crate::item::ResponseItem;
-use crate::prompt::{Purpose, Request};
+use crate::prompt::{Request, RequestPurpose};
 use crate::record::Event;
 use crate::user_input::UserInput;
 
@@ -102,7 +102,7 @@ impl Thread<'_> {
         place: Place,
         then: Then,
     ) -> Result<Step, ThreadError> {
-        let request = self.build(&context, &history, Purpose::Compaction, place)?;
+        let request = self.build(&context, &history, RequestPurpose::Compaction, place)?;
         let request = Arc::new(self.with_diagnostics(request));
         self.state = State::Compacting(Box::new(Compacting {
             context,

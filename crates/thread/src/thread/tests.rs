@@ -13,7 +13,7 @@ use crate::pack::SystemSkill;
 use crate::permissions::{ApprovalPolicy, SandboxPolicy};
 use crate::personality::Personality;
 use crate::record::Record;
-use convoke_files::{Files, Head, Kind, MemoryTree};
+use convoke_files::{EntryKind, Files, Head, MemoryTree};
 
 const READ_ONLY: &str = "developer: <permissions instructions>\nread restricted\non-request with rules\napproved: \n</permissions instructions>";
 const ENVIRONMENT: &str =
@@ -365,11 +365,11 @@ struct Watched<'a> {
 }
 
 impl Files for Watched<'_> {
-    fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
+    fn entry_kind(&self, path: &Path) -> io::Result<EntryKind> {
         self.files.entry_kind(path)
     }
 
-    fn kind(&self, path: &Path) -> io::Result<Kind> {
+    fn kind(&self, path: &Path) -> io::Result<EntryKind> {
         self.files.kind(path)
     }
 

@@ -8,7 +8,7 @@ use super::{Thread, ThreadError};
 use crate::history::{Entry, History, Section, normalize};
 use crate::item::ResponseItem;
 use crate::prompt::{
-    Prompt, Purpose, Request, RequestError, build_api_prompt, build_remote_compaction,
+    Prompt, Request, RequestError, RequestPurpose, build_api_prompt, build_remote_compaction,
 };
 use crate::record::{Event, Usage};
 use crate::skills;
@@ -233,7 +233,7 @@ impl Thread<'_> {
         }
         let model = context.model.slug.clone();
         self.journal.push(Event::Turn { model });
-        let built = self.build(&context, &self.history, Purpose::Answer, Place::Local);
+        let built = self.build(&context, &self.history, RequestPurpose::Answer, Place::Local);
         let request = match built {
             // Codex finds out only now, and the turn ends with it.
             Err(error @ RequestError::SchemaOnChat) => {
@@ -330,7 +330,7 @@ impl Thread<'_> {
         &self,
         context: &TurnContext,
         history: &History,
-        purpose: Purpose,
+        purpose: RequestPurpose,
         place: Place,
     ) -> Result<Request, RequestError> {
         let mut diagnostics = Vec::new();
@@ -339,13 +339,16 @@ impl Thread<'_> {
             instructions: &self.base_instructions,
             input: normalize(history.entries(), &mut diagnostics),
             tools: match purpose {
-                Purpose::Answer => &self.tools,
-                Purpose::Compaction => &[],
+                RequestPurpose::Answer => &self.tools,
+                RequestPurpose::Compaction => &[],
             },
             effort: context.settings.collaboration.effort.as_deref(),
             summary: &context.settings.summary,
             verbosity: self.config.verbosity.as_deref(),
-            output_schema: context.output_schema.as_ref().filter(|_| purpose == Purpose::Answer),
+            output_schema: context
+                .output_schema
+                .as_ref()
+                .filter(|_| purpose == RequestPurpose::Answer),
             cache_key: &self.id,
             purpose,
             summary_prefix: &self.setup.pack.compaction.summary_prefix,

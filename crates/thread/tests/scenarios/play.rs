@@ -76,7 +76,7 @@ struct Player<'s> {
 }
 
 /// The parts of a player that a turn changes, apart from the files that threads borrow.
-struct Stage<'p, 's> {
+struct ScenarioThread<'p, 's> {
     scenario: &'s Scenario,
     tree: &'p Tree,
     sources: &'p Sources,
@@ -159,7 +159,7 @@ impl Player<'_> {
         let id = format!("thread-{}", self.records.len() + 1);
         let setup =
             Setup { files: &self.tree, pack: &self.pack, machine, listed_models: &self.models };
-        let mut stage = Stage {
+        let mut scenario = ScenarioThread {
             scenario: self.scenario,
             tree: &self.tree,
             sources: &self.sources,
@@ -189,7 +189,7 @@ impl Player<'_> {
                 (thread, record)
             }
         };
-        stage.turn(&mut thread, &requests, inputs, &overrides, None)?;
+        scenario.turn(&mut thread, &requests, inputs, &overrides, None)?;
         record.events.extend(thread.take_events());
         drop(thread);
         self.records.push(record);
@@ -204,7 +204,7 @@ impl Player<'_> {
     fn app(&mut self, run: &Value, machine: &Machine) -> Result<(), String> {
         let setup =
             Setup { files: &self.tree, pack: &self.pack, machine, listed_models: &self.models };
-        let mut stage = Stage {
+        let mut scenario = ScenarioThread {
             scenario: self.scenario,
             tree: &self.tree,
             sources: &self.sources,
@@ -219,7 +219,7 @@ impl Player<'_> {
         for (step, made) in steps.zip(list(&run["steps"])) {
             let requests = numbers(&made["requests"]);
             let at = |difference: String| format!("step {}: {difference}", step["op"]);
-            client.step(step, &requests, &mut stage).map_err(at)?;
+            client.step(step, &requests, &mut scenario).map_err(at)?;
         }
         Ok(())
     }
@@ -239,7 +239,7 @@ impl Client<'_, '_> {
         &mut self,
         step: &Value,
         requests: &[usize],
-        stage: &mut Stage<'_, '_>,
+        scenario: &mut ScenarioThread<'_, '_>,
     ) -> Result<(), String> {
         let params = &step["params"];
         match step["op"].as_str().unwrap_or("") {
@@ -279,12 +279,12 @@ impl Client<'_, '_> {
                 let interrupt = step["interrupt_after_requests"].as_u64();
                 let interrupt = interrupt.map(|it| usize::try_from(it).unwrap_or(usize::MAX));
                 let (thread, _) = self.current.as_mut().ok_or("there is no thread")?;
-                stage.turn(thread, requests, inputs, &overrides, interrupt)?;
+                scenario.turn(thread, requests, inputs, &overrides, interrupt)?;
             }
             "compact" => {
                 let (thread, _) = self.current.as_mut().ok_or("there is no thread")?;
                 let first = thread.begin_compaction().map_err(|it| told(&it))?;
-                stage.drive(thread, first, requests, None)?;
+                scenario.drive(thread, first, requests, None)?;
             }
             "rollback" => {
                 let turns = [&step["n"], &params["numTurns"], &params["n"]];
@@ -298,7 +298,7 @@ impl Client<'_, '_> {
                 let fields = step.as_object().into_iter().flatten();
                 let commands = fields.filter(|(key, _)| *key != "op");
                 let commands = commands.filter_map(|(_, it)| it.as_str().map(str::to_owned));
-                stage.tree.run(&commands.collect::<Vec<_>>())?;
+                scenario.tree.run(&commands.collect::<Vec<_>>())?;
             }
             _ if requests.is_empty() => {}
             other => return Err(format!("`{other}` made requests and is not known")),
@@ -341,7 +341,7 @@ impl Client<'_, '_> {
     }
 }
 
-impl Stage<'_, '_> {
+impl ScenarioThread<'_, '_> {
     fn turn(
         &mut self,
         thread: &mut Thread<'_>,

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use convoke_files::{FileKind, Files, Head, Kind, MemoryTree};
+use convoke_files::{EntryKind, FileKind, Files, Head, MemoryTree};
 use serde_json::Value;
 
 use crate::scenario::{Scenario, texts};
@@ -126,12 +126,12 @@ enum Access {
 }
 
 impl Files for Tree {
-    fn entry_kind(&self, path: &Path) -> io::Result<Kind> {
+    fn entry_kind(&self, path: &Path) -> io::Result<EntryKind> {
         self.allowed(path, Access::Look)?;
         self.files.borrow().entry_kind(path)
     }
 
-    fn kind(&self, path: &Path) -> io::Result<Kind> {
+    fn kind(&self, path: &Path) -> io::Result<EntryKind> {
         self.allowed(path, Access::Look)?;
         self.files.borrow().kind(path)
     }
@@ -188,13 +188,13 @@ fn lay_out_file(files: &mut MemoryTree, file: &Value) -> Result<(), String> {
 fn write_out(files: &MemoryTree, from: &Path, to: &Path, lab: &str) -> Result<(), String> {
     let told = |error: io::Error| format!("{}: {error}", from.display());
     match files.entry_kind(from).map_err(told)? {
-        Kind::Directory => {
+        EntryKind::Directory => {
             std::fs::create_dir_all(to).map_err(told)?;
             for name in files.names(from).map_err(told)? {
                 write_out(files, &from.join(&name), &to.join(&name), lab)?;
             }
         }
-        Kind::Symlink => {
+        EntryKind::Symlink => {
             let target = files.link_target(from).unwrap_or_default();
             let target = target.to_string_lossy().replacen(LAB, lab, 1);
             std::os::unix::fs::symlink(target, to).map_err(told)?;

@@ -16,7 +16,7 @@ use convoke_files::{Disk, FileKind, Files};
 use crate::adapter::{Context, NESTED};
 use crate::diagnostics;
 use crate::env_file;
-use crate::verdict::{Failure, Reason};
+use crate::verdict::{Failure, FailureReason};
 
 /// What is followed in a workspace and cannot be held back.
 const FOLLOWED: &[&str] = &[".gemini/settings.json", ".gemini/commands", ".gemini/policies"];
@@ -103,5 +103,5 @@ fn untrusted(path: &Path) -> Failure {
     let message = format!(
         "gemini would follow `{path}`; read it, then trust the directory with `convoke trust`"
     );
-    Failure::new(Reason::Untrusted, message)
+    Failure::new(FailureReason::Untrusted, message)
 }

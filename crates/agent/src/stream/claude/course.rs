@@ -7,7 +7,7 @@
 
 use super::wire::Task;
 use crate::stream::TurnPhase;
-use crate::verdict::{Ending, Failure, Reason, TerminationCause};
+use crate::verdict::{Ending, Failure, FailureReason, TerminationCause};
 
 /// The task type of shells, the only tasks that may outlive a complete answer.
 const SHELL: &str = "local_bash";
@@ -116,7 +116,7 @@ impl Course {
                 tasks => format!("{tasks} background tasks were running"),
             };
             let message = format!("it ended with {} while {tasks}", ending.exit);
-            Failure::new(Reason::Incomplete, message)
+            Failure::new(FailureReason::Incomplete, message)
         })
     }
 }

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, stdin};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum, value_parser};
-use convoke_agent::config::{Api, ApiDeveloperRole, ApiTools, ApiWire, Catalog, Kind};
+use convoke_agent::config::{AgentKind, Api, ApiDeveloperRole, ApiTools, ApiWire, Catalog};
 use convoke_agent::id::ThreadId;
 use convoke_core::Diagnostic;
 use convoke_core::name::nearest;
@@ -170,8 +170,9 @@ impl Arguments {
     }
 
     fn configured(&self, catalog: &Catalog) -> Result<(Api, Option<String>), UsageError> {
-        let names = || catalog.iter().filter(|(_, it)| it.kind == Kind::Api).map(|(name, _)| name);
-        if let Some(agent) = catalog.get(&self.agent).filter(|agent| agent.kind == Kind::Api) {
+        let names =
+            || catalog.iter().filter(|(_, it)| it.kind == AgentKind::Api).map(|(name, _)| name);
+        if let Some(agent) = catalog.get(&self.agent).filter(|agent| agent.kind == AgentKind::Api) {
             return Ok((agent.api.clone(), agent.model.clone()));
         }
         let hint = match nearest(&self.agent, names()) {

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use convoke_agent::event::EventKind;
 use convoke_agent::id::ThreadId;
 use convoke_agent::turn_input::Trust;
-use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, TurnInput, Verdict};
 use convoke_core::Diagnostic;
 use convoke_files::Disk;
@@ -144,7 +144,7 @@ async fn conclude(
             shown?;
             Ok(arguments.deny.outcome(ended.diagnostics.iter().map(|diagnostic| diagnostic.code)))
         }
-        Verdict::Failed(Failure { reason: Reason::Usage, message }) => {
+        Verdict::Failed(Failure { reason: FailureReason::Usage, message }) => {
             Err(UsageError(message).into())
         }
         Verdict::Failed(failure) if !arguments.json => Err(failure.into()),

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 
-use convoke_agent::event::{Event, EventKind, Part};
+use convoke_agent::event::{Event, EventKind, TextPart};
 use convoke_agent::id::ThreadId;
 use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
 use convoke_agent::{TurnResult, Verdict};
@@ -128,12 +128,12 @@ impl<O: Write, E: Write> Printer<O, E> {
     pub fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
         match (&event.kind, self.watched) {
             (_, Watched::Nothing) | (EventKind::Text { .. }, Watched::Notes) => Ok(()),
-            (EventKind::Text { text, part: Part::Delta }, _) => {
+            (EventKind::Text { text, part: TextPart::Delta }, _) => {
                 let text = self.pieces.push(text);
                 let fresh = self.shown_piece(&text);
                 self.print(fresh)
             }
-            (EventKind::Text { text, part: Part::Whole }, _) => {
+            (EventKind::Text { text, part: TextPart::Whole }, _) => {
                 // What was held back is a part of it.
                 self.pieces = self.redactor.stream();
                 let text = self.redactor.redact(text).into_owned();
@@ -310,8 +310,8 @@ mod tests {
                     name: "read\u{9b}2J".into(),
                     input: "{\n\u{1b}[1A}".into(),
                 },
-                EventKind::Text { text: "one\u{1b}".into(), part: Part::Delta },
-                EventKind::Text { text: "one\u{1b}[2J\ntwo".into(), part: Part::Whole },
+                EventKind::Text { text: "one\u{1b}".into(), part: TextPart::Delta },
+                EventKind::Text { text: "one\u{1b}[2J\ntwo".into(), part: TextPart::Whole },
             ]
         };
         let notes = "attempt 1 failed: ]0;titlebusy; trying again\nread2J {[1A}\n";

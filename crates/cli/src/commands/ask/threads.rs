@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::io::Write as _;
 
-use convoke_agent::event::Purpose;
+use convoke_agent::event::RequestPurpose;
 use convoke_agent::id::{ThreadId, now};
 use convoke_agent::thread::ThreadStore as _;
 use convoke_model::Log;
@@ -105,7 +105,7 @@ impl Listed {
     async fn read(store: &SqliteStore, thread: LoneThread) -> anyhow::Result<Self> {
         let LoneThread { id, bytes } = thread;
         let requests = store.requests(&id).await?;
-        let first = requests.iter().find(|it| it.meta.purpose == Purpose::Answer);
+        let first = requests.iter().find(|it| it.meta.purpose == RequestPurpose::Answer);
         let first_question = match first {
             Some(first) => question_in(&store.request_texts(&id, first.number).await?.body),
             None => None,

@@ -82,16 +82,17 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if let [a, b] = &arguments.diff[..] {
         return show_difference(a, b, arguments);
     }
-    let order = order(arguments)?;
+    let options = capture_options(arguments)?;
     let host_environment = host_environment::of_process()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let capture = runtime.block_on(capture::capture(order, &host_environment)).map_err(explain)?;
+    let capture =
+        runtime.block_on(capture::capture(options, &host_environment)).map_err(explain)?;
     if let Some(directory) = &arguments.save {
         save(&capture, directory)?;
     }
     let diagnostics = capture.diagnostics();
     show(&capture, &diagnostics, arguments.json).map_err(|error| {
-        let failed = matches!(&capture.ended, capture::Ended::Failed { .. });
+        let failed = matches!(&capture.ended, capture::ChildEnd::Failed { .. });
         let called_none = matches!(error.downcast_ref(), Some(CaptureError::NoCall { .. }));
         if failed && called_none && arguments.stdin.is_none() && is_given_input() {
             return anyhow!("{error}\n  Its standard input was empty; `--stdin -` gives it ours.");
@@ -101,7 +102,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code)))
 }
 
-fn order(arguments: &Arguments) -> anyhow::Result<CaptureOptions> {
+fn capture_options(arguments: &Arguments) -> anyhow::Result<CaptureOptions> {
     let vendor = arguments.vendor.as_ref().map(|name| name.parse::<Vendor>()).transpose();
     let script = arguments.script.as_deref().map(Script::load).transpose();
     let stdin = arguments.stdin.as_deref().map(read_stdin).transpose()?;

@@ -25,7 +25,8 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
     let began = Instant::now();
     let (observer, events) = EventQueue::new();
     let observer = Box::new(observer);
-    let conversation = conversation::open(&arguments.order, &host_environment, observer).await?;
+    let conversation =
+        conversation::open(&arguments.conversation, &host_environment, observer).await?;
     let to = match run::addressees(&arguments.to, &conversation).await {
         Ok(to) => to,
         Err(error) => {

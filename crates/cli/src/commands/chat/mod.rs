@@ -31,7 +31,7 @@ use crate::terminal::stdout;
   printf 'Is it safe?\\n/quit\\n' | convoke chat --json")]
 pub struct Arguments {
     #[command(flatten)]
-    order: ConversationOptions,
+    conversation: ConversationOptions,
     /// Who is called when your text calls nobody; by default the first agent of the team
     #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     to: Vec<String>,
@@ -48,8 +48,8 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     if !arguments.json && has_screen() {
         return runtime.block_on(hold(&arguments));
     }
-    let Arguments { order, to, json, deny } = arguments;
-    let arguments = RunArguments { task: None, order, to, retry: false, json, deny };
+    let Arguments { conversation, to, json, deny } = arguments;
+    let arguments = RunArguments { task: None, conversation, to, retry: false, json, deny };
     runtime.block_on(lines::converse(&arguments))
 }
 
@@ -62,7 +62,8 @@ fn has_screen() -> bool {
 async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let (observer, updates) = convoke_chat::updates();
-    let conversation = conversation::open(&arguments.order, &host_environment, observer).await?;
+    let conversation =
+        conversation::open(&arguments.conversation, &host_environment, observer).await?;
     let setup = match setup(&arguments.to, &conversation).await {
         Ok(setup) => setup,
         Err(error) => {
@@ -75,9 +76,9 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let (store, id) =
         (conversation.coordinator.store().clone(), conversation.coordinator.session());
     // The servers of a rehearsal end with the conversation.
-    let Conversation { coordinator, stage, is_new, .. } = conversation;
+    let Conversation { coordinator, rehearsal_servers, is_new, .. } = conversation;
     let closing = Box::pin(convoke_chat::hold(coordinator, updates, setup)).await?;
-    drop(stage);
+    drop(rehearsal_servers);
     if is_new && store.session(id).await?.state.last_message == MessageNumber::default() {
         store.remove(id).await?;
         writeln!(stdout(), "no messages; the session was not saved")?;
@@ -104,7 +105,7 @@ async fn setup(to: &[String], conversation: &Conversation) -> anyhow::Result<Set
         speaker: conversation.speaker().await?,
         to: addressees(to, conversation).await?,
         suggestion,
-        label: (conversation.players != AgentBackend::Agents).then_some("rehearsal"),
+        label: (conversation.backend != AgentBackend::Agents).then_some("rehearsal"),
         diagnostics: conversation.diagnostics.clone(),
     })
 }

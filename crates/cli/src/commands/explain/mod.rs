@@ -4,6 +4,7 @@ mod findings;
 mod installed;
 mod skills_view;
 mod table;
+mod verified;
 mod view;
 
 use std::collections::BTreeMap;
@@ -15,7 +16,9 @@ use clap::Args;
 use convoke_explain::{Edition, Session, VARIABLES};
 use convoke_files::{Disk, absolute};
 
+use crate::conversation::home::Home;
 use crate::diagnostics::Deny;
+use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{Paint, stdout};
 
@@ -25,7 +28,7 @@ use view::View;
 /// Shows which instruction files and skills each agent loads in a directory, what is cut, and how to fix it.
 ///
 /// Nothing is run and nothing is sent: the rules were measured on the real programs, and only the
-/// files that decide are read.
+/// files that decide are read. --verify runs the installed programs offline and compares.
 #[derive(Debug, Args)]
 #[command(after_help = "Diagnostic codes and what to do about each: docs/diagnostics.md")]
 pub struct Explain {
@@ -46,6 +49,11 @@ pub struct Explain {
     /// A file that the agent has read: some instructions are loaded only then.
     #[arg(long, value_name = "FILE")]
     reads: Vec<PathBuf>,
+
+    /// Runs the installed programs offline, in private homes, and compares what they send with the report. The
+    /// result is remembered until the program or one of the files changes.
+    #[arg(long, conflicts_with = "reads")]
+    verify: bool,
 
     /// Writes the report as JSON.
     #[arg(long)]
@@ -71,6 +79,17 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
             version.clone_into(&mut agent.version);
         }
     }
+    let host_environment = host_environment::of_process()?;
+    let skipped = if arguments.verify {
+        if report.agents.len() > 1 && !arguments.arguments.is_empty() {
+            let one = "--verify: arguments of an agent can be verified with one --agent only";
+            return Err(UsageError(one.into()).into());
+        }
+        verified::verify_all(&mut report, &session, &installed, &host_environment)?
+    } else {
+        verified::recall(&mut report, &session, &Home::of(&host_environment));
+        verified::Skipped::new()
+    };
 
     let is_terminal = stdout().is_terminal();
     let mut out = BufWriter::new(stdout());
@@ -86,10 +105,16 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
             width: view::width(is_terminal),
         };
         out.write_all(view.render().as_bytes())?;
+        let verification = verified::section(&report, &skipped, Paint::for_stream(&stdout()));
+        out.write_all(verification.as_bytes())?;
     }
     out.flush()?;
     let given = report.agents.iter().flat_map(|agent| &agent.diagnostics);
-    Ok(arguments.deny.outcome(given.map(|diagnostic| diagnostic.code)))
+    let differs = report.agents.iter().any(|agent| agent.verified == Some(false));
+    Ok(match arguments.deny.outcome(given.map(|diagnostic| diagnostic.code)) {
+        Outcome::Done if arguments.verify && differs => Outcome::Failed,
+        outcome => outcome,
+    })
 }
 
 fn session(arguments: &Explain) -> Result<Session, UsageError> {

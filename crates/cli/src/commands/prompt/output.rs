@@ -8,7 +8,9 @@ use convoke_core::prompt_builder::DebugSend;
 use serde_json::json;
 
 use super::Arguments;
+use crate::commands::sessions::heading;
 use crate::diagnostics;
+use crate::figures::number;
 use crate::terminal::{Paint, stderr, stdout};
 use crate::tokens;
 
@@ -32,6 +34,7 @@ pub(super) fn write(
     }
     match shown {
         Shown::Json => return write_json(prompt, arguments),
+        Shown::Prompt if stdout().is_terminal() => write_parts(prompt)?,
         Shown::Prompt => write_text(&prompt.prompt)?,
         Shown::System => write_text(prompt.system_flag.as_deref().unwrap_or_default())?,
     }
@@ -52,6 +55,23 @@ pub(super) fn write(
         }
     }
     diagnostics::show(&prompt.diagnostics, paint, &mut err)
+}
+
+/// Writes the system text and the prompt for a person, each under a heading.
+fn write_parts(prompt: &AssemblerOutput<'_>) -> io::Result<()> {
+    let mut out = stdout();
+    let paint = Paint::for_stream(&out);
+    let parts = [("system text", prompt.system_flag.as_deref()), ("prompt", Some(&*prompt.prompt))];
+    for (name, text) in parts.into_iter().filter_map(|(name, text)| Some((name, text?))) {
+        let title = format!("──── {name}, {} bytes", number(text.len() as u64));
+        writeln!(out, "{}", paint.strong(&heading(&title)))?;
+        if text.is_empty() {
+            writeln!(out, "{}", paint.faint("(empty: there are no messages yet)"))?;
+        } else {
+            write_text(text)?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes a text to the byte; a terminal gets the line break that it needs.

@@ -12,7 +12,7 @@ use convoke_files::Disk;
 use convoke_inspect::installed::Installed;
 use convoke_thread::config::{Config, ConfigError, Machine};
 use convoke_thread::pack::{Pack, Shape};
-use convoke_thread::prompt::{Purpose, Request};
+use convoke_thread::prompt::{Request, RequestPurpose};
 use convoke_thread::record::Record;
 use convoke_thread::thread::{Outcome as TurnOutcome, Setup, Step, Thread, TurnOverrides};
 use convoke_wire::Wire;
@@ -121,7 +121,8 @@ fn installed_codex(shape: Shape) -> Option<String> {
 fn compaction_first(request: &Request) -> Option<Diagnostic> {
     let message = "the recorded thread has reached its limit, so this request asks for a summary; \
                    the prompt would follow with the next one";
-    (request.purpose == Purpose::Compaction).then(|| Diagnostic::new(own::THREAD_COMPACTS, message))
+    (request.purpose == RequestPurpose::Compaction)
+        .then(|| Diagnostic::new(own::THREAD_COMPACTS, message))
 }
 
 /// Says where a name comes from that the error alone cannot place.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use convoke_session::{Rehearsal, SessionEvent, SessionEventKind, SessionId};
 use serde::Serialize;
 
-use super::tally::{MemberTally, Tally};
+use super::totals::{MemberTally, Totals};
 use crate::conversation::Conversation;
 use crate::terminal::stdout;
 
@@ -69,20 +69,20 @@ struct DiagnosticCount {
 
 /// Writes the last line.
 pub(super) fn summary(
-    tally: &Tally,
+    totals: &Totals,
     conversation: &Conversation,
     elapsed: Duration,
 ) -> io::Result<()> {
-    let counts = tally.diagnostics.iter();
+    let counts = totals.diagnostics.iter();
     let counts =
-        counts.map(|(code, tally)| DiagnosticCount { code: code.name(), count: tally.count });
+        counts.map(|(code, totals)| DiagnosticCount { code: code.name(), count: totals.count });
     write(&Summary {
         session: conversation.coordinator.session(),
-        rehearsal: conversation.players.rehearsal(),
-        turns: tally.turns(),
-        messages: tally.messages,
+        rehearsal: conversation.backend.rehearsal(),
+        turns: totals.turns(),
+        messages: totals.messages,
         elapsed_ms: elapsed.as_millis(),
-        members: &tally.members,
+        members: &totals.members,
         diagnostics: counts.collect(),
     })
 }

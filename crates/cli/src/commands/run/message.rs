@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use convoke_chat::InputParser;
 use convoke_core::name::NameKey;
 use convoke_files::FileKind;
 use convoke_files::limit::read_stream_text;
@@ -14,6 +15,8 @@ use crate::outcome::UsageError;
 
 /// What begins a conversation whose task stands in the team file.
 const BEGIN: &str = "Please begin with the team task.";
+/// What begins a rehearsal without a task.
+const HELLO: &str = "Hello! Please introduce yourself.";
 
 /// Returns what is said before the conversation runs; nothing, when a session just goes on.
 pub(super) async fn what_to_say(
@@ -36,6 +39,7 @@ pub(super) async fn what_to_say(
         }
         None if conversation.project.origin == Origin::Sample => sample::QUESTION.to_owned(),
         None if conversation.project.team.task.is_some() => BEGIN.to_owned(),
+        None if conversation.backend.rehearsal().is_some() => HELLO.to_owned(),
         None => {
             let file = &conversation.project.file;
             return Err(UsageError(format!(
@@ -47,8 +51,18 @@ pub(super) async fn what_to_say(
     if text.trim().is_empty() {
         return Err(UsageError("the task is empty".to_owned()).into());
     }
-    let to = addressees(&arguments.to, conversation).await?;
-    Ok(Some(PersonMessage::new(conversation.speaker().await?.as_str(), text).to(to)))
+    let speaker = conversation.speaker().await?;
+    let parser = InputParser::new(conversation.coordinator.team_agents().team());
+    let (named, rest) = parser.addressed(&text);
+    if named.is_empty() {
+        let to = addressees(&arguments.to, conversation).await?;
+        return Ok(Some(PersonMessage::new(speaker.as_str(), text).to(to)));
+    }
+    if rest.is_empty() {
+        return Err(UsageError("the task is empty: say something to them".to_owned()).into());
+    }
+    let to = parser.meant(&speaker, named);
+    Ok(Some(PersonMessage::new(speaker.as_str(), rest).to(to)))
 }
 
 /// Returns who is called when a text names nobody.

@@ -4,8 +4,8 @@ mod json;
 mod message;
 mod reached;
 mod summary;
-mod tally;
 mod text;
+mod totals;
 mod view;
 
 use std::io;
@@ -26,7 +26,7 @@ pub(in crate::commands) use self::message::addressees;
 use self::reached::Arrivals;
 pub(in crate::commands) use self::reached::Reached;
 use self::summary::End;
-use self::tally::Tally;
+use self::totals::Totals;
 use self::view::{Layout, View};
 use crate::commands::completions;
 use crate::commands::sessions::short;
@@ -52,7 +52,7 @@ pub struct Arguments {
     #[arg(value_name = "TASK")]
     pub(in crate::commands) task: Option<String>,
     #[command(flatten)]
-    pub(in crate::commands) order: ConversationOptions,
+    pub(in crate::commands) conversation: ConversationOptions,
     /// Who is called when your text calls nobody; by default the first agent of the team
     #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     pub(in crate::commands) to: Vec<String>,
@@ -78,7 +78,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let (observer, mut events) = EventQueue::new();
     let observer = Box::new(observer);
     let mut conversation =
-        conversation::open(&arguments.order, &host_environment, observer).await?;
+        conversation::open(&arguments.conversation, &host_environment, observer).await?;
     let saying = match message::what_to_say(arguments, &conversation).await {
         Ok(saying) => saying,
         Err(error) => {
@@ -124,10 +124,12 @@ pub(in crate::commands) async fn conclude(
     let arrived = reached.iter().filter(|reached| reached.is_unchanged()).count();
     let arrivals = Arrivals { arrived, calls: reached.len() };
     // Somebody who comes back to a turn that was not done is told how to have it tried again.
-    let is_undone = show.tally.turns() == 0 && undone(conversation).await?.is_some();
+    let is_undone = show.totals.turns() == 0 && undone(conversation).await?.is_some();
     show.closing(conversation, &End { stop: &stop, arrivals, elapsed, is_undone })?;
     let denied = show.denied(deny);
+    let is_for_nobody = show.totals.is_for_nobody();
     Ok(match (denied, stop) {
+        (Outcome::Done, StopReason::Idle { .. }) if is_for_nobody => Outcome::Failed,
         (Outcome::Done, StopReason::Idle { .. } | StopReason::Addressed { .. }) => Outcome::Done,
         (Outcome::Done, _) => Outcome::Failed,
         (denied, _) => denied,
@@ -171,11 +173,11 @@ pub(in crate::commands) async fn drive(
     let mut interrupts = signal(SignalKind::interrupt())?;
     let mut ends = signal(SignalKind::terminate())?;
     let mut clock = tokio::time::interval(Duration::from_millis(100));
-    let stage = &mut conversation.stage;
+    let servers = &mut conversation.rehearsal_servers;
     let mut reader = Reader { controls: controls.clone(), gone: None };
     let mut see = |event: &SessionEvent, show: &mut Show, reader: &mut Reader| {
         if let SessionEventKind::TurnEnded { turn, member, .. } = &event.kind
-            && let Some(received) = stage.received(member)
+            && let Some(received) = servers.received(member)
         {
             reached.push(Reached::new(*turn, member.clone(), received));
         }
@@ -222,7 +224,7 @@ impl Reader {
 /// What is shown, and to whom: a person or a program.
 pub(in crate::commands) struct Show {
     audience: Audience,
-    tally: Tally,
+    totals: Totals,
     session: SessionId,
     /// How it is rehearsed.
     rehearsal: Option<Rehearsal>,
@@ -249,9 +251,9 @@ impl Show {
             };
             Audience::Person(Box::new(View::new(out, layout)))
         };
-        let rehearsal = conversation.players.rehearsal();
+        let rehearsal = conversation.backend.rehearsal();
         let session = conversation.coordinator.session();
-        Self { audience, tally: Tally::default(), session, rehearsal }
+        Self { audience, totals: Totals::default(), session, rehearsal }
     }
 
     pub(in crate::commands) async fn opening(
@@ -279,7 +281,7 @@ impl Show {
 
     /// Returns how the command ends as far as denied diagnostics go.
     pub(in crate::commands) fn denied(&self, deny: &Deny) -> Outcome {
-        deny.outcome(self.tally.given())
+        deny.outcome(self.totals.given())
     }
 
     fn diagnostic(&mut self, turn: Option<TurnId>, diagnostic: Diagnostic) -> io::Result<()> {
@@ -290,12 +292,12 @@ impl Show {
     fn event(&mut self, event: &SessionEvent) -> io::Result<()> {
         match &mut self.audience {
             Audience::Person(view) => {
-                self.tally.note(&event.kind);
+                self.totals.note(&event.kind);
                 view.show(&event.kind)
             }
             Audience::Program => {
                 let event = json::as_counted(event, self.rehearsal);
-                self.tally.note(&event.kind);
+                self.totals.note(&event.kind);
                 json::event(&event, self.rehearsal)
             }
         }
@@ -328,8 +330,8 @@ impl Show {
     fn closing(&mut self, conversation: &Conversation, end: &End<'_>) -> io::Result<()> {
         match &mut self.audience {
             Audience::Person(_) if is_quiet() => Ok(()),
-            Audience::Person(view) => summary::closing(view, &self.tally, conversation, end),
-            Audience::Program => json::summary(&self.tally, conversation, end.elapsed),
+            Audience::Person(view) => summary::closing(view, &self.totals, conversation, end),
+            Audience::Program => json::summary(&self.totals, conversation, end.elapsed),
         }
     }
 }

@@ -8,12 +8,12 @@ use convoke_core::ledger::estimate_tokens;
 use convoke_session::event::StopReason;
 
 use super::reached::Arrivals;
-use super::tally::{CountedTokens, MemberTally, Tally};
+use super::totals::{CountedTokens, MemberTally, Totals};
 use super::view::View;
 use crate::commands::sessions::short;
 use crate::conversation::project::Origin;
 use crate::conversation::{AgentBackend, Conversation};
-use crate::figures::{number, seconds};
+use crate::figures::{dollars, number, seconds};
 use crate::program;
 use crate::terminal::printable;
 
@@ -29,7 +29,7 @@ pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation)
         paint.strong(name),
         paint.faint(&format!("{goes_on} {session}"))
     ))?;
-    let players = match conversation.players {
+    let backend = match conversation.backend {
         AgentBackend::Agents => None,
         AgentBackend::StandIns if conversation.project.origin == Origin::Sample => {
             Some("A rehearsal of the built-in sample: a script answers. No account, no network.")
@@ -41,8 +41,8 @@ pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation)
             "A rehearsal: the installed programs run in private homes, and a model server on this machine answers.",
         ),
     };
-    if let Some(players) = players {
-        view.line(&paint.faint(players))?;
+    if let Some(note) = backend {
+        view.line(&paint.faint(note))?;
     }
     if conversation.stays_rehearsal {
         let how =
@@ -77,24 +77,24 @@ pub(super) struct End<'a> {
 /// Says how it ended, what was sent to whom, and what can be done next.
 pub(super) fn closing<W: Write>(
     view: &mut View<W>,
-    tally: &Tally,
+    totals: &Totals,
     conversation: &Conversation,
     end: &End<'_>,
 ) -> io::Result<()> {
     let paint = view.paint();
     let End { stop, arrivals, elapsed, is_undone } = *end;
     let (ended, is_good) = match stop {
-        StopReason::Idle { person } if tally.turns() == 0 && tally.messages > 0 => {
+        StopReason::Idle { person } if totals.is_for_nobody() => {
             (format!("No member was addressed; waiting for {person}."), false)
         }
         stop => ending(stop),
     };
     let ended = if is_good { paint.good(&ended) } else { paint.warning(&ended) };
     view.line(&format!("\n{ended} {}", paint.faint(&format!("({})", seconds(elapsed)))))?;
-    if !tally.members.is_empty() {
+    if !totals.members.is_empty() {
         view.line("")?;
-        let mut members = tally.members.clone();
-        if conversation.players == AgentBackend::StandIns {
+        let mut members = totals.members.clone();
+        if conversation.backend == AgentBackend::StandIns {
             // A stand-in has no model whose tokens it could count.
             for member in &mut members {
                 member.counted_tokens = None;
@@ -103,7 +103,7 @@ pub(super) fn closing<W: Write>(
         for line in table(&members) {
             view.line(&line)?;
         }
-        let requests = tally.members.iter();
+        let requests = totals.members.iter();
         for (member, requests) in requests.filter_map(|it| Some((&it.member, it.requests?))) {
             view.line(&paint.faint(&format!("{member}: {requests}")))?;
         }
@@ -114,10 +114,10 @@ pub(super) fn closing<W: Write>(
             "\n{arrived} of {calls} prompts reached the model byte for byte as they were sent"
         ))?;
     }
-    if !tally.diagnostics.is_empty() {
+    if !totals.diagnostics.is_empty() {
         view.line("")?;
     }
-    for (code, given) in &tally.diagnostics {
+    for (code, given) in &totals.diagnostics {
         let times = if given.count > 1 { format!(" ×{}", given.count) } else { String::new() };
         view.line(&format!("{}{times}: {}", paint.warning(code.name()), printable(&given.first)))?;
         view.line(&format!("  {}", paint.faint(code.fix())))?;
@@ -142,7 +142,7 @@ pub(super) fn closing<W: Write>(
         view.line(&format!("{} {}", paint.faint(&format!("{what:<28}")), paint.strong(&command)))
     };
     let (models, programs): (Vec<_>, Vec<_>) =
-        tally.members.iter().partition(|member| member.requests.is_some());
+        totals.members.iter().partition(|member| member.requests.is_some());
     if !models.is_empty() {
         advice("what each model was sent", format!("{program} sessions show {id} --request"))?;
     }
@@ -184,25 +184,31 @@ fn ending(stop: &StopReason) -> (String, bool) {
 /// Says what each member was sent and what came back: tokens as its agent counted them, or else about.
 fn table(members: &[MemberTally]) -> Vec<String> {
     let is_counted = members.iter().any(|member| member.counted_tokens.is_some());
-    let heads: &[&str] = if is_counted {
-        &["member", "turns", "bytes sent", "tokens in", "from cache", "tokens out"]
+    let costs = || members.iter().filter_map(|member| member.cost_usd);
+    let has_cost = costs().next().is_some();
+    let mut heads = vec!["member", "turns", "bytes sent"];
+    heads.extend(if is_counted {
+        &["tokens in", "from cache", "tokens out"][..]
     } else {
-        &["member", "turns", "bytes sent", "tokens, about"]
-    };
-    let mut rows = vec![heads.iter().map(|head| (*head).to_owned()).collect()];
-    let row = |name: &str, turns: u64, bytes: u64, tokens: Tokens| {
+        &["tokens, about"]
+    });
+    heads.extend(has_cost.then_some("cost"));
+    let mut rows = vec![heads.into_iter().map(str::to_owned).collect()];
+    let row = |name: &str, turns: u64, bytes: u64, tokens: Tokens, cost: Option<f64>| {
         let mut row = vec![name.to_owned(), number(turns), number(bytes)];
         row.extend(if is_counted { tokens.counted() } else { vec![number(tokens.input)] });
+        row.extend(has_cost.then(|| cost.map_or_else(String::new, dollars)));
         row
     };
     for member in members {
-        let MemberTally { member: name, turns, .. } = member;
-        rows.push(row(name.as_str(), *turns, member.bytes(), Tokens::of(member)));
+        let MemberTally { member: name, turns, cost_usd, .. } = member;
+        rows.push(row(name.as_str(), *turns, member.bytes(), Tokens::of(member), *cost_usd));
     }
     if members.len() > 1 {
         let sum = |of: fn(&MemberTally) -> u64| members.iter().map(of).sum::<u64>();
         let tokens = members.iter().map(Tokens::of).reduce(Tokens::plus).unwrap_or_default();
-        rows.push(row("all", sum(|it| it.turns), sum(MemberTally::bytes), tokens));
+        let cost = has_cost.then(|| costs().sum());
+        rows.push(row("all", sum(|it| it.turns), sum(MemberTally::bytes), tokens, cost));
     }
     aligned(&rows)
 }
@@ -265,7 +271,7 @@ fn aligned(rows: &[Vec<String>]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tally::Requests;
+    use super::super::totals::Requests;
     use super::*;
     use convoke_session::MemberName;
 
@@ -289,6 +295,31 @@ member  turns  bytes sent  tokens, about
 ada         3      12,004          3,001
 小林        1         400            100
 all         4      12,404          3,101"
+        );
+    }
+
+    #[test]
+    fn costs_have_a_column_where_an_agent_reported_one() {
+        let member = |name: &str, cost_usd| MemberTally {
+            member: MemberName::from(name),
+            turns: 1,
+            done: 1,
+            sent_bytes: 400,
+            sent_tokens_estimate: 100,
+            counted_tokens: None,
+            requests: None,
+            cost_usd,
+            elapsed_ms: 0,
+        };
+        assert_eq!(
+            table(&[member("ada", Some(0.0123)), member("lin", None), member("sam", Some(1.5))])
+                .join("\n"),
+            "\
+member  turns  bytes sent  tokens, about     cost
+ada         1         400            100  $0.0123
+lin         1         400            100
+sam         1         400            100    $1.50
+all         3       1,200            300    $1.51"
         );
     }
 

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use convoke_agent::diagnostics::SANDBOX_PARTIAL;
-use convoke_agent::event::{EventKind, Part};
+use convoke_agent::event::{EventKind, TextPart};
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, Severity};
 use convoke_session::{
@@ -16,9 +16,9 @@ use convoke_session::{
 
 use unicode_width::UnicodeWidthChar as _;
 
-use super::tally::Requests;
 use super::text::FlowingText;
-use crate::figures::{count, number, seconds};
+use super::totals::Requests;
+use crate::figures::{count, dollars, number, seconds};
 use crate::requests::{retry, tokens};
 use crate::terminal::{Paint, clear_line, is_quiet, printable};
 
@@ -163,6 +163,10 @@ impl<W: Write> View<W> {
             SessionEventKind::Agent { turn, event, .. } => self.agent(*turn, event)?,
             SessionEventKind::TurnEnded { turn, member, state, result, elapsed_ms, .. } => {
                 let elapsed = seconds(Duration::from_millis(*elapsed_ms));
+                let elapsed = match result.cost_usd {
+                    Some(cost) => format!("{elapsed}, {}", dollars(cost)),
+                    None => elapsed,
+                };
                 let requests = self.end_text(*turn)?;
                 let paint = self.layout.paint;
                 if requests.count > 0 {
@@ -310,13 +314,13 @@ impl<W: Write> View<W> {
             return Ok(());
         }
         let said_in_pieces =
-            std::mem::replace(&mut self.at_work[index].pieces, *part == Part::Delta);
+            std::mem::replace(&mut self.at_work[index].pieces, *part == TextPart::Delta);
         self.clear_live()?;
         let flow = &mut self.at_work[index].text;
         match part {
-            Part::Delta => flow.write(text, &mut self.out),
-            Part::Whole if said_in_pieces => flow.finish(&mut self.out),
-            Part::Whole => {
+            TextPart::Delta => flow.write(text, &mut self.out),
+            TextPart::Whole if said_in_pieces => flow.finish(&mut self.out),
+            TextPart::Whole => {
                 flow.write(text, &mut self.out)?;
                 flow.finish(&mut self.out)
             }
@@ -444,7 +448,7 @@ mod tests {
     }
 
     fn piece(text: &'static str) -> EventKind<'static> {
-        EventKind::Text { text: text.into(), part: Part::Delta }
+        EventKind::Text { text: text.into(), part: TextPart::Delta }
     }
 
     fn shown(columns: Option<usize>, act: impl FnOnce(&mut View<&mut Vec<u8>>)) -> String {

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::short;
+use crate::figures::dollars;
 use crate::program;
 use crate::terminal::{Paint, printable, stdout};
 
@@ -66,6 +67,7 @@ pub(super) async fn write_json(store: &SqliteStore, id: SessionId) -> anyhow::Re
         "session": id, "name": began.name, "directory": began.directory,
         "rehearsal": began.rehearsal, "held": store.is_held(id),
         "createdAt": began.created_at, "updatedAt": updated_at, "task": state.task,
+        "costs": store.costs(id).await?,
     });
     let mut out = BufWriter::new(stdout());
     let head = head.to_string();
@@ -147,7 +149,27 @@ pub(super) async fn write_text(store: &SqliteStore, id: SessionId) -> anyhow::Re
         }
     }
     write_unanswered(&mut out, store, id).await?;
+    write_costs(&mut out, store, id).await?;
     Ok(out.flush()?)
+}
+
+/// Writes what the session cost, by member, as far as agents reported it.
+async fn write_costs(
+    out: &mut impl Write,
+    store: &SqliteStore,
+    id: SessionId,
+) -> anyhow::Result<()> {
+    let costs = store.costs(id).await?;
+    let costs: Vec<_> =
+        costs.iter().filter_map(|cost| Some((cost.member.as_str(), cost.cost_usd?))).collect();
+    if costs.is_empty() {
+        return Ok(());
+    }
+    let members: Vec<String> =
+        costs.iter().map(|(member, cost)| format!("{member} {}", dollars(*cost))).collect();
+    let total: f64 = costs.iter().map(|(_, cost)| cost).sum();
+    writeln!(out, "\ncost: {} ({})", dollars(total), printable(&members.join(", ")))?;
+    Ok(())
 }
 
 /// Returns the number of each reply with its turn, in order.

@@ -26,7 +26,7 @@ use crate::commands::completions;
 use crate::conversation::sessions::{find, open_store};
 use crate::host_environment;
 use crate::outcome::Outcome;
-use crate::terminal::stdout;
+use crate::terminal::{stdout, width};
 
 /// Shows, resumes, copies and checks conversations.
 ///
@@ -118,6 +118,13 @@ impl Which {
 pub fn short(session: SessionId) -> String {
     let id = session.to_string();
     id[id.len() - 8..].to_owned()
+}
+
+/// Returns a heading that fills a line of standard output.
+pub(in crate::commands) fn heading(title: &str) -> String {
+    let columns = width(&stdout()).min(100);
+    let fill = "─".repeat(columns.saturating_sub(title.chars().count() + 1));
+    format!("{title} {fill}")
 }
 
 fn parse_turn(written: &str) -> Result<TurnId, String> {

@@ -40,7 +40,7 @@ pub(super) struct Arguments {
 impl From<Arguments> for run::Arguments {
     fn from(arguments: Arguments) -> Self {
         let Arguments { which, task, team, rehearse, to, retry, json, deny } = arguments;
-        let order = ConversationOptions { team, session: Some(which.id), rehearse };
-        Self { task, order, to, retry, json, deny }
+        let conversation = ConversationOptions { team, session: Some(which.id), rehearse };
+        Self { task, conversation, to, retry, json, deny }
     }
 }

@@ -9,7 +9,8 @@ use convoke_session::{SessionId, SqliteStore, Store as _, Turn};
 use convoke_team::Team;
 
 use super::conversation::TurnPages;
-use super::show::{heading, write_exactly};
+use super::heading;
+use super::show::write_exactly;
 use super::write_json;
 use crate::outcome::UsageError;
 use crate::requests::{self, Wanted};

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::conversation::{self, TurnPages};
 use super::sent::{self, Showing};
 use super::turn::{SentTurn, find_turn};
-use super::{Which, parse_turn, write_json};
-use crate::figures::number;
+use super::{Which, heading, parse_turn, write_json};
+use crate::figures::{dollars, number};
 use crate::outcome::{Outcome, UsageError};
 use crate::requests::{Wanted, remarks, title, tokens};
 use crate::terminal::{Paint, printable, stderr, stdout};
@@ -163,6 +163,9 @@ fn describe(sent: &SentTurn, paint: Paint) -> String {
                 if let Some(usage) = &ended.usage {
                     let _ = writeln!(text, "    counted {}", tokens(usage));
                 }
+                if let Some(cost) = ended.cost_usd {
+                    let _ = writeln!(text, "    cost    {}", dollars(cost));
+                }
                 if let Some(partial) = ended.partial {
                     let bytes = number(partial.bytes);
                     let _ = writeln!(
@@ -186,12 +189,6 @@ fn describe_requests(requests: &[RequestRecord<()>]) -> String {
         }
     }
     text
-}
-
-/// Returns a heading that fills a line.
-pub(super) fn heading(title: &str) -> String {
-    let fill = "─".repeat(100_usize.saturating_sub(title.chars().count() + 1));
-    format!("{title} {fill}")
 }
 
 /// Shows what every turn was sent, each text under a heading of its own.

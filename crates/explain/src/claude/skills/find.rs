@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use convoke_files::{FileKind, Files, Kind, absolute};
+use convoke_files::{EntryKind, FileKind, Files, absolute};
 use serde_json::Value;
 
 use super::text::About;
@@ -100,14 +100,14 @@ impl<'a> Finder<'a> {
     fn skills(&mut self, place: &Path, source: SkillSource, prefix: &str) {
         let Some(real) = self.directory(place) else { return };
         let mut entries = self.files.entries(&real).unwrap_or_default();
-        entries.retain(|(_, kind)| matches!(kind, Kind::Directory | Kind::Symlink));
+        entries.retain(|(_, kind)| matches!(kind, EntryKind::Directory | EntryKind::Symlink));
         let mut folders: Vec<String> =
             entries.into_iter().filter_map(|(name, _)| name.into_string().ok()).collect();
         folders.sort_by(|a, b| by_locale(a, b));
         for folder in folders {
             let path = place.join(&folder).join(FILE_NAME);
             let real = real.join(&folder).join(FILE_NAME);
-            if matches!(self.files.kind(&real), Ok(Kind::File)) {
+            if matches!(self.files.kind(&real), Ok(EntryKind::File)) {
                 self.take(format!("{prefix}{folder}"), path, &real, source, "Skill");
             }
         }
@@ -125,17 +125,17 @@ impl<'a> Finder<'a> {
                 let Some(text) = name.to_str() else { continue };
                 let path = below.join(&name);
                 let kind = match kind {
-                    Kind::Symlink => self.files.kind(&real.join(&path)).unwrap_or(kind),
+                    EntryKind::Symlink => self.files.kind(&real.join(&path)).unwrap_or(kind),
                     kind => kind,
                 };
                 match kind {
-                    Kind::Directory if searched + open.len() < MAX_FOLDERS => {
+                    EntryKind::Directory if searched + open.len() < MAX_FOLDERS => {
                         open.push((path, format!("{names}{text}:")));
                     }
-                    Kind::File if text == FILE_NAME => {
+                    EntryKind::File if text == FILE_NAME => {
                         found.push((names.trim_end_matches(':').to_owned(), path));
                     }
-                    Kind::File => {
+                    EntryKind::File => {
                         if let Some(stem) = text.strip_suffix(".md") {
                             found.push((format!("{names}{stem}"), path));
                         }
@@ -153,7 +153,7 @@ impl<'a> Finder<'a> {
 
     /// Returns a directory without links, if it is one.
     fn directory(&self, place: &Path) -> Option<PathBuf> {
-        matches!(self.files.kind(place), Ok(Kind::Directory)).then_some(())?;
+        matches!(self.files.kind(place), Ok(EntryKind::Directory)).then_some(())?;
         self.files.canonicalize(place).ok()
     }
 

@@ -1,11 +1,11 @@
-//! The tally: what was sent to whom, what came back, and what there was to remark.
+//! The totals: what was sent to whom, what came back, and what there was to remark.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use convoke_agent::Verdict;
 use convoke_agent::event::EventKind;
-use convoke_agent::verdict::Reason;
+use convoke_agent::verdict::FailureReason;
 use convoke_core::{Code, Diagnostic};
 use convoke_session::{MemberName, SessionEventKind, TurnId, TurnState};
 use serde::Serialize;
@@ -14,7 +14,7 @@ use crate::figures::{count, number, percent};
 
 /// What happened in a run, in figures.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct Totals {
     pub(super) members: Vec<MemberTally>,
     pub(super) diagnostics: BTreeMap<Code, DiagnosticTally>,
     pub(super) messages: u64,
@@ -98,7 +98,7 @@ pub(super) struct DiagnosticTally {
     pub(super) first: String,
 }
 
-impl Tally {
+impl Totals {
     /// Takes note of an event.
     pub(super) fn note(&mut self, event: &SessionEventKind) {
         match event {
@@ -108,31 +108,31 @@ impl Tally {
             } => {
                 let bytes = prompt.bytes + system.map_or(0, |system| system.bytes);
                 self.under_way.insert(*turn, (bytes, *tokens_estimate));
-                let tally = self.of(member);
-                tally.turns += 1;
-                tally.sent_bytes += bytes;
-                tally.sent_tokens_estimate += tokens_estimate;
+                let totals = self.of(member);
+                totals.turns += 1;
+                totals.sent_bytes += bytes;
+                totals.sent_tokens_estimate += tokens_estimate;
             }
             SessionEventKind::TurnEnded { turn, member, state, result, elapsed_ms, .. } => {
                 let (bytes, tokens) = self.under_way.remove(turn).unwrap_or_default();
-                let tally = self.of(member);
-                if matches!(&result.verdict, Verdict::Failed(failure) if failure.reason == Reason::Start)
+                let totals = self.of(member);
+                if matches!(&result.verdict, Verdict::Failed(failure) if failure.reason == FailureReason::Start)
                 {
                     // Nobody was there to be sent anything.
-                    tally.sent_bytes -= bytes;
-                    tally.sent_tokens_estimate -= tokens;
+                    totals.sent_bytes -= bytes;
+                    totals.sent_tokens_estimate -= tokens;
                 }
-                tally.done += u64::from(*state == TurnState::Done);
-                tally.elapsed_ms += elapsed_ms;
+                totals.done += u64::from(*state == TurnState::Done);
+                totals.elapsed_ms += elapsed_ms;
                 if let Some(usage) = result.usage {
-                    let counted = tally.counted_tokens.get_or_insert_default();
+                    let counted = totals.counted_tokens.get_or_insert_default();
                     counted.turns += 1;
                     counted.input = counted.input.saturating_add(usage.input);
                     counted.cached = counted.cached.saturating_add(usage.cached);
                     counted.output = counted.output.saturating_add(usage.output);
                 }
                 if let Some(cost) = result.cost_usd {
-                    *tally.cost_usd.get_or_insert(0.0) += cost;
+                    *totals.cost_usd.get_or_insert(0.0) += cost;
                 }
             }
             SessionEventKind::Diagnostic { diagnostic, .. } => self.remark(diagnostic),
@@ -155,7 +155,7 @@ impl Tally {
 
     /// Returns the code of every diagnostic that was given, as often as it was.
     pub(super) fn given(&self) -> impl Iterator<Item = Code> {
-        self.diagnostics.iter().flat_map(|(code, tally)| (0..tally.count).map(move |_| *code))
+        self.diagnostics.iter().flat_map(|(code, totals)| (0..totals.count).map(move |_| *code))
     }
 
     /// Returns how many turns there were.
@@ -163,8 +163,13 @@ impl Tally {
         self.members.iter().map(|member| member.turns).sum()
     }
 
+    /// Returns whether something was said and no member was called by it.
+    pub(super) fn is_for_nobody(&self) -> bool {
+        self.turns() == 0 && self.messages > 0
+    }
+
     fn of(&mut self, member: &MemberName) -> &mut MemberTally {
-        let index = self.members.iter().position(|tally| tally.member == *member);
+        let index = self.members.iter().position(|totals| totals.member == *member);
         let index = index.unwrap_or_else(|| {
             self.members.push(MemberTally {
                 member: member.clone(),

@@ -4,22 +4,22 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use convoke_agent::adapter::{Host, agent};
-use convoke_agent::config::{Definition, Kind};
+use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::SandboxSettings;
 use convoke_agent::turn_input::{Limits, Permissions, TurnInput};
-use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, TurnResult, Verdict};
 use tempfile::TempDir;
 
 pub const HOST: &str = env!("CARGO_BIN_EXE_convoke-test-host");
 
 /// A directory, and an agent that is a shell script which runs in it.
-pub struct Stage {
+pub struct TestHost {
     pub dir: TempDir,
 }
 
-impl Stage {
+impl TestHost {
     pub fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap() }
     }
@@ -32,7 +32,7 @@ impl Stage {
         let definition = Definition {
             command: Some("/bin/sh".to_owned()),
             args: vec!["-c".to_owned(), script.to_owned()],
-            ..Definition::built_in(Kind::Plain)
+            ..Definition::built_in(AgentKind::Plain)
         };
         agent(definition, self.host())
     }
@@ -95,7 +95,7 @@ pub fn codes(outcome: &TurnResult) -> Vec<&'static str> {
     codes.map(|diagnostic| diagnostic.code.name()).collect()
 }
 
-pub fn reason(outcome: &TurnResult) -> Option<Reason> {
+pub fn reason(outcome: &TurnResult) -> Option<FailureReason> {
     match &outcome.verdict {
         Verdict::Failed(Failure { reason, .. }) => Some(*reason),
         _ => None,

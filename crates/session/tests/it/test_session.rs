@@ -1,4 +1,4 @@
-//! A stage for tests: a team of scripted agents, a store in a directory of its own, a clock that ticks.
+//! A session for tests: a team of scripted agents, a store in a directory of its own, a clock that ticks.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -82,8 +82,8 @@ pub fn does(steps: Vec<Step>) -> Act {
     Arc::new(move |_| steps.clone())
 }
 
-pub struct Stage {
-    /// Goes when the stage does.
+pub struct TestSession {
+    /// Goes when the test does.
     _directory: TempDir,
     pub store: SqliteStore,
     pub session: SessionId,
@@ -94,7 +94,7 @@ pub struct Stage {
     pub events: Arc<Mutex<Vec<SessionEvent>>>,
 }
 
-impl Stage {
+impl TestSession {
     /// Sets up a team: the settings, then two people, then one agent for each act.
     pub async fn new(settings: &str, acts: &[(&str, Act)]) -> Self {
         Self::with_agent("codex", settings, acts).await
@@ -152,7 +152,7 @@ impl Stage {
         let new = NewSession {
             id: self.session,
             created_at: Millis(1),
-            name: Some("stage".to_owned()),
+            name: Some("test".to_owned()),
             directory: "/work".to_owned(),
             team: self.team.clone(),
             task: self.team_agents.team().task.clone(),

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use convoke_agent::adapter::{Host, agent};
-use convoke_agent::config::{Definition, Kind, Protocol};
+use convoke_agent::config::{AgentKind, Definition, Protocol};
 use convoke_agent::event::EventKind;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::SandboxSettings;
 use convoke_agent::turn_input::TurnInput;
-use convoke_agent::verdict::{Failure, Reason};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, AgentTurn, TurnResult, Verdict};
 use convoke_rehearsal::{Answer, Kind as Asked, Rehearsal, Script, start};
 use convoke_wire::RequestParts;
@@ -40,19 +40,19 @@ impl Cli {
         }
     }
 
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> AgentKind {
         match self {
-            Cli::Claude197 | Cli::Claude325 => Kind::Claude,
-            Cli::Gemini => Kind::Gemini,
-            _ => Kind::Codex,
+            Cli::Claude197 | Cli::Claude325 => AgentKind::Claude,
+            Cli::Gemini => AgentKind::Gemini,
+            _ => AgentKind::Codex,
         }
     }
 
     pub fn model(self) -> &'static str {
         match self.kind() {
             // The window of others is smaller than the prompt.
-            Kind::Claude => "claude-opus-4-8[1m]",
-            Kind::Gemini => "gemini-2.5-flash",
+            AgentKind::Claude => "claude-opus-4-8[1m]",
+            AgentKind::Gemini => "gemini-2.5-flash",
             _ if matches!(self, Cli::Codex98 | Cli::Codex98Exec) => "gpt-5.2-codex",
             _ => "gpt-5.5",
         }
@@ -61,10 +61,10 @@ impl Cli {
     /// Returns a call of its shell, as its model would make it.
     pub fn shell(self, command: &str) -> Answer {
         let (tool, input) = match self.kind() {
-            Kind::Claude => {
+            AgentKind::Claude => {
                 ("Bash", json!({"command": command, "description": "test", "timeout": 600_000}))
             }
-            Kind::Gemini => {
+            AgentKind::Gemini => {
                 ("run_shell_command", json!({"command": command, "description": "test"}))
             }
             _ => ("exec_command", json!({"cmd": command, "yield_time_ms": 60_000})),
@@ -89,7 +89,7 @@ impl Cli {
 }
 
 /// A CLI in a home of its own, with a server to talk to.
-pub struct Stage {
+pub struct TestHost {
     pub cli: Cli,
     pub home: TempDir,
     pub work: TempDir,
@@ -97,7 +97,7 @@ pub struct Stage {
     pub agent: Box<dyn Agent>,
 }
 
-impl Stage {
+impl TestHost {
     pub async fn new(cli: Cli, script: Script) -> Option<Self> {
         let server = start(script).await.unwrap();
         let address = server.base_url();
@@ -152,7 +152,7 @@ impl Stage {
         let config = format!("openai_base_url = \"{address}\"\n");
         std::fs::write(home.path().join("codex/config.toml"), config).unwrap();
         let command = Some(program.display().to_string());
-        let definition = Definition { command, ..Definition::built_in(Kind::Codex) };
+        let definition = Definition { command, ..Definition::built_in(AgentKind::Codex) };
         let host = Host {
             guardian: Guardian::from_program(env!("CARGO_BIN_EXE_convoke-test-host")),
             env,
@@ -200,7 +200,7 @@ impl Stage {
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
-    /// Returns the processes that have this stage's home in their environment.
+    /// Returns the processes that have this test's home in their environment.
     pub fn processes(&self) -> Vec<i32> {
         let mark = format!("HOME={}", self.home.path().display());
         let entries = std::fs::read_dir("/proc").unwrap().flatten();
@@ -214,7 +214,7 @@ impl Stage {
 }
 
 pub fn codex_settings(cli: Cli, base_url: &str) -> Vec<String> {
-    if cli.kind() != Kind::Codex {
+    if cli.kind() != AgentKind::Codex {
         return Vec::new();
     }
     let settings = [
@@ -264,7 +264,7 @@ pub fn codes(outcome: &TurnResult) -> Vec<&'static str> {
     outcome.diagnostics.iter().map(|diagnostic| diagnostic.code.name()).collect()
 }
 
-pub fn reason(outcome: &TurnResult) -> Option<Reason> {
+pub fn reason(outcome: &TurnResult) -> Option<FailureReason> {
     match &outcome.verdict {
         Verdict::Failed(Failure { reason, .. }) => Some(*reason),
         _ => None,

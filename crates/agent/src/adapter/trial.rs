@@ -1,0 +1,170 @@
+//! One trial turn, to see whether a version that nobody has measured still takes our flags and writes the events that
+//! are read.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+
+use serde_json::Value;
+
+use super::{CliAgent, Context, Definition, Host, prepare, program, start_failure};
+use crate::event::EventKind;
+use crate::process::{self, Dialogue, Input, Launch, PrivateDir};
+use crate::stream::{Sink, TurnPhase};
+use crate::turn::{AgentTurn, TurnResult};
+use crate::turn_input::TurnInput;
+use crate::verdict::{Ending, Failure};
+use convoke_redact::Redactor;
+
+/// What was seen in a trial turn.
+#[derive(Debug)]
+pub struct Trial {
+    /// The arguments with which the program was started.
+    pub arguments: Vec<String>,
+    /// The kinds of the events that it wrote.
+    pub events: BTreeSet<String>,
+    /// Those of them that are not known.
+    pub unknown: BTreeSet<String>,
+    /// The result of the turn.
+    pub result: TurnResult,
+}
+
+/// More kinds of events than this are not kept.
+const MOST_EVENTS: usize = 256;
+
+/// Runs one turn without some of the arguments that the program would be started with: each is left out together with
+/// its value.
+pub async fn trial(
+    definition: Definition,
+    host: Host,
+    turn_input: TurnInput,
+    without: &[String],
+) -> Result<Trial, Failure> {
+    let private = PrivateDir::create(&host.temp_root)
+        .map_err(|error| start_failure(format!("cannot make a private directory: {error}")))?;
+    let agent = CliAgent { definition: definition.into(), host: host.into() };
+    let context = Context::new(&turn_input, &agent.definition, &agent.host, private.path());
+    let program = program::find(&context)?;
+    let mut call = prepare(&context)?;
+    let policy = context.sandbox(&call).prepare();
+    let policy =
+        policy.map_err(|error| start_failure(format!("cannot prepare the sandbox: {error}")))?;
+    let args = left(std::mem::take(&mut call.args), without);
+    let arguments = args.iter().map(|it| it.to_string_lossy().into_owned()).collect();
+    let launch = Launch {
+        program,
+        args,
+        env: agent.environment(&context, &call.env),
+        cwd: turn_input.cwd.clone(),
+        private_dir: private.path().to_owned(),
+        policy,
+    };
+    let mut witness =
+        Witness { dialogue: call.dialogue, events: BTreeSet::new(), unknown: BTreeSet::new() };
+    let (turn, side) = AgentTurn::open(Redactor::for_env(&launch.env));
+    // Nobody reads the events; dropping the turn would cancel it.
+    let reading = tokio::spawn(turn.result());
+    let guardian = &agent.host.guardian;
+    let ended =
+        process::supervise(&launch, guardian, &mut witness, &turn_input.limits, &side).await;
+    let result = ended.map_err(|error| start_failure(error.to_string()))?;
+    side.finish(TurnResult::new(result.verdict.clone())).await;
+    // It only fails if the runtime ends.
+    let _ = reading.await;
+    Ok(Trial { arguments, events: witness.events, unknown: witness.unknown, result })
+}
+
+/// Leaves out arguments, each with what follows it and is no option.
+fn left(args: Vec<OsString>, without: &[String]) -> Vec<OsString> {
+    let is_option = |arg: &OsStr| arg.as_encoded_bytes().starts_with(b"-");
+    let mut kept = Vec::new();
+    let mut args = args.into_iter().peekable();
+    while let Some(arg) = args.next() {
+        if without.iter().any(|gone| arg == *gone.as_str()) {
+            if args.peek().is_some_and(|next| !is_option(next)) {
+                args.next();
+            }
+        } else {
+            kept.push(arg);
+        }
+    }
+    kept
+}
+
+/// Notes the kind of every event, and leaves the rest to the dialogue.
+struct Witness {
+    dialogue: Box<dyn Dialogue>,
+    events: BTreeSet<String>,
+    unknown: BTreeSet<String>,
+}
+
+impl Witness {
+    fn note(&mut self, line: &[u8]) {
+        let Ok(event) = serde_json::from_slice::<Value>(line) else { return };
+        let kind = event["type"].as_str().or_else(|| event["method"].as_str());
+        if let Some(kind) = kind
+            && self.events.len() < MOST_EVENTS
+        {
+            self.events.insert(kind.to_owned());
+        }
+    }
+}
+
+impl Dialogue for Witness {
+    fn open(&mut self) -> Input {
+        self.dialogue.open()
+    }
+
+    fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input {
+        self.note(line);
+        let unknown = &mut self.unknown;
+        self.dialogue.line(line, &mut |event| {
+            if let EventKind::Unknown { name, .. } = &event.kind
+                && unknown.len() < MOST_EVENTS
+            {
+                unknown.insert(name.to_string());
+            }
+            sink(event);
+        })
+    }
+
+    fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
+        self.dialogue.error_line(line, sink);
+    }
+
+    fn line_lacks(&mut self, bytes: u64) {
+        self.dialogue.line_lacks(bytes);
+    }
+
+    fn interrupt(&mut self) -> Option<Input> {
+        self.dialogue.interrupt()
+    }
+
+    fn phase(&self) -> TurnPhase {
+        self.dialogue.phase()
+    }
+
+    fn dismiss(&mut self, sink: &mut Sink<'_>) -> Input {
+        self.dialogue.dismiss(sink)
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
+        self.dialogue.finish(ending, sink)
+    }
+
+    fn session(&self) -> Option<&str> {
+        self.dialogue.session()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_is_left_out_with_its_value() {
+        let args =
+            ["-p", "--mode", "x", "--verbose", "-c", "a=1", "-"].map(OsString::from).to_vec();
+        let left = left(args, &["--mode".to_owned(), "--verbose".to_owned()]);
+        assert_eq!(left, ["-p", "-c", "a=1", "-"]);
+    }
+}

@@ -1,0 +1,203 @@
+//! One rehearsed turn with a program that nobody has measured: which of our flags it refuses, and which of the events that
+//! we read it no longer writes.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use convoke_agent::adapter::{Host, Trial, trial};
+use convoke_agent::config::{AgentKind, Definition};
+use convoke_agent::endpoint::{self, ModelServer};
+use convoke_agent::process::PrivateDir;
+use convoke_agent::process::guardian::Guardian;
+use convoke_agent::sandbox::{Route, SandboxSettings};
+use convoke_agent::{TurnInput, Vendor, Verdict};
+use convoke_rehearsal::{Answer, Script, start};
+
+use super::{Finding, Level};
+use crate::diagnostics;
+use crate::host_environment::HostEnvironment;
+
+/// No turn of a rehearsal takes longer, unless the program waits for something that does not come.
+const PATIENCE: Duration = Duration::from_secs(90);
+const SILENCE: Duration = Duration::from_secs(30);
+/// More flags than this are not looked for one by one.
+const MOST_FLAGS: usize = 8;
+
+/// Runs the turn and returns what has changed.
+pub async fn try_turn(
+    vendor: Vendor,
+    program: &Path,
+    host_environment: &HostEnvironment,
+    guardian: &Guardian,
+) -> Vec<Finding> {
+    match run(vendor, program, host_environment, guardian).await {
+        Ok(findings) => findings,
+        Err(reason) => vec![failed(vendor, &reason)],
+    }
+}
+
+async fn run(
+    vendor: Vendor,
+    program: &Path,
+    host_environment: &HostEnvironment,
+    guardian: &Guardian,
+) -> Result<Vec<Finding>, String> {
+    let mut gone: Vec<String> = Vec::new();
+    let mut findings = Vec::new();
+    loop {
+        let seen = once(vendor, program, host_environment, guardian, &gone).await?;
+        let refused = match &seen.result.verdict {
+            Verdict::Failed(failure) => refused_argument(&failure.message, &seen.arguments),
+            _ => None,
+        };
+        if let Some(flag) = refused
+            && gone.len() < MOST_FLAGS
+        {
+            let message = format!("{vendor} does not take `{flag}` any more");
+            findings.push(Finding::new(Level::Problem, diagnostics::DOCTOR_FLAG_GONE, message));
+            let is_subcommand = !flag.starts_with('-');
+            gone.push(flag);
+            // Nothing can be tried without it.
+            if is_subcommand {
+                return Ok(findings);
+            }
+            continue;
+        }
+        findings.extend(changed_events(vendor, &seen));
+        let is_explained = !findings.is_empty();
+        match &seen.result.verdict {
+            Verdict::Done => {}
+            Verdict::Failed(_) | Verdict::TimedOut | Verdict::Cancelled if is_explained => {}
+            Verdict::Failed(failure) => findings.push(failed(vendor, &failure.message)),
+            Verdict::TimedOut | Verdict::Cancelled => {
+                findings.push(failed(vendor, "it wrote nothing more and did not end"));
+            }
+        }
+        return Ok(findings);
+    }
+}
+
+fn failed(vendor: Vendor, reason: &str) -> Finding {
+    let message = format!("a rehearsed turn of {vendor} failed: {reason}");
+    Finding::new(Level::Problem, diagnostics::DOCTOR_TRIAL_FAILED, message)
+}
+
+async fn once(
+    vendor: Vendor,
+    program: &Path,
+    host_environment: &HostEnvironment,
+    guardian: &Guardian,
+    gone: &[String],
+) -> Result<Trial, String> {
+    let home = PrivateDir::create(&std::env::temp_dir()).map_err(|error| error.to_string())?;
+    let server = start(Script::new([Answer::say("A rehearsed answer.")])).await;
+    let server = server.map_err(|error| error.to_string())?;
+    let base_url = server.base_url();
+    endpoint::configure(vendor, &base_url, home.path()).map_err(|error| error.to_string())?;
+    let kept = host_environment.environment.iter().filter(|(name, _)| endpoint::is_kept(name));
+    let kept = kept.map(|(name, value)| (name.clone(), value.clone()));
+    let model_server = ModelServer { base_url: &base_url, proxy_url: &server.proxy_url() };
+    let own = endpoint::environment(vendor, model_server, home.path());
+    let own = own.into_iter().map(|(name, value)| (OsString::from(name), value));
+    let work = home.path().join("work");
+    std::fs::create_dir(&work).map_err(|error| error.to_string())?;
+    let kind = match vendor {
+        Vendor::Claude => AgentKind::Claude,
+        Vendor::Codex => AgentKind::Codex,
+        Vendor::Gemini => AgentKind::Gemini,
+    };
+    let command = program.to_str().ok_or("its path is not UTF-8")?.to_owned();
+    let definition = Definition { command: Some(command), ..Definition::built_in(kind) };
+    let host = Host {
+        guardian: guardian.clone(),
+        env: kept.chain(own).collect(),
+        temp_root: home.path().join("tmp"),
+        state_dir: home.path().join("state"),
+        sandbox: SandboxSettings {
+            route: Route::Through { port: server.port() },
+            ..SandboxSettings::default()
+        },
+    };
+    let mut turn_input = TurnInput::new("Say something.", &work);
+    turn_input.limits.turn = PATIENCE;
+    turn_input.limits.silence = SILENCE;
+    let seen = trial(definition, host, turn_input, gone).await.map_err(|it| it.message)?;
+    server.shutdown().await;
+    Ok(seen)
+}
+
+/// Returns the argument that a program says it does not know.
+fn refused_argument(said: &str, arguments: &[String]) -> Option<String> {
+    const REFUSALS: [&str; 5] = ["unknown", "unrecognized", "unexpected", "invalid", "no such"];
+    let lines = said.lines().filter(|line| {
+        let line = line.to_ascii_lowercase();
+        REFUSALS.iter().any(|word| line.contains(word))
+    });
+    let words: BTreeSet<&str> = lines
+        .flat_map(|line| line.split(|c: char| c.is_whitespace() || "'\"`,:;()".contains(c)))
+        .map(|word| word.trim_end_matches('.').split('=').next().unwrap_or_default())
+        .filter(|word| !word.is_empty())
+        .collect();
+    // Some programs name an option without its dashes.
+    let is_named = |argument: &&String| {
+        let bare = argument.trim_start_matches('-');
+        !bare.is_empty() && (words.contains(argument.as_str()) || words.contains(bare))
+    };
+    let mut options = arguments.iter().filter(|argument| argument.starts_with('-'));
+    options.find(is_named).or_else(|| arguments.iter().find(is_named)).cloned()
+}
+
+/// Compares the events of a turn with those that every turn has.
+fn changed_events(vendor: Vendor, seen: &Trial) -> Vec<Finding> {
+    let expected = vendor.facts().events;
+    let missing: Vec<&str> =
+        expected.iter().copied().filter(|name| !seen.events.contains(*name)).collect();
+    let unknown: Vec<&str> = seen.unknown.iter().map(String::as_str).collect();
+    let finding =
+        |message: String| Finding::new(Level::Problem, diagnostics::DOCTOR_EVENT_CHANGED, message);
+    match (&missing[..], &unknown[..]) {
+        ([], []) => Vec::new(),
+        ([old], [new]) => vec![finding(format!(
+            "{vendor} writes no event `{old}`, but `{new}`, which Convoke does not know"
+        ))],
+        (missing, unknown) => {
+            let missing = missing
+                .iter()
+                .map(|name| finding(format!("{vendor} writes no event `{name}` any more")));
+            // New events alone are no loss.
+            let unknown = unknown.iter().map(|name| {
+                let message =
+                    format!("{vendor} writes an event `{name}`, which Convoke does not know");
+                Finding::new(Level::Note, diagnostics::DOCTOR_EVENT_CHANGED, message)
+            });
+            missing.chain(unknown).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_that_is_refused_is_found_in_the_words_of_each_program() {
+        let arguments: Vec<String> =
+            ["-p", "--verbose", "-o", "x", "--approval-mode", "default", "app-server"]
+                .map(str::to_owned)
+                .to_vec();
+        for (said, found) in [
+            ("error: unknown option '--verbose'", Some("--verbose")),
+            ("it ended with exit code 2: error: unexpected argument '-o' found", Some("-o")),
+            ("Usage: gemini\n\nUnknown argument: approval-mode", Some("--approval-mode")),
+            ("Unknown arguments: approval-mode, o", Some("-o")),
+            ("error: unrecognized subcommand 'app-server'", Some("app-server")),
+            ("error: invalid value for '--verbose=3'", Some("--verbose")),
+            ("the model said --verbose", None),
+            ("Not logged in", None),
+        ] {
+            assert_eq!(refused_argument(said, &arguments).as_deref(), found, "{said}");
+        }
+    }
+}

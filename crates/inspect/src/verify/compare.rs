@@ -1,0 +1,279 @@
+//! The comparison of a request with what was explained.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use convoke_explain::{AgentReport, Loaded, Rule};
+use convoke_files::{FileKind, Files};
+use convoke_wire::{Part, PartKind};
+use memchr::memmem;
+
+/// Something that arrived otherwise than it was explained.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Difference {
+    /// A file was to be loaded and did not arrive.
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// The bytes that were to be loaded.
+        bytes: u64,
+    },
+    /// Another part of a file arrived.
+    Bytes {
+        /// The file.
+        path: PathBuf,
+        /// The bytes that were to be loaded.
+        explained: u64,
+        /// The bytes that arrived.
+        arrived: u64,
+    },
+    /// A file arrived that was not to be loaded.
+    Unexplained {
+        /// The file.
+        path: PathBuf,
+        /// The bytes that arrived.
+        bytes: u64,
+        /// Why it was not to be loaded.
+        rule: String,
+    },
+    /// Two files arrived in another order.
+    Order {
+        /// The file that was to come first.
+        first: PathBuf,
+        /// The file that came before it.
+        second: PathBuf,
+    },
+    /// No request was made.
+    NoRequest {
+        /// What the program said.
+        said: String,
+    },
+}
+
+impl Difference {
+    /// Returns the file that it is about.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Missing { path, .. }
+            | Self::Bytes { path, .. }
+            | Self::Unexplained { path, .. }
+            | Self::Order { second: path, .. } => Some(path),
+            Self::NoRequest { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing { path, bytes } => {
+                write!(f, "{} is explained with {bytes} bytes and did not arrive", path.display())
+            }
+            Self::Bytes { path, explained, arrived } => write!(
+                f,
+                "{} is explained with {explained} bytes, and {arrived} bytes arrived",
+                path.display()
+            ),
+            Self::Unexplained { path, bytes, rule } => write!(
+                f,
+                "{} is explained as not loaded ({rule}), and {bytes} bytes arrived",
+                path.display()
+            ),
+            Self::Order { first, second } => write!(
+                f,
+                "{} is explained after {}, and arrived before it",
+                second.display(),
+                first.display()
+            ),
+            Self::NoRequest { said } => {
+                let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+                write!(f, "the program made no request; it said: {}", last.trim())
+            }
+        }
+    }
+}
+
+/// Shorter texts than this stand in many places by accident.
+const SHORTEST: usize = 12;
+
+/// Compares what arrived with what was explained.
+pub(super) fn differences(
+    report: &AgentReport,
+    parts: &[Part],
+    files: &dyn Files,
+) -> Vec<Difference> {
+    let texts = parts.iter().filter(|part| part.kind != PartKind::Tool);
+    let mut request = Request::new(texts.map(|part| part.text.as_str()).collect());
+    let mut differences = Vec::new();
+    let mut before: Option<(&Loaded, Place)> = None;
+    // What is pasted into another file was found with it.
+    for file in report.loaded.iter().filter(|file| !file.is_pasted && !file.text.is_empty()) {
+        let path = file.path.clone();
+        let Some(place) = request.claim(&file.text) else {
+            let arrived = request.longest_beginning(&file.text);
+            let (explained, arrived) = (file.text.len() as u64, arrived as u64);
+            differences.push(if arrived < SHORTEST as u64 {
+                Difference::Missing { path, bytes: explained }
+            } else {
+                Difference::Bytes { path, explained, arrived }
+            });
+            continue;
+        };
+        if !file.whole {
+            let more = request.more_of(&place, &file.text, &text(files, &file.path));
+            if more > 0 {
+                let explained = file.text.len() as u64;
+                let arrived = explained + more;
+                differences.push(Difference::Bytes { path, explained, arrived });
+            }
+        }
+        if let Some((earlier, earlier_place)) = &before
+            && earlier_place.text == place.text
+            && place.range.start < earlier_place.range.start
+        {
+            let (first, second) = (earlier.path.clone(), file.path.clone());
+            differences.push(Difference::Order { first, second });
+        }
+        before = Some((file, place));
+    }
+    for file in &report.ignored {
+        // The text of these stands in the request under another path.
+        if matches!(file.rule, Rule::Duplicate(_) | Rule::Copy(_)) {
+            continue;
+        }
+        let text = text(files, &file.path);
+        let text = text.trim();
+        if text.len() >= SHORTEST && request.claim(text).is_some() {
+            let (path, bytes) = (file.path.clone(), text.len() as u64);
+            let rule = file.rule.to_string();
+            differences.push(Difference::Unexplained { path, bytes, rule });
+        }
+    }
+    differences
+}
+
+fn text(files: &dyn Files, path: &Path) -> String {
+    let bytes = files.read(path, FileKind::Instructions).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The texts of a request, and what of them is accounted for.
+struct Request<'a> {
+    texts: Vec<&'a str>,
+    claimed: Vec<Place>,
+}
+
+/// A piece of a request.
+#[derive(Debug, Clone)]
+struct Place {
+    text: usize,
+    range: Range<usize>,
+}
+
+impl<'a> Request<'a> {
+    fn new(texts: Vec<&'a str>) -> Self {
+        Self { texts, claimed: Vec::new() }
+    }
+
+    /// Finds a text where nothing else is accounted for, and accounts for it.
+    fn claim(&mut self, wanted: &str) -> Option<Place> {
+        let mut places = self.texts.iter().enumerate().flat_map(|(text, whole)| {
+            let found = memmem::find_iter(whole.as_bytes(), wanted);
+            found.map(move |start| Place { text, range: start..start + wanted.len() })
+        });
+        let place = places.find(|place| !self.is_claimed(place))?;
+        self.claimed.push(place.clone());
+        Some(place)
+    }
+
+    fn is_claimed(&self, place: &Place) -> bool {
+        let overlaps = |other: &Place| {
+            other.text == place.text
+                && other.range.start < place.range.end
+                && place.range.start < other.range.end
+        };
+        self.claimed.iter().any(overlaps)
+    }
+
+    /// Returns the bytes of the longest beginning of a text that stands anywhere.
+    fn longest_beginning(&self, wanted: &str) -> usize {
+        let stands = |length: usize| {
+            let beginning = &wanted.as_bytes()[..length];
+            self.texts.iter().any(|text| memmem::find(text.as_bytes(), beginning).is_some())
+        };
+        let (mut found, mut missing) = (0, wanted.len() + 1);
+        while found + 1 < missing {
+            let middle = usize::midpoint(found, missing);
+            if stands(middle) { found = middle } else { missing = middle }
+        }
+        wanted.floor_char_boundary(found)
+    }
+
+    /// Returns how many bytes of a file follow a piece of it that was explained as its end.
+    fn more_of(&self, place: &Place, piece: &str, file: &str) -> u64 {
+        let Some(at) = memmem::find(file.as_bytes(), piece.as_bytes()) else { return 0 };
+        let rest = &file.as_bytes()[at + piece.len()..];
+        let following = &self.texts[place.text].as_bytes()[place.range.end..];
+        let same = rest.iter().zip(following).take_while(|(a, b)| a == b).count();
+        // A line break follows many things.
+        if rest[..same].trim_ascii().is_empty() { 0 } else { same as u64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use convoke_explain::{Edition, Session, explain};
+    use convoke_files::MemoryTree;
+
+    fn part(text: &str) -> Part {
+        Part {
+            kind: PartKind::Message,
+            place: String::new(),
+            role: None,
+            title: String::new(),
+            text: text.to_owned(),
+            range: 0..text.len(),
+        }
+    }
+
+    /// Explains a repository with two files, and compares it with a request.
+    fn compare(request: &str) -> Vec<String> {
+        let mut tree = MemoryTree::default();
+        tree.create_directory("/repo/.git");
+        tree.write("/repo/AGENTS.md", "Rules of the repository.\n");
+        tree.write("/repo/sub/AGENTS.md", "Rules of the sub directory.\n");
+        tree.write("/repo/sub/CLAUDE.md", "Rules for somebody else.\n");
+        let session = Session::new("/repo/sub", "/home/me");
+        let report = explain(&tree, &session, &[Edition::Codex0166]).agents.remove(0);
+        let found = differences(&report, &[part(request)], &tree);
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_request_with_what_was_explained_has_no_difference() {
+        let request = "<INSTRUCTIONS>\nRules of the repository.\n\n\nRules of the sub directory.\n\n</INSTRUCTIONS>";
+        assert_eq!(compare(request), [""; 0]);
+    }
+
+    #[test]
+    fn every_difference_names_its_file_and_bytes() {
+        assert_eq!(
+            compare("Rules of the sub directory.\n\n\nRules of the repository.\n"),
+            ["/repo/sub/AGENTS.md is explained after /repo/AGENTS.md, and arrived before it"]
+        );
+        assert_eq!(
+            compare("Rules of the repository.\n Rules of the sub dir"),
+            ["/repo/sub/AGENTS.md is explained with 28 bytes, and 20 bytes arrived"]
+        );
+        assert_eq!(
+            compare("Rules of the sub directory.\n Rules for somebody else."),
+            [
+                "/repo/AGENTS.md is explained with 25 bytes, and 13 bytes arrived",
+                "/repo/sub/CLAUDE.md is explained as not loaded (a file for Claude Code), and 24 bytes arrived"
+            ]
+        );
+        assert_eq!(compare("nothing at all").len(), 2);
+    }
+}

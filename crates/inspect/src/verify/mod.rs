@@ -1,0 +1,154 @@
+//! Whether an installed CLI loads what is explained: it is run offline, and what arrives is compared.
+
+mod compare;
+mod recording;
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use convoke_agent::Vendor;
+use convoke_agent::process::guardian::Guardian;
+use convoke_core::Diagnostic;
+use convoke_explain::{AgentReport, Edition, Rule, Session, explain};
+use convoke_files::Disk;
+use sha2::{Digest, Sha256};
+
+pub use compare::Difference;
+
+use crate::capture::{CaptureError, MeasureOptions, Purpose, measure};
+use crate::diagnostics;
+use crate::host_environment::HostEnvironment;
+use recording::Recording;
+
+/// The result of one comparison.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verification {
+    /// The version of the program that was run, if it says one.
+    pub version: Option<String>,
+    /// The tree that it was run in.
+    pub tree: TreeHash,
+    /// What arrived otherwise than it was explained; nothing if it was right.
+    pub differences: Vec<Difference>,
+}
+
+/// A hash of all that an explanation depends on: every file that was read for it, and what came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeHash(String);
+
+impl TreeHash {
+    /// Computes the hash of what an edition loads in a session.
+    pub fn of(session: &Session, edition: Edition) -> Self {
+        explain_recorded(session, edition).1
+    }
+
+    /// Returns the hash in hexadecimal.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn explain_recorded(session: &Session, edition: Edition) -> (Option<AgentReport>, TreeHash) {
+    let recording = Recording::new(&Disk);
+    let report = explain(&recording, session, &[edition]).agents.pop();
+    let mut hash = Sha256::new();
+    let mut add = |text: &[u8]| {
+        hash.update((text.len() as u64).to_le_bytes());
+        hash.update(text);
+    };
+    for (path, content) in recording.read() {
+        add(path.as_os_str().as_encoded_bytes());
+        add(&content);
+    }
+    if let Some(report) = &report {
+        for file in &report.loaded {
+            add(file.path.as_os_str().as_encoded_bytes());
+            add(file.text.as_bytes());
+        }
+        for file in &report.ignored {
+            add(file.path.as_os_str().as_encoded_bytes());
+            add(file.rule.to_string().as_bytes());
+        }
+    }
+    let mut tree = String::new();
+    for byte in hash.finalize() {
+        // Writing to a string does not fail.
+        let _ = write!(tree, "{byte:02x}");
+    }
+    (report, TreeHash(tree))
+}
+
+/// What is said to a program that is only to load its files.
+const PROMPT: &str = "hi";
+
+/// Runs an agent's program in a session's directory and compares what arrives with what an edition explains.
+pub async fn verify(
+    vendor: Vendor,
+    edition: Edition,
+    session: &Session,
+    host_environment: &HostEnvironment,
+    guardian: Guardian,
+    patience: Duration,
+) -> Result<Verification, CaptureError> {
+    let (report, before) = explain_recorded(session, edition);
+    let host_environment = HostEnvironment {
+        environment: host_environment.environment.clone(),
+        home: session.home.clone(),
+        cwd: session.cwd.clone(),
+    };
+    let options = MeasureOptions {
+        vendor,
+        directory: None,
+        arguments: session.arguments.iter().map(Into::into).collect(),
+        prompt: PROMPT.to_owned(),
+        purpose: Purpose::FindFiles,
+        patience,
+        guardian,
+    };
+    let measured = measure(options, &host_environment).await;
+    let report = report.ok_or(CaptureError::NotInstalled(vendor))?;
+    let (version, differences) = match measured {
+        Ok(measured) => {
+            let differences = compare::differences(&report, &measured.parts, &Disk);
+            (measured.program.version, differences)
+        }
+        Err(CaptureError::NoCall { said, .. }) => {
+            let installed = host_environment.programs(vendor.facts().command).into_iter().next();
+            let version = installed.and_then(|path| {
+                crate::installed::Installed::at(&path, vendor, &host_environment).version
+            });
+            let expected =
+                report.ignored.iter().any(|file| matches!(file.rule, Rule::NoRequest(_)));
+            let is_right = report.loaded.is_empty() && expected;
+            let differences = if is_right { vec![] } else { vec![Difference::NoRequest { said }] };
+            (version, differences)
+        }
+        Err(error) => return Err(error),
+    };
+    let (_, tree) = explain_recorded(session, edition);
+    if tree != before {
+        return Err(CaptureError::Changed);
+    }
+    Ok(Verification { version, tree, differences })
+}
+
+impl Verification {
+    /// Returns whether everything arrived as it was explained.
+    pub fn is_right(&self) -> bool {
+        self.differences.is_empty()
+    }
+
+    /// Returns the differences as diagnostics.
+    pub fn diagnostics(&self) -> Vec<Diagnostic> {
+        self.differences.iter().map(Difference::diagnostic).collect()
+    }
+}
+
+impl Difference {
+    fn diagnostic(&self) -> Diagnostic {
+        let found = Diagnostic::new(diagnostics::EXPLAIN_DIFFERS, self.to_string());
+        match self.path() {
+            Some(path) => found.at_path(path.display().to_string()),
+            None => found,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! A tree of files that keeps account of what is read from it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use convoke_files::{EntryKind, Files, Head};
+use sha2::{Digest, Sha256};
+
+/// Files of which every one that is read is noted with a hash of its content.
+pub(super) struct Recording<'a> {
+    files: &'a dyn Files,
+    read: RefCell<BTreeMap<PathBuf, Vec<u8>>>,
+}
+
+impl<'a> Recording<'a> {
+    pub fn new(files: &'a dyn Files) -> Self {
+        Self { files, read: RefCell::default() }
+    }
+
+    /// Returns the files that were read, each with a hash of its content.
+    pub fn read(self) -> BTreeMap<PathBuf, Vec<u8>> {
+        self.read.into_inner()
+    }
+}
+
+impl Files for Recording<'_> {
+    fn entry_kind(&self, path: &Path) -> io::Result<EntryKind> {
+        self.files.entry_kind(path)
+    }
+
+    fn kind(&self, path: &Path) -> io::Result<EntryKind> {
+        self.files.kind(path)
+    }
+
+    fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
+        let head = self.files.read_head(path, limit)?;
+        // A reading of no bytes only asks for the size.
+        if !head.bytes.is_empty() {
+            let hash = Sha256::digest(&head.bytes).to_vec();
+            self.read.borrow_mut().insert(path.to_owned(), hash);
+        }
+        Ok(head)
+    }
+
+    fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        self.files.names(directory)
+    }
+
+    fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
+        self.files.canonicalize(path)
+    }
+
+    fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, EntryKind)>> {
+        self.files.entries(directory)
+    }
+
+    fn listing(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        self.files.listing(directory)
+    }
+}
