@@ -1,4 +1,4 @@
-//! When something was said, as it was given, and as a point in time.
+//! Timestamps of messages.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ impl fmt::Display for Millis {
     }
 }
 
-/// When something was said: milliseconds since 1970, or an ISO 8601 text, kept as it was given.
+/// The time of a message: milliseconds since 1970, or an ISO 8601 text, kept as given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Timestamp {
     /// Milliseconds since 1970.
@@ -35,7 +35,7 @@ pub enum Timestamp {
 }
 
 impl Timestamp {
-    /// Returns the milliseconds since 1970, or none when the text is no date and time.
+    /// Returns the milliseconds since 1970; `None` if the text is not a valid time.
     ///
     /// ```
     /// use convoke_core::{Millis, Timestamp};

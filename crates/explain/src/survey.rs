@@ -1,4 +1,4 @@
-//! The instruction files that stand around a working directory, whoever they are for.
+//! All instruction files around a working directory, of any agent.
 
 use std::collections::{HashSet, VecDeque};
 use std::ffi::OsString;
@@ -65,7 +65,7 @@ const NOT_SEARCHED: [&str; 8] =
 const MAX_NESTED_DIRECTORIES: usize = 128;
 const MAX_NESTED_ENTRIES: usize = 4_096;
 
-/// What stands around a working directory.
+/// All instruction files around a working directory.
 pub(crate) struct Survey {
     candidates: Vec<Candidate>,
     /// Instruction files below the working directory, the nearest first.
@@ -112,7 +112,7 @@ impl Survey {
     pub(crate) fn account(&self, session: &Session, report: &mut AgentReport) {
         let loaded = report.loaded.iter().flat_map(|file| [&file.path, &file.real_path]);
         let loaded: HashSet<OsString> = loaded.map(|path| path.clone().into()).collect();
-        // What is nothing by itself may still come as an import.
+        // A file that is not loaded itself may still be imported.
         report.retain_ignored(|path| !loaded.contains(path.as_os_str()));
         let left_out = self.candidates.iter().filter(|it| !loaded.contains(it.path.as_os_str()));
         let left_out: Vec<_> =

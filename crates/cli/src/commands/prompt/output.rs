@@ -1,4 +1,4 @@
-//! Showing a prompt and its account.
+//! The output of `convoke prompt`.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use crate::figures::number;
 use crate::terminal::{Paint, stderr, stdout};
 use crate::tokens;
 
-/// What standard output carries.
+/// The content of standard output.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Shown {
     Prompt,
@@ -22,7 +22,7 @@ pub(super) enum Shown {
     Json,
 }
 
-/// Writes the prompt to standard output, and everything about it to standard error.
+/// Writes the prompt to standard output, and its ledger and diagnostics to standard error.
 pub(super) fn write(
     prompt: &AssemblerOutput<'_>,
     shown: Shown,
@@ -74,7 +74,7 @@ fn write_parts(prompt: &AssemblerOutput<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a text to the byte; a terminal gets the line break that it needs.
+/// Writes a text byte for byte; on a terminal, ends its last line.
 fn write_text(text: &str) -> io::Result<()> {
     let mut out = stdout();
     out.write_all(text.as_bytes())?;

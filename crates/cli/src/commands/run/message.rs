@@ -1,4 +1,4 @@
-//! What the person says first, and to whom.
+//! The first message of a run and its recipients.
 
 use std::path::Path;
 
@@ -13,12 +13,12 @@ use crate::conversation::project::Origin;
 use crate::conversation::{Conversation, sample};
 use crate::outcome::UsageError;
 
-/// What begins a conversation whose task stands in the team file.
+/// The first message if the team file has a task and no message was given.
 const BEGIN: &str = "Please begin with the team task.";
 /// What begins a rehearsal without a task.
 const HELLO: &str = "Hello! Please introduce yourself.";
 
-/// Returns what is said before the conversation runs; nothing, when a session just goes on.
+/// Returns the first message; `None` if a resumed session continues without one.
 pub(super) async fn what_to_say(
     arguments: &Arguments,
     conversation: &Conversation,
@@ -33,7 +33,7 @@ pub(super) async fn what_to_say(
         Some(text) => text.to_owned(),
         None if !conversation.is_new => {
             if !arguments.to.is_empty() {
-                return Err(UsageError("--to: say something to them".to_owned()).into());
+                return Err(UsageError("--to needs a message".to_owned()).into());
             }
             return Ok(None);
         }
@@ -42,10 +42,9 @@ pub(super) async fn what_to_say(
         None if conversation.backend.rehearsal().is_some() => HELLO.to_owned(),
         None => {
             let file = &conversation.project.file;
-            return Err(UsageError(format!(
-                "there is nothing to do: give a TASK, or set `task` in {file}"
-            ))
-            .into());
+            return Err(
+                UsageError(format!("nothing to do: pass a TASK, or set `task` in {file}")).into()
+            );
         }
     };
     if text.trim().is_empty() {
@@ -65,7 +64,7 @@ pub(super) async fn what_to_say(
     Ok(Some(PersonMessage::new(speaker.as_str(), rest).to(to)))
 }
 
-/// Returns who is called when a text names nobody.
+/// Returns the recipients of a text that addresses nobody.
 pub(in crate::commands) async fn addressees(
     to: &[String],
     conversation: &Conversation,
@@ -75,7 +74,7 @@ pub(in crate::commands) async fn addressees(
         let listener = conversation.listener().await?;
         let listener = listener.ok_or_else(|| {
             let file = &conversation.project.file;
-            UsageError(format!("{file}: nobody could answer: the team has no agents"))
+            UsageError(format!("{file}: the team has no agents"))
         })?;
         return Ok(vec![listener.to_string()]);
     }
@@ -87,7 +86,9 @@ pub(in crate::commands) async fn addressees(
             names.push(member.to_string());
         } else {
             let hint = team.hint(written);
-            return Err(UsageError(format!("--to: no member is called `{written}`; {hint}")).into());
+            return Err(
+                UsageError(format!("--to: no member has the name `{written}`; {hint}")).into()
+            );
         }
     }
     Ok(names)

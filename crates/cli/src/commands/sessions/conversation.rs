@@ -1,4 +1,4 @@
-//! A whole conversation, shown page by page: memory follows the page and not the session.
+//! Output of a whole conversation, page by page: memory is O(page), not O(session).
 
 use std::io::{self, BufWriter, Write};
 
@@ -16,7 +16,7 @@ use crate::figures::dollars;
 use crate::program;
 use crate::terminal::{Paint, printable, stdout};
 
-/// The rows that are read at once.
+/// The number of rows per read.
 const PAGE: usize = 256;
 
 /// Reads the turns of a session page by page.
@@ -115,8 +115,7 @@ impl JsonList {
     }
 }
 
-/// Writes a session as text: its messages, then the turns without a reply. Holds the number of each reply
-/// and its turn.
+/// Writes a session as text: its messages, then the turns without a reply. Memory: two numbers per reply.
 pub(super) async fn write_text(store: &SqliteStore, id: SessionId) -> anyhow::Result<()> {
     let store = &store.snapshot().await?;
     let session = store.session(id).await?;
@@ -195,7 +194,7 @@ async fn write_unanswered(
     store: &SqliteStore,
     id: SessionId,
 ) -> anyhow::Result<()> {
-    // A turn that ran when its process died is stored as it was then.
+    // A turn whose process died is still stored as running.
     let is_abandoned = !store.is_held(id);
     let mut is_first = true;
     let mut turns = TurnPages::of(store, id);
@@ -212,7 +211,7 @@ async fn write_unanswered(
             let became = match turn.problem.as_deref().map(printable) {
                 _ if is_abandoned && turn.state == TurnState::Running => {
                     let (program, session) = (program::name(), short(id));
-                    format!("interrupted; `{program} run --session {session}` goes on with it")
+                    format!("interrupted; `{program} run --session {session}` retries it")
                 }
                 None => state.to_owned(),
                 Some(problem) if problem.starts_with(state) => problem.into_owned(),
