@@ -91,7 +91,7 @@ impl Work {
                 self.reply.push(&printable(text));
             }
             EventKind::Text { text, part: TextPart::Whole } if is_own => {
-                self.settle(&printable(text))
+                self.settle(&printable(text));
             }
             EventKind::Text { .. } => "sub-agent writing".clone_into(&mut self.activity),
             EventKind::Thinking { .. } => "thinks".clone_into(&mut self.activity),
