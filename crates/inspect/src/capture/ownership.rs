@@ -51,7 +51,7 @@ impl Origin {
 }
 
 /// The inputs of a run.
-pub(super) struct Given<'a> {
+pub(crate) struct Given<'a> {
     pub arguments: &'a [String],
     pub stdin: &'a str,
     pub cwd: &'a Path,
@@ -60,7 +60,7 @@ pub(super) struct Given<'a> {
 }
 
 /// Returns the texts that may be the user's.
-pub(super) fn candidates(
+pub(crate) fn candidates(
     given: &Given<'_>,
     vendor: Vendor,
     requests: &[Recorded],

@@ -38,6 +38,7 @@ mod table;
   convoke capture -- claude \"hello\"
   convoke capture --home ~ --save before -- codex \"hello\"
   convoke capture --stdin prompt.md -- gemini -m gemini-2.5-pro
+  convoke capture --live -- claude \"hello\"
   convoke capture --diff before after")]
 pub struct Arguments {
     /// The file to pass to the command as standard input; `-` passes ours
@@ -52,6 +53,9 @@ pub struct Arguments {
     /// The kind of CLI: claude, codex or gemini [default: from the command's name]
     #[arg(long = "as", value_name = "AGENT")]
     vendor: Option<String>,
+    /// Runs the command with your own sign-in, and records what it sends on its way to its real model
+    #[arg(long, conflicts_with_all = ["home", "script", "diff"])]
+    live: bool,
     /// The script of the model's answers
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
@@ -85,8 +89,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let options = capture_options(arguments)?;
     let host_environment = host_environment::of_process()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let capture =
-        runtime.block_on(capture::capture(options, &host_environment)).map_err(explain)?;
+    let capture = if arguments.live {
+        runtime.block_on(capture::capture_live(options, &host_environment))
+    } else {
+        runtime.block_on(capture::capture(options, &host_environment))
+    };
+    let capture = capture.map_err(explain)?;
     if let Some(directory) = &arguments.save {
         save(&capture, directory)?;
     }
