@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,18 +11,22 @@ use convoke_agent::Agent;
 use convoke_agent::adapter::{Host, Script, StandIn, agent};
 use convoke_agent::config::{AgentKind, Catalog};
 use convoke_agent::id::ThreadId;
+use convoke_agent::permission::Approvals;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_agent::turn_input::Permissions;
 use convoke_core::Diagnostic;
+use convoke_files::absolute;
 use convoke_inspect::HostEnvironment;
 use convoke_inspect::capture::UserHome;
+use convoke_inspect::explained::TurnInstructions;
+use convoke_inspect::installed::version_on_disk;
 use convoke_inspect::record::{ProgramHome, Recording, RecordingAgent, RelayingAgent};
 use convoke_model::{ModelAgent, Settings};
 use convoke_redact::Redactor;
 use convoke_session::prompt::InstructionFile;
 use convoke_session::{MemberAgent, MemberName, SessionId, SqliteStore, TeamAgents};
-use convoke_team::Record;
+use convoke_team::{PermissionRules, Record};
 
 use super::change_recorder::{Recorder, changes_of};
 use super::home::Home;
@@ -48,6 +52,8 @@ pub(super) struct ResolvedTeam {
 pub(super) struct AgentResolver<'a> {
     pub(super) project: &'a Project,
     pub(super) catalog: &'a Catalog,
+    /// The rules of the project's directory for agents that ask.
+    pub(super) rules: PermissionRules,
     pub(super) backend: AgentBackend,
     /// The number of turns that each member has done: a script continues after them.
     pub(super) done: HashMap<MemberName, usize>,
@@ -76,6 +82,9 @@ impl AgentResolver<'_> {
             let own = resolved.definition.env.iter();
             secrets.extend(own.map(|(name, value)| (name.into(), value.into())));
             let kind = resolved.definition.kind;
+            if self.backend != AgentBackend::StandIns {
+                diagnostics.extend(self.withheld_instructions(&name, &resolved));
+            }
             let agent: Arc<dyn Agent> = match self.backend {
                 AgentBackend::Agents if kind == AgentKind::Api => {
                     let model = self.model(&name, &resolved, &mut diagnostics)?;
@@ -130,6 +139,27 @@ impl AgentResolver<'_> {
             .collect()
     }
 
+    /// Returns a diagnostic about instruction files that the member's CLI does not get, because the directory
+    /// is not trusted.
+    fn withheld_instructions(
+        &self,
+        name: &MemberName,
+        resolved: &ResolvedAgent,
+    ) -> Option<Diagnostic> {
+        let vendor = resolved.definition.kind.vendor()?;
+        let program = self.host_environment.program(OsStr::new(resolved.definition.program()))?;
+        let program = program.canonicalize().unwrap_or(program);
+        let version = version_on_disk(&program, vendor);
+        let cwd = resolved.settings.cwd.as_deref().unwrap_or(".");
+        let cwd = absolute(&self.project.directory, Path::new(cwd));
+        let host_environment = HostEnvironment { cwd, ..self.host_environment.clone() };
+        let trust = self.project.trust();
+        let turn = TurnInstructions::of(vendor, version.as_deref(), trust, &host_environment)?;
+        let mut diagnostic = turn.diagnostic()?;
+        diagnostic.message = format!("{name}: {}", diagnostic.message);
+        Some(diagnostic)
+    }
+
     /// Returns the variables that hold keys of models: those of the user's agents and of this team's.
     fn model_keys(&self, resolved: &[(MemberName, ResolvedAgent)]) -> BTreeSet<OsString> {
         let users = self.catalog.iter().filter_map(|(_, agent)| agent.api.key_env.as_ref());
@@ -150,6 +180,7 @@ impl AgentResolver<'_> {
         member_agent.model.clone_from(&settings.model);
         member_agent.trust = self.project.trust();
         member_agent.permissions = resolved.permissions;
+        member_agent.approvals = Approvals::new(self.rules.clone());
         // Nothing but its own word keeps a program without permissions of its own from writing.
         let is_free = matches!(resolved.definition.kind, AgentKind::Plain);
         member_agent.may_write = resolved.permissions != Permissions::ReadOnly || is_free;
