@@ -102,7 +102,7 @@ fn answer(got: &Got, is_call: bool) -> (&'static str, &'static str, String) {
             Some(name) => format!("event: {name}\ndata: {event}\n\n"),
             None => format!("data: {event}\n\n"),
         });
-        ("200 OK", "text/event-stream", lines.collect::<String>())
+        ("200 OK", "text/event-stream", lines.collect::<Vec<_>>().concat())
     };
     let path = got.path.split('?').next().unwrap();
     if !is_call {
@@ -237,7 +237,8 @@ fn what_is_recorded_is_what_arrived(cli: &str, agent: &str) {
         lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(stored.len(), calls.len(), "{cli}");
     for (stored, got) in stored.iter().zip(&calls) {
-        let hash: String = Sha256::digest(&got.body).iter().map(|it| format!("{it:02x}")).collect();
+        let hash = Sha256::digest(&got.body);
+        let hash = hash.iter().map(|it| format!("{it:02x}")).collect::<Vec<_>>().concat();
         assert_eq!(stored["sentSha256"], hash, "{cli}");
         assert_eq!(stored["bytes"], got.body.len());
         let arrived = masked(agent, &got.body).to_string();

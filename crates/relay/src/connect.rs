@@ -156,11 +156,11 @@ fn tls(env: &[(OsString, OsString)]) -> Result<TlsConnector, String> {
 
 /// Has a proxy open a connection.
 async fn tunnel(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16) -> io::Result<()> {
-    let mut head = format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n");
-    if let Some(authorization) = &proxy.authorization {
-        head.push_str(&format!("Proxy-Authorization: {authorization}\r\n"));
-    }
-    head.push_str("\r\n");
+    let authorization = proxy.authorization.as_ref();
+    let authorization = authorization.map(|it| format!("Proxy-Authorization: {it}\r\n"));
+    let authorization = authorization.unwrap_or_default();
+    let head =
+        format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n{authorization}\r\n");
     stream.write_all(head.as_bytes()).await?;
     let mut answer = Vec::new();
     // Byte by byte: what follows the head belongs to the endpoint.

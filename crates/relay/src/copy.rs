@@ -1,5 +1,7 @@
 //! From the copies of a request and its answer to what may be stored.
 
+use std::fmt::Write as _;
+
 use bytes::Bytes;
 use convoke_redact::Redactor;
 use convoke_wire::encoding::unpacked;
@@ -18,6 +20,9 @@ use crate::tee::{AnswerContent, AnswerCopy, BodyCopy};
 /// The most bytes of a body, when it is decoded.
 const LONGEST_BODY: usize = 64 << 20;
 
+/// The status and headers of an answer, and the copy of its body to come.
+pub(crate) type AnswerHead = (u16, HeaderMap, oneshot::Receiver<AnswerCopy>);
+
 /// A request that passes, as far as it is known when it is forwarded.
 pub(crate) struct Passing {
     pub number: u64,
@@ -25,7 +30,7 @@ pub(crate) struct Passing {
     pub head: Parts,
     pub target: PathAndQuery,
     pub body: oneshot::Receiver<BodyCopy>,
-    pub answer: oneshot::Receiver<Result<(u16, HeaderMap, oneshot::Receiver<AnswerCopy>), String>>,
+    pub answer: oneshot::Receiver<Result<AnswerHead, String>>,
 }
 
 impl Passing {
@@ -99,9 +104,16 @@ fn sent(
         headers: stored::headers(&head.headers),
         call,
         sent_bytes: bytes,
-        sent_sha256: sha256.iter().map(|byte| format!("{byte:02x}")).collect(),
+        sent_sha256: hexadecimal(&sha256),
         body,
         masked: places,
+    })
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
     })
 }
 

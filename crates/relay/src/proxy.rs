@@ -26,8 +26,8 @@ pub(crate) fn proxy_for(
     }
     let scheme: [&'static str; 2] =
         if upstream.is_tls { ["https_proxy", "HTTPS_PROXY"] } else { ["http_proxy", "HTTP_PROXY"] };
-    let names = scheme.into_iter().chain(["all_proxy", "ALL_PROXY"]);
-    let named = names.filter_map(|name| Some((name, value(env, name)?))).next();
+    let mut names = scheme.into_iter().chain(["all_proxy", "ALL_PROXY"]);
+    let named = names.find_map(|name| Some((name, value(env, name)?)));
     let Some((name, address)) = named else { return Ok(None) };
     parse(address).map(Some).ok_or(name)
 }

@@ -190,11 +190,14 @@ impl Place {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits: Vec<String> =
+        Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    digits.concat()
 }
 
 fn whole(status: &str, headers: &[&str], body: &str) -> Reply {
-    let lines: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    let lines: Vec<String> = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    let lines = lines.concat();
     let length = body.len();
     Reply::Bytes(
         format!("HTTP/1.1 {status}\r\n{lines}Content-Length: {length}\r\n\r\n{body}").into(),

@@ -32,7 +32,7 @@ pub struct Started<'a> {
 pub struct ModelEndpoint {
     /// Its base URL.
     pub base_url: String,
-    /// Whether the owner of a ChatGPT workspace may have bound it to a region, which a relay would ignore:
+    /// Whether the owner of a `ChatGPT` workspace may have bound it to a region, which a relay would ignore:
     /// to be asked first.
     pub may_be_bound: bool,
     /// Whether Gemini CLI has a key that its settings do not select, which it refuses beside a base URL.
@@ -87,7 +87,7 @@ pub enum CannotRelay {
 pub enum CodexSignIn {
     /// With a key of the API.
     Key,
-    /// With a ChatGPT account.
+    /// With a `ChatGPT` account.
     ChatGpt,
 }
 

@@ -53,11 +53,6 @@ impl HandedOver {
         Self { texts, cwd: turn_input.cwd.as_path().into(), vendor }
     }
 
-    /// Returns the bytes of the prompt and the system text.
-    pub(super) fn bytes(&self, turn_input: &TurnInput) -> u64 {
-        (turn_input.prompt.len() + turn_input.system.as_ref().map_or(0, String::len)) as u64
-    }
-
     /// Returns the ledger of a request, and its bytes by owner.
     pub(super) fn account(
         &self,

@@ -1,4 +1,4 @@
-//! Data residency: a ChatGPT workspace can be bound to a region. Codex finds out by itself before each turn,
+//! Data residency: a `ChatGPT` workspace can be bound to a region. Codex finds out by itself before each turn,
 //! but not when it is pointed to another address; so it is asked before a relay stands in for the endpoint.
 
 use std::ffi::OsString;

@@ -1,6 +1,7 @@
 //! The record of one turn: stores its requests as they are sent, and their outcomes.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,8 +59,9 @@ impl TurnRecord {
         handed_over: HandedOver,
         turn_input: &TurnInput,
     ) -> Self {
+        let system_bytes = turn_input.system.as_ref().map_or(0, String::len);
         let received = Received {
-            handed_over_bytes: handed_over.bytes(turn_input),
+            handed_over_bytes: (turn_input.prompt.len() + system_bytes) as u64,
             requests: 0,
             bytes: 0,
             tokens: None,
@@ -244,7 +246,10 @@ impl TurnRecord {
 /// Returns the SHA-256 of bytes, in hexadecimal.
 fn sha256(bytes: &[u8]) -> String {
     let hash = Sha256::digest(bytes);
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    hash.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// Removes secrets from a request, accounts for it, and compares it with the one before.

@@ -2,6 +2,7 @@
 //! took from its cache.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::io::Write as _;
 
 use convoke_agent::event::RequestPurpose;
@@ -111,7 +112,7 @@ impl Row {
         );
         if let Some(usage) = record.outcome.usage {
             let (input, cached) = (number(usage.input), number(usage.cached));
-            line.push_str(&format!("; {input} tokens, {cached} from the cache"));
+            let _ = write!(line, "; {input} tokens, {cached} from the cache");
         }
         line
     }
@@ -121,15 +122,16 @@ impl Row {
         let mut remarks = Vec::new();
         let mut verdict = step.verdict.as_str().to_owned();
         if matches!(step.verdict, CacheVerdict::Missed) {
-            verdict.push_str(&format!(
+            let _ = write!(
+                verdict,
                 ": {} tokens could have been served",
                 number(step.unchanged_tokens)
-            ));
+            );
         }
         if let Some(difference) = &step.difference {
             let (place, words) = (&difference.place, difference.words);
             let whose = source(&difference.source);
-            verdict.push_str(&format!(" at {place}: {words} ({})", printable(&whose)));
+            let _ = write!(verdict, " at {place}: {words} ({})", printable(&whose));
         }
         remarks.push(verdict);
         if let Some(reason) = &self.record.outcome.cache_miss {
