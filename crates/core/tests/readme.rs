@@ -1,6 +1,6 @@
 //! The Rust example of the project's README: it is compiled here, and the README shows these very lines.
 
-#![expect(clippy::expect_used, clippy::print_stdout, reason = "this is a test")]
+#![expect(clippy::print_stdout, reason = "this is a test")]
 
 use std::path::Path;
 
@@ -31,10 +31,8 @@ fn the_example_of_the_readme_runs() -> Result<(), AnyError> {
     let source = include_str!("readme.rs");
     let (_, source) = source.split_once("// README begins\n").expect("its beginning");
     let (source, _) = source.split_once("    // README ends").expect("its end");
-    let example: String = source
-        .lines()
-        .map(|line| format!("{}\n", line.strip_prefix("    ").unwrap_or(line)))
-        .collect();
+    let lines = source.lines().map(|line| line.strip_prefix("    ").unwrap_or(line));
+    let example = lines.flat_map(|line| [line, "\n"]).collect::<String>();
     let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
     let readme = std::fs::read_to_string(readme)?;
     let shown: Vec<_> = readme.split("```rust\n").skip(1).collect();

@@ -137,7 +137,7 @@ fn trust_here(host_environment: &HostEnvironment) -> Trust {
 /// Returns the errors of the team file that a run here would use.
 fn broken_team_file(host_environment: &HostEnvironment) -> Option<TeamFileReport> {
     let user = UserConfiguration::load(&Home::of(host_environment)).ok()?;
-    Project::read(&find_team_file(&host_environment)?, &user).err()
+    Project::read(&find_team_file(host_environment)?, &user).err()
 }
 
 fn vendors(names: &[String]) -> Result<Vec<Vendor>, UsageError> {

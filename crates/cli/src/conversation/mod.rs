@@ -231,7 +231,7 @@ pub async fn open(
     let project = match (&options.team, &session) {
         (Some(path), _) => Project::read(path, &user)?,
         (None, Some(session)) => project_of(session, &home, &user)?,
-        (None, None) => match find_team_file(&host_environment) {
+        (None, None) => match find_team_file(host_environment) {
             Some(path) => Project::read(&path, &user)?,
             None if matches!(options.rehearse, Some(Rehearse::StandIn | Rehearse::Cli)) => {
                 sample::write(&home, &user)?

@@ -60,7 +60,7 @@ fn answered(context: &TestContext, answers: &[&str]) -> Vec<Value> {
 
 fn reply(events: &[Value]) -> &str {
     let said = events.iter().filter(|event| event["type"] == "message" && event["from"] == "max");
-    said.last().and_then(|event| event["text"].as_str()).unwrap()
+    said.next_back().and_then(|event| event["text"].as_str()).unwrap()
 }
 
 fn of_type<'e>(events: &'e [Value], kind: &str) -> Vec<&'e Value> {
@@ -121,7 +121,7 @@ fn text_of_a_conversation_is_no_answer() {
 fn a_rule_of_the_directory_answers_and_trust_shows_it() {
     let context = project();
     let directory = context.path().canonicalize().unwrap();
-    let rules = |rules: &str| format!("[[directory]]\npath = {:?}\n{rules}\n", directory);
+    let rules = |rules: &str| format!("[[directory]]\npath = {directory:?}\n{rules}\n");
     configure(
         &context,
         "permissions.toml",

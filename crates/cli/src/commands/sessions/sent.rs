@@ -135,7 +135,7 @@ pub(super) async fn show_all(
             Some(AttemptRef { turn, attempt, .. }) => {
                 format!("turn {turn}, attempt {attempt}, {member}")
             }
-            None => member.to_string(),
+            None => member.clone(),
         };
         (whose, request)
     });
