@@ -2,13 +2,26 @@
 
 use std::time::Duration;
 
-use convoke_agent::verdict::FailureReason;
+use convoke_agent::verdict::{Failure, FailureReason};
 use serde_json::Value;
 
 use super::retry::LONGEST_ASKED;
+use crate::wire::dialect::SPEAKS_CHAT;
 
 /// Messages of servers are cut to this many bytes.
 const MESSAGE_BYTES: usize = 1000;
+
+/// What is said of an address that nothing answers below.
+const NOTHING_ANSWERS: &str = "nothing answers below this address";
+
+/// Returns whether a turn on the Responses wire failed as it does with a server that speaks Chat Completions only.
+pub fn may_speak_chat(failure: &Failure) -> bool {
+    let named = format!("--wire {SPEAKS_CHAT}");
+    failure.reason == FailureReason::Request
+        && (failure.message.contains(NOTHING_ANSWERS)
+            || failure.message.contains("(status 405")
+            || failure.message.contains(&named))
+}
 
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,7 +84,7 @@ impl CallError {
         let message = match (status, reason) {
             // The address is wrong more often than the server.
             (404, FailureReason::Request) => {
-                format!("nothing answers below this address; is `base-url` right? {message}")
+                format!("{NOTHING_ANSWERS}; are `base-url` and `wire` right? {message}")
             }
             _ => message,
         };
